@@ -1,11 +1,11 @@
-//! Tells the window what it shows and what a page in it may ask for.
+//! Sets the page of the window and the commands that the page can call.
 //!
-//! The page is `ui/dist`. A checkout where that was not built still compiles, for tests and other tools: it gets a page of one
-//! line that says so. A release never does.
+//! The page is `ui/dist`. A checkout without a built page still compiles, for tests and other tools, with a placeholder
+//! page. A release build requires the built page.
 
 use std::path::{Path, PathBuf};
 
-/// What a page may ask for, besides what `capabilities/` names of plugins.
+/// Commands that the page can call, besides the plugin commands of `capabilities/`.
 const COMMANDS: &[&str] = &[
     "server",
     "open_external",
@@ -19,8 +19,8 @@ const COMMANDS: &[&str] = &[
     "update",
 ];
 
-const NOT_BUILT: &str = "<!doctype html><title>Cairn</title><p id=\"app\">The interface was not built into this program: \
-                         run cargo xtask run</p>";
+const NOT_BUILT: &str = "<!doctype html><title>Cairn</title><p id=\"app\">This program was built without the \
+                         interface: run cargo xtask run</p>";
 
 fn main() {
     println!("cargo::rerun-if-changed=../ui/dist/index.html");
@@ -31,7 +31,7 @@ fn main() {
         std::fs::create_dir_all(&page).expect("cargo's folder for this build can be written");
         std::fs::write(page.join("index.html"), NOT_BUILT).expect("cargo's folder for this build can be written");
         let path = page.to_str().expect("cargo builds in a folder whose name is text");
-        // The macro that takes the page in reads this beside the configuration file.
+        // The macro that embeds the page merges this variable with the configuration file.
         println!("cargo::rustc-env=TAURI_CONFIG={{\"build\":{{\"frontendDist\":{path:?}}}}}");
     }
     let manifest = tauri_build::AppManifest::new().commands(COMMANDS);
@@ -39,7 +39,7 @@ fn main() {
         .expect("the configuration, the capabilities and the icons fit together");
 }
 
-#[expect(clippy::disallowed_methods, reason = "cargo tells a build script everything by the environment")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes parameters to build scripts in the environment")]
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
 }

@@ -1,22 +1,23 @@
-//! Begins this program anew in its place: a program has one event loop in its life, and the first may have come to nothing.
+//! Restarts this program in place. A process can create only one event loop, so a failed start needs a new process
+//! image.
 
-/// How often, at most, one after the other.
+/// Most consecutive restarts.
 #[cfg(unix)]
 const TRIES: u32 = 5;
-/// How often that was, for the program that begins.
+/// Environment variable with the number of restarts so far.
 #[cfg(unix)]
 const VARIABLE: &str = "CAIRN_APP_TRIES";
 
-/// Begins anew; returns where that cannot be done, or was done often enough, and with which reason.
+/// Restarts the program. Returns only if that fails or after [`TRIES`] restarts.
 #[cfg(unix)]
-#[expect(clippy::disallowed_methods, reason = "what a program hands on to itself is nobody's setting")]
-pub(crate) fn begin(why: &str) -> anyhow::Error {
+#[expect(clippy::disallowed_methods, reason = "the variable is internal to this program, not a setting")]
+pub(crate) fn restart(reason: &str) -> anyhow::Error {
     use std::os::unix::process::CommandExt;
-    let tries: u32 = std::env::var(VARIABLE).ok().and_then(|said| said.parse().ok()).unwrap_or(0);
+    let tries: u32 = std::env::var(VARIABLE).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     if tries >= TRIES {
-        return anyhow::anyhow!("{why}");
+        return anyhow::anyhow!("{reason}");
     }
-    eprintln!("the app that ran before does not answer, and is looked for again: {why}");
+    eprintln!("the running app does not answer; retrying: {reason}");
     std::thread::sleep(std::time::Duration::from_millis(300));
     match std::env::current_exe() {
         Ok(program) => {
@@ -27,8 +28,8 @@ pub(crate) fn begin(why: &str) -> anyhow::Error {
     }
 }
 
-/// Nothing but the reason: there, a second start does not find a first one by speaking to it.
+/// Returns the reason. Other systems detect a running app without a message to it, so they never need a restart.
 #[cfg(not(unix))]
-pub(crate) fn begin(why: &str) -> anyhow::Error {
-    anyhow::anyhow!("{why}")
+pub(crate) fn restart(reason: &str) -> anyhow::Error {
+    anyhow::anyhow!("{reason}")
 }

@@ -1,63 +1,63 @@
-//! What its user chose about the window: `ui.close` and `ui.notify` among the daemon's settings, which are the one truth for the
-//! window, the tray and the page. What the daemon said last holds while it does not answer.
+//! The daemon's settings for the window: `ui.close` and `ui.notify`. The window, the tray and the page all use them.
+//! While the daemon does not answer, the last values apply.
 
 use cairn_wire::app::{SettingValue, SettingsChange, SettingsResponse};
 
-/// Where the settings are, in the daemon's interface.
+/// Path of the settings in the daemon's API.
 pub(crate) const SETTINGS: &str = "/app/settings";
-/// What closing the window does.
+/// Key of the action when the window closes.
 const CLOSE: &str = "ui.close";
-/// Whether news are told.
+/// Key of the switch for notifications.
 const NOTIFY: &str = "ui.notify";
 
-/// All of them.
+/// Settings for the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choices {
-    pub(crate) closing: Closing,
-    /// Whether the system tells of a download's end and of trouble with one.
+pub(crate) struct WindowSettings {
+    pub(crate) close_action: CloseAction,
+    /// Whether completed and failed downloads are shown as notifications.
     pub(crate) notify: bool,
 }
 
-/// What closing the window does.
+/// Action when the window closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// Its user is asked.
+pub(crate) enum CloseAction {
+    /// Ask the user.
     Ask,
-    /// The app stays in the tray.
+    /// Keep the app in the tray.
     Tray,
-    /// It quits, and the daemon with it.
+    /// Quit the app and shut the daemon down.
     Quit,
 }
 
-impl Default for Choices {
-    /// As the daemon has it where nobody has chosen.
+impl Default for WindowSettings {
+    /// The daemon's defaults.
     fn default() -> Self {
-        Self { closing: Closing::Ask, notify: true }
+        Self { close_action: CloseAction::Ask, notify: true }
     }
 }
 
-impl Choices {
-    /// What a table of settings says; what it does not say, or in a word of another version, is as nobody had chosen.
+impl WindowSettings {
+    /// Reads the values from a settings table. Missing and unknown values become the defaults.
     pub(crate) fn of(table: &SettingsResponse) -> Self {
         let value = |key: &str| table.settings.iter().find(|setting| setting.key == key)?.value.as_ref();
-        let closing = match value(CLOSE) {
-            Some(SettingValue::Text(word)) => Closing::of(word),
+        let close_action = match value(CLOSE) {
+            Some(SettingValue::Text(word)) => CloseAction::of(word),
             _ => None,
         };
         let notify = match value(NOTIFY) {
             Some(SettingValue::Bool(on)) => Some(*on),
             _ => None,
         };
-        let standard = Self::default();
-        Self { closing: closing.unwrap_or(standard.closing), notify: notify.unwrap_or(standard.notify) }
+        let default = Self::default();
+        Self { close_action: close_action.unwrap_or(default.close_action), notify: notify.unwrap_or(default.notify) }
     }
 }
 
-impl Closing {
+impl CloseAction {
     const ALL: [Self; 3] = [Self::Ask, Self::Tray, Self::Quit];
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|closing| closing.word() == word)
+        Self::ALL.into_iter().find(|close_action| close_action.word() == word)
     }
 
     fn word(self) -> &'static str {
@@ -68,7 +68,7 @@ impl Closing {
         }
     }
 
-    /// What the daemon is asked to write down.
+    /// Returns the settings change that stores this action.
     pub(crate) fn change(self) -> SettingsChange {
         [(CLOSE.to_owned(), Some(SettingValue::Text(self.word().to_owned())))].into()
     }
@@ -80,7 +80,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A table in which these two are so, as the daemon writes it.
+    /// A settings table of the daemon with these two values.
     pub(crate) fn table(close: &Value, notify: &Value) -> Value {
         let row = |key: &str, kind: &str, value: &Value| {
             json!({
@@ -94,26 +94,30 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_table_says_what_was_chosen() {
-        let check = |close: Value, notify: Value, closing: Closing, tells: bool| {
+    fn settings_table_sets_action_and_notifications() {
+        let check = |close: Value, notify: Value, close_action: CloseAction, notifies: bool| {
             let table = serde_json::from_value(table(&close, &notify)).expect("this is a table");
-            let expected = Choices { closing, notify: tells };
-            assert_eq!(Choices::of(&table), expected, "ui.close is {close}, ui.notify is {notify}");
+            let expected = WindowSettings { close_action, notify: notifies };
+            assert_eq!(WindowSettings::of(&table), expected, "ui.close is {close}, ui.notify is {notify}");
         };
-        check(json!("ask"), json!(true), Closing::Ask, true);
-        check(json!("tray"), json!(false), Closing::Tray, false);
-        check(json!("quit"), json!(true), Closing::Quit, true);
-        check(json!("shrink"), json!("yes"), Closing::Ask, true);
-        check(Value::Null, Value::Null, Closing::Ask, true);
-        assert_eq!(Choices::of(&SettingsResponse::default()), Choices::default(), "a table without either");
+        check(json!("ask"), json!(true), CloseAction::Ask, true);
+        check(json!("tray"), json!(false), CloseAction::Tray, false);
+        check(json!("quit"), json!(true), CloseAction::Quit, true);
+        check(json!("shrink"), json!("yes"), CloseAction::Ask, true);
+        check(Value::Null, Value::Null, CloseAction::Ask, true);
+        assert_eq!(
+            WindowSettings::of(&SettingsResponse::default()),
+            WindowSettings::default(),
+            "a table without either"
+        );
     }
 
     #[test]
-    fn a_choice_is_written_as_it_is_read() {
-        for closing in Closing::ALL {
-            let change = serde_json::to_value(closing.change()).expect("its keys are strings");
+    fn close_action_round_trips_through_settings() {
+        for close_action in CloseAction::ALL {
+            let change = serde_json::to_value(close_action.change()).expect("its keys are strings");
             let table = serde_json::from_value(table(&change[CLOSE], &json!(true))).expect("this is a table");
-            assert_eq!(Choices::of(&table).closing, closing, "{change}");
+            assert_eq!(WindowSettings::of(&table).close_action, close_action, "{change}");
         }
     }
 }

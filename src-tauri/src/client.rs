@@ -1,4 +1,4 @@
-//! A client of the daemon: what the tray shows and wants goes over the same HTTP interface that the page uses.
+//! HTTP client of the daemon. The tray uses the same API as the page.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use reqwest::{RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a connection to a program of this machine may take to be made.
+/// Timeout for connecting to the daemon, which runs on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The daemon, and what opens its doors.
+/// Client with the daemon's address and token.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     server: DesktopServer,
@@ -21,32 +21,32 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(server: DesktopServer) -> anyhow::Result<Self> {
-        // A proxy has no business between two programs of one machine, and neither has TLS.
+        // Two programs of one machine need neither a proxy nor TLS.
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .no_proxy()
             .tls_backend_preconfigured(without_trust())
             .build()
-            .context("could not set up the HTTP client")?;
+            .context("cannot set up the HTTP client")?;
         Ok(Self { server, http })
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let response = self.send(self.http.get(self.url(path))).await?;
-        response.json().await.context("the daemon's answer cannot be read")
+        response.json().await.context("cannot parse the daemon's response")
     }
 
-    /// Posts something of whose answer only the success matters.
-    pub(crate) async fn tell<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+    /// Sends a POST request and ignores the response body.
+    pub(crate) async fn post<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
         self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
     }
 
-    /// Changes something of whose answer only the success matters.
-    pub(crate) async fn change<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+    /// Sends a PATCH request and ignores the response body.
+    pub(crate) async fn patch<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
         self.send(self.http.patch(self.url(path)).json(body)).await.map(drop)
     }
 
-    /// Gets what comes line by line for as long as both ends live.
+    /// Sends a GET request with a streamed response.
     pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<Lines> {
         Ok(Lines { response: self.send(self.http.get(self.url(path))).await?, read: Vec::new() })
     }
@@ -56,7 +56,7 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
-        let response = request.bearer_auth(&self.server.token).send().await.context("the daemon cannot be reached")?;
+        let response = request.bearer_auth(&self.server.token).send().await.context("cannot reach the daemon")?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -69,21 +69,21 @@ impl Client {
     }
 }
 
-/// Lines of JSON as they come. A [`Lines::next`] that is dropped loses nothing.
+/// Lines of a streamed JSON response. [`Lines::next`] is cancel-safe.
 pub(crate) struct Lines {
     response: Response,
     read: Vec<u8>,
 }
 
 impl Lines {
-    /// The next one; `None` when the daemon has ended the answer.
+    /// Returns the next line; `None` at the end of the response.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                return serde_json::from_slice(&line).map(Some).context("the daemon's line cannot be read");
+                return serde_json::from_slice(&line).map(Some).context("cannot parse a line of the daemon");
             }
-            match self.response.chunk().await.context("the daemon went away")? {
+            match self.response.chunk().await.context("the connection to the daemon broke")? {
                 Some(more) => self.read.extend_from_slice(&more),
                 None => return Ok(None),
             }
@@ -91,7 +91,7 @@ impl Lines {
     }
 }
 
-/// TLS settings that trust nobody, so that no certificates of the system are read for a connection that needs none.
+/// TLS settings without certificates. The client uses plain HTTP, so the system's certificates are not read.
 fn without_trust() -> rustls::ClientConfig {
     let provider = rustls::crypto::ring::default_provider();
     rustls::ClientConfig::builder_with_provider(provider.into())

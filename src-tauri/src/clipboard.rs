@@ -1,25 +1,25 @@
-//! The system's clipboard, for text. On X11 the program that copied something is asked for it at each paste, so that what was copied
-//! is held for as long as the app runs.
+//! The system's clipboard, for text.
 
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 
-/// It, once something was copied.
+/// Clipboard that is opened at the first copy. It stays open while the app runs, because on X11 the program that
+/// copied a text must provide it at each paste.
 #[derive(Default)]
 pub(crate) struct Clipboard(Mutex<Option<arboard::Clipboard>>);
 
 impl Clipboard {
-    /// Puts a text there.
+    /// Copies a text.
     ///
     /// # Errors
-    /// This system has none, or does not give it away.
+    /// The system has no clipboard or refuses access.
     pub(crate) fn copy(&self, text: &str) -> anyhow::Result<()> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let clipboard = match &mut *held {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let clipboard = match &mut *slot {
             Some(clipboard) => clipboard,
-            none => none.insert(arboard::Clipboard::new().context("there is no clipboard")?),
+            none => none.insert(arboard::Clipboard::new().context("cannot open the clipboard")?),
         };
-        clipboard.set_text(text).context("the clipboard takes no text")
+        clipboard.set_text(text).context("cannot copy to the clipboard")
     }
 }

@@ -1,4 +1,4 @@
-//! Follows the daemon: keeps [`Seen`] as its events tell, and looks for it anew when the connection breaks.
+//! Follows the daemon: updates [`ShellState`] from its events, and reconnects when the connection breaks.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,127 +8,135 @@ use cairn_wire::app::{CacheResponse, DesktopServer, Download, DownloadsResponse,
 use cairn_wire::ollama::PsResponse;
 use tokio::sync::watch;
 
-use crate::choices::{Choices, Closing, SETTINGS};
+use crate::choices::{CloseAction, SETTINGS, WindowSettings};
 use crate::client::Client;
-use crate::news::{self, News};
-use crate::seen::{Daemon, LoadedModel, Seen};
-use crate::sidecar::{self, Asked};
+use crate::news::{self, DownloadOutcome};
+use crate::seen::{Daemon, LoadedModel, ShellState};
+use crate::sidecar::{self, CairnProcess};
 
-/// Between two looks at what changes without an event: the models in memory, the cache and the settings.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
-/// After the connection broke, before the daemon is looked for. Whoever stopped it on purpose sees it end first.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest of these pauses; each is twice the one before.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Time between two requests for state without events: loaded models, cache and settings.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Backoff after the first broken connection. It gives a stopped daemon time to end before it is started again.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// Longest backoff; each one is twice the previous one.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Follows the daemon until the app ends, whether or not somebody looks yet at what is seen: the window and the tray come when they
-/// come. `first` is the `cairn` that was started already.
+/// Follows the daemon until the app ends. Works before the window and the tray subscribe to `state`. `first` is the
+/// `cairn` process of the app's start. Calls `on_outcomes` with completed and failed downloads.
 pub(crate) async fn follow(
-    first: anyhow::Result<Asked>,
-    seen: &watch::Sender<Seen>,
-    heard: impl Fn(Vec<News>) + Send + Sync,
+    first: anyhow::Result<CairnProcess>,
+    state: &watch::Sender<ShellState>,
+    on_outcomes: impl Fn(Vec<DownloadOutcome>) + Send + Sync,
 ) {
     let mut first = Some(first);
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = FIRST_BACKOFF;
     loop {
-        let began = Instant::now();
-        let ended = match find(first.take()).await {
-            Ok(server) => attend(server, seen, &heard).await.err(),
+        let started = Instant::now();
+        let failure = match find(first.take()).await {
+            Ok(server) => follow_server(server, state, &on_outcomes).await.err(),
             Err(error) => Some(error),
         };
-        let daemon = ended.map_or(Daemon::Starting, |error| Daemon::Gone(format!("{error:#}")));
-        seen.send_modify(|seen| {
-            *seen = Seen { daemon, downloads: Vec::new(), models: Vec::new(), kept: Vec::new(), ..seen.clone() }
+        let daemon = failure.map_or(Daemon::Starting, |error| Daemon::Unavailable(format!("{error:#}")));
+        state.send_modify(|state| {
+            *state = ShellState {
+                daemon,
+                downloads: Vec::new(),
+                models: Vec::new(),
+                cache_bytes: Vec::new(),
+                ..state.clone()
+            }
         });
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = FIRST_PAUSE;
+        if started.elapsed() > MAX_BACKOFF {
+            backoff = FIRST_BACKOFF;
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(MAX_BACKOFF);
     }
 }
 
-/// Finds the daemon or starts it. `cairn` is waited for on a thread where waiting does no harm.
-async fn find(first: Option<anyhow::Result<Asked>>) -> anyhow::Result<DesktopServer> {
-    let ask = move || match first {
-        Some(asked) => asked?.server(),
-        None => sidecar::program().and_then(|program: PathBuf| Asked::of(&program))?.server(),
+/// Connects to the daemon or starts it. Waits for `cairn` on a thread for blocking work.
+async fn find(first: Option<anyhow::Result<CairnProcess>>) -> anyhow::Result<DesktopServer> {
+    let wait = move || match first {
+        Some(process) => process?.server(),
+        None => sidecar::program().and_then(|program: PathBuf| CairnProcess::start(&program))?.server(),
     };
-    tokio::task::spawn_blocking(ask).await.context("asking cairn does not panic")?
+    tokio::task::spawn_blocking(wait).await.context("cannot wait for cairn")?
 }
 
-/// Keeps what is seen up to date until the daemon ends.
-async fn attend(
+/// Updates the state until the daemon ends.
+async fn follow_server(
     server: DesktopServer,
-    seen: &watch::Sender<Seen>,
-    heard: &(impl Fn(Vec<News>) + Send + Sync),
+    state: &watch::Sender<ShellState>,
+    on_outcomes: &(impl Fn(Vec<DownloadOutcome>) + Send + Sync),
 ) -> anyhow::Result<()> {
     let client = Client::new(server.clone())?;
     let mut lists = client.lines("/app/downloads/events").await?;
-    // Before anybody hears of the daemon: a window that is closed at once asks nobody who has chosen already.
-    settle(&client, seen).await?;
-    seen.send_modify(|seen| seen.daemon = Daemon::Here(server));
-    let mut known: Option<Vec<Download>> = None;
-    let mut looks = tokio::time::interval(BETWEEN_LOOKS);
-    let mut wishes = seen.subscribe();
+    // Before the state is `Running`: a window that closes at once must use the stored action.
+    sync_settings(&client, state).await?;
+    state.send_modify(|state| state.daemon = Daemon::Running(server));
+    let mut last: Option<Vec<Download>> = None;
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
+    let mut states = state.subscribe();
     loop {
         tokio::select! {
             list = lists.next::<DownloadsResponse>() => {
                 let Some(DownloadsResponse { downloads, .. }) = list? else { return Ok(()) };
-                let news = known.replace(downloads.clone()).map(|before| news::between(&before, &downloads));
-                if let Some(news) = news.filter(|news| !news.is_empty()) {
-                    // Whether they are told may have been changed a moment ago.
-                    settle(&client, seen).await?;
-                    heard(news);
+                let outcomes = last.replace(downloads.clone()).map(|last| news::outcomes_between(&last, &downloads));
+                if let Some(outcomes) = outcomes.filter(|outcomes| !outcomes.is_empty()) {
+                    // The setting for notifications may have changed since the last poll.
+                    sync_settings(&client, state).await?;
+                    on_outcomes(outcomes);
                 }
-                change(seen, |seen| seen.downloads = downloads);
+                update(state, |state| state.downloads = downloads);
             }
-            _ = looks.tick() => {
+            _ = ticks.tick() => {
                 let loaded: PsResponse = client.get("/api/ps").await?;
                 let models = loaded.models.into_iter();
                 let models = models.map(|model| LoadedModel { name: model.name, size_bytes: model.size }).collect();
                 let cache: CacheResponse = client.get("/app/cache").await?;
-                let kept = cache.tiers.iter().map(|tier| (tier.tier, tier.used_bytes)).collect();
-                change(seen, |seen| (seen.models, seen.kept) = (models, kept));
-                settle(&client, seen).await?;
+                let cache_bytes = cache.tiers.iter().map(|tier| (tier.tier, tier.used_bytes)).collect();
+                update(state, |state| (state.models, state.cache_bytes) = (models, cache_bytes));
+                sync_settings(&client, state).await?;
             }
-            // What it waited for is let go at once: it locks what is seen.
-            () = async { drop(wishes.wait_for(|seen| seen.unsent.is_some()).await) } => settle(&client, seen).await?,
+            // The result of `wait_for` is dropped at once, because it locks the state.
+            () = async { drop(states.wait_for(|state| state.unsent.is_some()).await) } => {
+                sync_settings(&client, state).await?;
+            }
         }
     }
 }
 
-/// Takes over what the daemon's settings say, once it has heard of what was chosen here. What it refuses does not hold.
-async fn settle(client: &Client, seen: &watch::Sender<Seen>) -> anyhow::Result<()> {
-    let unsent = seen.borrow().unsent;
-    let written = write(client, unsent).await;
-    // A daemon that went away hears of it when it is back.
+/// Sends an unsent choice to the daemon, then reads the daemon's settings. A choice that the daemon refuses is dropped.
+async fn sync_settings(client: &Client, state: &watch::Sender<ShellState>) -> anyhow::Result<()> {
+    let unsent = state.borrow().unsent;
+    let sent = send_unsent(client, unsent).await;
+    // If the daemon has ended, this fails and the choice stays unsent until the daemon runs again.
     let table: SettingsResponse = client.get(SETTINGS).await?;
-    if let Some(Err(error)) = written {
-        eprintln!("the choice is not remembered: {error:#}");
+    if let Some(Err(error)) = sent {
+        eprintln!("cannot store the action for closing the window: {error:#}");
     }
-    change(seen, |seen| {
-        let told = Choices::of(&table);
-        // What was chosen meanwhile is newer than the table.
-        let is_heard = seen.unsent == unsent;
-        let closing = if is_heard { told.closing } else { seen.choices.closing };
-        seen.choices = Choices { closing, ..told };
-        seen.unsent = seen.unsent.filter(|_| !is_heard);
+    update(state, |state| {
+        let settings = WindowSettings::of(&table);
+        // A choice that was made during the requests is newer than the table.
+        let is_sent = state.unsent == unsent;
+        let close_action = if is_sent { settings.close_action } else { state.settings.close_action };
+        state.settings = WindowSettings { close_action, ..settings };
+        state.unsent = state.unsent.filter(|_| !is_sent);
     });
     Ok(())
 }
 
-/// Has the daemon write down what was chosen; `None` where nothing was.
-pub(crate) async fn write(client: &Client, unsent: Option<Closing>) -> Option<anyhow::Result<()>> {
-    Some(client.change(SETTINGS, &unsent?.change()).await)
+/// Stores the unsent choice in the daemon's settings; `None` if there is none.
+pub(crate) async fn send_unsent(client: &Client, unsent: Option<CloseAction>) -> Option<anyhow::Result<()>> {
+    Some(client.patch(SETTINGS, &unsent?.change()).await)
 }
 
-/// Changes what is seen, and wakes those who look only if something is new.
-pub(crate) fn change(seen: &watch::Sender<Seen>, change: impl FnOnce(&mut Seen)) {
-    seen.send_if_modified(|seen| {
-        let before = seen.clone();
-        change(seen);
-        *seen != before
+/// Changes the state, and notifies its subscribers only if it differs.
+pub(crate) fn update(state: &watch::Sender<ShellState>, change: impl FnOnce(&mut ShellState)) {
+    state.send_if_modified(|state| {
+        let before = state.clone();
+        change(state);
+        *state != before
     });
 }
 

@@ -1,5 +1,5 @@
-// A page that is loaded anew would lose what its user was typing. The keys for it are left to the page, which has a use for
-// them, and the system's menu, which offers it, comes only where there is text to copy or to paste.
+// Reloading the page would lose typed text. The reload keys only reach the page, which uses them, and the context menu
+// opens only where there is text to copy or to paste.
 (() => {
   addEventListener(
     "keydown",
@@ -10,8 +10,8 @@
     true,
   );
   addEventListener("contextmenu", (event) => {
-    const place = event.target;
-    const takesText = place instanceof Element && place.closest("input, textarea, [contenteditable]") !== null;
-    if (!takesText && String(getSelection()) === "") event.preventDefault();
+    const target = event.target;
+    const isTextField = target instanceof Element && target.closest("input, textarea, [contenteditable]") !== null;
+    if (!isTextField && String(getSelection()) === "") event.preventDefault();
   });
 })();

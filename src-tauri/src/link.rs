@@ -1,20 +1,20 @@
-//! `cairn://...`: addresses that other programs and pages may hand to the app.
+//! `cairn://...`: links from other programs and pages.
 //!
-//! Anybody can write such a link, so all that one does is open a screen: `cairn://models/downloads`, `cairn://chat/ID`. A model's
-//! name goes into the search, `cairn://pull/qwen3:8b`, and its user decides.
+//! Links are untrusted, so a link only opens a screen: `cairn://models/downloads`, `cairn://chat/ID`. A link with a
+//! model name, `cairn://pull/qwen3:8b`, opens the search; the user decides whether to pull.
 
 use tauri::Url;
 
-/// Screens that the page has.
+/// Screens of the page.
 const SCREENS: &[&str] = &["chat", "models", "hardware", "cache", "server", "settings"];
-/// The longest link that is followed, in bytes.
-const LONGEST: usize = 512;
+/// Longest accepted link, in bytes.
+const MAX_LINK_BYTES: usize = 512;
 
-/// Where in the page a link leads, as the part of its address after `#/`; `None` for what is no link of ours.
+/// Returns the route of a link in the page, the part of the address after `#/`; `None` for an invalid link.
 pub(crate) fn route(link: &str) -> Option<String> {
-    let url = Url::parse(link).ok().filter(|url| link.len() <= LONGEST && url.scheme() == "cairn")?;
+    let url = Url::parse(link).ok().filter(|url| link.len() <= MAX_LINK_BYTES && url.scheme() == "cairn")?;
     let screen = url.host_str()?;
-    // The part is percent-encoded by `Url`, and letters that could end a string or a tag are encoded in it.
+    // `Url` percent-encodes the path, so characters that could end a string or a tag are encoded.
     let rest = url.path().trim_matches('/');
     let plain = |rest: &str| rest.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._~:%/@".contains(letter));
     if !plain(rest) {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_open_screens_and_nothing_else() {
+    fn link_opens_only_known_screens() {
         let check = |link: &str, expected: Option<&str>| assert_eq!(route(link).as_deref(), expected, "{link:?}");
         check("cairn://chat", Some("chat"));
         check("cairn://chat/", Some("chat"));
@@ -48,7 +48,7 @@ mod tests {
         check("cairn://chat/';alert(1)//", None);
         check("cairn://chat/a?b#c", Some("chat/a"));
         check("cairn://chat/<b>", Some("chat/%3Cb%3E"));
-        check(&format!("cairn://chat/{}", "a".repeat(LONGEST)), None);
+        check(&format!("cairn://chat/{}", "a".repeat(MAX_LINK_BYTES)), None);
         check("", None);
     }
 }

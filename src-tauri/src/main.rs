@@ -1,8 +1,8 @@
-//! The desktop app: a window, a tray icon, dialogs and notifications around the daemon, of which it is a client.
+//! The desktop app: a window, a tray icon, dialogs and notifications. The app is a client of the daemon.
 //!
-//! The page in the window is the one that the daemon also serves to browsers, and speaks to the daemon over HTTP by itself. Here
-//! is only what a page cannot do. Whatever happens to the window, models that are on their way and answers that run are the
-//! daemon's, and go on.
+//! The window shows the same page that the daemon serves to browsers; the page uses the daemon's HTTP API itself. This
+//! program has only functions that a page cannot have. Downloads and answers run in the daemon and do not depend on the
+//! window.
 #![forbid(unsafe_code)]
 #![cfg_attr(all(windows, not(debug_assertions)), windows_subsystem = "windows")]
 
@@ -26,53 +26,48 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use shell::Start;
-use sidecar::Asked;
+use sidecar::CairnProcess;
 
-/// The word by which the system starts this with nothing but the tray, after a login.
+/// Argument for a start at login: shows only the tray icon.
 const HIDDEN: &str = "--hidden";
 
 fn main() -> ExitCode {
     let hidden = std::env::args().any(|arg| arg == HIDDEN);
-    let asked = sidecar::program().and_then(|program| Asked::of(&program));
-    let (places, pending) = match asked {
-        Ok(asked) => (Some(asked.places.clone()), Ok(asked)),
-        Err(error) => (None, Err(error)),
-    };
+    let pending = sidecar::program().and_then(|program| CairnProcess::start(&program));
+    let places = pending.as_ref().ok().map(|process| process.places.clone());
     let start = Start { hidden, places, pending };
-    let ended = match display() {
+    let result = match check_display() {
         Ok(()) => run(start),
-        // The daemon comes all the same: it is of use without a window.
-        Err(why) => start.pending.and_then(Asked::server).map_or_else(Err, |_| Err(anyhow::anyhow!(why))),
+        // The daemon is started without a window, too, because other clients can use it.
+        Err(reason) => start.pending.and_then(CairnProcess::server).map_or_else(Err, |_| Err(anyhow::anyhow!(reason))),
     };
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: the window cannot be opened: {error:#}");
-            eprintln!(
-                "Cairn's daemon does not need it: `cairn ui` opens the same page in a browser, `cairn run` chats here."
-            );
+            eprintln!("Error: cannot open the window: {error:#}");
+            eprintln!("`cairn ui` opens the same page in a browser; `cairn run` starts a chat in the terminal.");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Runs the window until its user quits. Toolkits end programs where they find no screen; here that is an error like others.
+/// Runs the app until the user quits. Catches the panic of a window toolkit without a display and returns an error.
 fn run(start: Start) -> anyhow::Result<()> {
     match panic::catch_unwind(AssertUnwindSafe(|| shell::run(start))) {
-        Ok(ended) => ended,
-        Err(_) => anyhow::bail!("the system's windows could not be used; what they said is above"),
+        Ok(result) => result,
+        Err(_) => anyhow::bail!("cannot use the system's windows; the error of the window toolkit is above"),
     }
 }
 
-/// Whether there is a screen to put a window on.
+/// Fails if there is no display for a window.
 #[cfg(any(windows, target_os = "macos"))]
-fn display() -> Result<(), &'static str> {
+fn check_display() -> Result<(), &'static str> {
     Ok(())
 }
 
 #[cfg(not(any(windows, target_os = "macos")))]
-#[expect(clippy::disallowed_methods, reason = "the system says by these where a screen is")]
-fn display() -> Result<(), &'static str> {
+#[expect(clippy::disallowed_methods, reason = "the display is found by environment variables")]
+fn check_display() -> Result<(), &'static str> {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if set("DISPLAY") || set("WAYLAND_DISPLAY") { Ok(()) } else { Err("there is no display") }
 }

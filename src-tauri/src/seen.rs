@@ -1,37 +1,35 @@
-//! What the shell knows at this moment: the daemon's state as its events tell it, and its user's choices.
+//! State of the shell: the daemon's state from its events, and the settings for the window.
 
 use cairn_wire::app::{DesktopServer, Download, TierName};
 
-use crate::choices::{Choices, Closing};
+use crate::choices::{CloseAction, WindowSettings};
 use crate::words::Language;
 
-/// All that the tray shows.
+/// State that the tray shows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct ShellState {
     pub(crate) daemon: Daemon,
-    /// All of this daemon's life, those that are done among them, in the order in which they run.
+    /// All downloads since the daemon's start, including completed ones, in queue order.
     pub(crate) downloads: Vec<Download>,
     pub(crate) models: Vec<LoadedModel>,
-    /// Bytes that each tier of the cache holds, nearest first.
-    pub(crate) kept: Vec<(TierName, u64)>,
-    /// Whether this app starts with a login.
+    /// Used bytes of each cache tier, nearest tier first.
+    pub(crate) cache_bytes: Vec<(TierName, u64)>,
+    /// Whether the app starts at login.
     pub(crate) autostart: bool,
-    /// What the daemon's settings say of the window, and what was chosen since.
-    pub(crate) choices: Choices,
-    /// What was chosen and the daemon has not heard of yet.
-    pub(crate) unsent: Option<Closing>,
+    /// The daemon's settings for the window, with the unsent choice.
+    pub(crate) settings: WindowSettings,
+    /// Choice that the daemon has not stored yet.
+    pub(crate) unsent: Option<CloseAction>,
     pub(crate) language: Language,
 }
 
-/// How it is with the daemon.
+/// State of the daemon.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Daemon {
-    /// It is looked for, or started.
     Starting,
-    /// It answers.
-    Here(DesktopServer),
-    /// There is none, for this reason. It is looked for again after a while.
-    Gone(String),
+    Running(DesktopServer),
+    /// The daemon cannot be reached or started, with the reason. The shell retries with a backoff.
+    Unavailable(String),
 }
 
 /// A model in memory.
@@ -41,16 +39,16 @@ pub(crate) struct LoadedModel {
     pub(crate) size_bytes: u64,
 }
 
-impl Seen {
-    /// At the start, when nothing has been asked yet.
-    pub(crate) fn at_start(language: Language) -> Self {
+impl ShellState {
+    /// State before the first contact with the daemon.
+    pub(crate) fn new(language: Language) -> Self {
         Self {
             daemon: Daemon::Starting,
             downloads: Vec::new(),
             models: Vec::new(),
-            kept: Vec::new(),
+            cache_bytes: Vec::new(),
             autostart: false,
-            choices: Choices::default(),
+            settings: WindowSettings::default(),
             unsent: None,
             language,
         }

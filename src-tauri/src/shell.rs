@@ -1,4 +1,4 @@
-//! The shell: what ties the window, the tray and the daemon together, and what they all ask of it.
+//! The shell: connects the window, the tray and the daemon, and has the state that they share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,109 +13,111 @@ use tauri_plugin_notification::NotificationExt;
 use tauri_plugin_opener::OpenerExt;
 use tokio::sync::watch;
 
-use crate::choices::{Choices, Closing, SETTINGS};
+use crate::choices::{CloseAction, SETTINGS, WindowSettings};
 use crate::client::Client;
 use crate::clipboard::Clipboard;
-use crate::news::News;
-use crate::seen::{Daemon, Seen};
-use crate::sidecar::Asked;
+use crate::news::DownloadOutcome;
+use crate::seen::{Daemon, ShellState};
+use crate::sidecar::CairnProcess;
 use crate::words::{Language, fill};
 use crate::{HIDDEN, again, commands, follow, link, tray, update, window};
 
-/// How long the daemon may take to hear that it is to end.
-const STOP_WITHIN: Duration = Duration::from_secs(3);
-/// How long its settings may take while somebody waits for a window to close.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// The plugin that finds an app that runs already.
-const ONE_APP: &str = "single-instance";
+/// Timeout for the daemon's response to the stop request.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout for reading the settings while a window closes.
+const SETTINGS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Name of the plugin that detects a running app.
+const SINGLE_INSTANCE: &str = "single-instance";
 
-/// What is known when the program starts.
+/// Parameters of the app's start.
 pub(crate) struct Start {
-    /// Only the tray is to be seen.
+    /// Show only the tray icon.
     pub(crate) hidden: bool,
-    /// Where things are, if `cairn` could say so.
+    /// The daemon's folders; `None` if `cairn` failed.
     pub(crate) places: Option<DesktopPlaces>,
-    /// The `cairn` that finds the daemon or starts it.
-    pub(crate) pending: anyhow::Result<Asked>,
+    /// The `cairn` process that connects to the daemon or starts it.
+    pub(crate) pending: anyhow::Result<CairnProcess>,
 }
 
-/// What the parts share.
+/// State that the parts of the app share.
 pub(crate) struct Shell {
     places: Option<DesktopPlaces>,
-    seen: Arc<watch::Sender<Seen>>,
+    state: Arc<watch::Sender<ShellState>>,
     pub(crate) clipboard: Clipboard,
 }
 
 impl Shell {
     fn new(places: Option<DesktopPlaces>) -> Self {
         let language = Language::of(&sys_locale::get_locale().unwrap_or_default());
-        let seen = Arc::new(watch::Sender::new(Seen::at_start(language)));
-        Self { places, seen, clipboard: Clipboard::default() }
+        let state = Arc::new(watch::Sender::new(ShellState::new(language)));
+        Self { places, state, clipboard: Clipboard::default() }
     }
 
-    /// The one of this app.
+    /// Returns the shell of the app.
     pub(crate) fn of(app: &AppHandle) -> tauri::State<'_, Self> {
         app.state()
     }
 
-    pub(crate) fn seen(&self) -> Seen {
-        self.seen.borrow().clone()
+    pub(crate) fn state(&self) -> ShellState {
+        self.state.borrow().clone()
     }
 
-    /// Sees what changes.
-    pub(crate) fn look(&self) -> watch::Receiver<Seen> {
-        self.seen.subscribe()
+    /// Subscribes to changes of the state.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<ShellState> {
+        self.state.subscribe()
     }
 
-    pub(crate) fn speak(&self, language: Language) {
-        follow::change(&self.seen, |seen| seen.language = language);
+    pub(crate) fn set_language(&self, language: Language) {
+        follow::update(&self.state, |state| state.language = language);
     }
 
-    /// What closing the window does, as the daemon's settings have it at this moment; as they had it last where it does not answer.
-    pub(crate) async fn closing(&self) -> Closing {
-        let Seen { choices, unsent, .. } = self.seen();
-        let Some(client) = self.client().filter(|_| unsent.is_none()) else { return choices.closing };
-        match tokio::time::timeout(ANSWER_WITHIN, client.get::<SettingsResponse>(SETTINGS)).await {
-            Ok(Ok(table)) => Choices::of(&table).closing,
-            Ok(Err(_)) | Err(_) => choices.closing,
+    /// Reads the action for closing the window from the daemon's settings. Uses the last value if the daemon does not
+    /// answer.
+    pub(crate) async fn current_close_action(&self) -> CloseAction {
+        let ShellState { settings, unsent, .. } = self.state();
+        let Some(client) = self.client().filter(|_| unsent.is_none()) else { return settings.close_action };
+        match tokio::time::timeout(SETTINGS_TIMEOUT, client.get::<SettingsResponse>(SETTINGS)).await {
+            Ok(Ok(table)) => WindowSettings::of(&table).close_action,
+            Ok(Err(_)) | Err(_) => settings.close_action,
         }
     }
 
-    /// Has closing the window do this: at once here, and for whoever reads the settings when the daemon has them.
-    pub(crate) fn choose(&self, closing: Closing) {
-        follow::change(&self.seen, |seen| {
-            seen.choices.closing = closing;
-            seen.unsent = Some(closing);
+    /// Sets the action for closing the window. It applies at once in the app, and is then stored in the daemon's
+    /// settings.
+    pub(crate) fn set_close_action(&self, close_action: CloseAction) {
+        follow::update(&self.state, |state| {
+            state.settings.close_action = close_action;
+            state.unsent = Some(close_action);
         });
     }
 
-    /// A client of the daemon, while there is one.
+    /// Returns a client of the daemon; `None` if the daemon does not run.
     pub(crate) fn client(&self) -> Option<Client> {
-        match &self.seen.borrow().daemon {
-            Daemon::Here(server) => Client::new(server.clone()).ok(),
-            Daemon::Starting | Daemon::Gone(_) => None,
+        match &self.state.borrow().daemon {
+            Daemon::Running(server) => Client::new(server.clone()).ok(),
+            Daemon::Starting | Daemon::Unavailable(_) => None,
         }
     }
 }
 
-/// Runs the app until its user quits.
+/// Runs the app until the user quits.
 ///
 /// # Errors
-/// Why there can be no windows.
+/// The window system cannot be used.
 pub(crate) fn run(start: Start) -> anyhow::Result<()> {
     let Start { hidden, places, pending } = start;
     let app = match build(places) {
-        // Another one was spoken to while it ended: it was killed, and is started again.
-        Err(tauri::Error::PluginInitialization(name, why)) if name == ONE_APP => {
-            // The `cairn` that was asked ends first.
-            drop(pending.and_then(Asked::server));
-            return Err(again::begin(&why));
+        // The running app was killed while this one sent it a message. Restart, now without a running app.
+        Err(tauri::Error::PluginInitialization(name, reason)) if name == SINGLE_INSTANCE => {
+            // Wait for the `cairn` process to end first.
+            drop(pending.and_then(CairnProcess::server));
+            return Err(again::restart(&reason));
         }
-        built => built.context("the window system")?,
+        built => built.context("cannot use the window system")?,
     };
     set_up(app.handle(), hidden, pending);
     app.run(|app, event| match event {
-        // Without a window there is still the tray; only `quit` ends the app.
+        // Without a window the tray icon stays; only `quit` ends the app.
         RunEvent::ExitRequested { code: None, api, .. } => api.prevent_exit(),
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => window::show(app, None),
@@ -128,7 +130,7 @@ pub(crate) fn run(start: Start) -> anyhow::Result<()> {
 
 fn build(places: Option<DesktopPlaces>) -> tauri::Result<tauri::App> {
     let mut builder = tauri::Builder::default()
-        // This one first: a second start hands its words over and ends here.
+        // Must be the first plugin: a second start sends its arguments to the running app and ends here.
         .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app, None)))
         .plugin(tauri_plugin_deep_link::init())
         .plugin(tauri_plugin_dialog::init())
@@ -151,25 +153,25 @@ fn window_state(places: Option<&DesktopPlaces>) -> tauri::plugin::TauriPlugin<ta
     if let Some(places) = places {
         let folder = std::path::Path::new(&places.config_folder);
         if RealDisk.create_dir_all(folder).is_ok() {
-            // An absolute path takes the place of the folder that the plugin would choose.
+            // An absolute path overrides the plugin's own folder.
             builder = builder.with_filename(folder.join("window.json").display().to_string());
         }
     }
     builder.build()
 }
 
-fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<Asked>) {
+fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<CairnProcess>) {
     let shell = Shell::of(app);
     let autostart = app.autolaunch().is_enabled().unwrap_or(false);
-    follow::change(&shell.seen, |seen| seen.autostart = autostart);
-    let (seen, handle) = (shell.seen.clone(), app.clone());
+    follow::update(&shell.state, |state| state.autostart = autostart);
+    let (state, handle) = (shell.state.clone(), app.clone());
     tauri::async_runtime::spawn(async move {
-        follow::follow(pending, &seen, |news| tell(&handle, news)).await;
+        follow::follow(pending, &state, |outcomes| notify_in_background(&handle, outcomes)).await;
     });
-    let has_tray = match tray::put_up(app, shell.look()) {
+    let has_tray = match tray::create(app, shell.subscribe()) {
         Ok(()) => true,
         Err(error) => {
-            eprintln!("there is no tray icon: {error:#}");
+            eprintln!("cannot create the tray icon: {error:#}");
             false
         }
     };
@@ -184,74 +186,76 @@ fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<Asked>) {
     let links = app.deep_link().get_current().ok().flatten().unwrap_or_default();
     let route = links.iter().find_map(|url| link::route(url.as_str()));
     if !hidden || !has_tray {
-        window::open_or_tell(app, route.as_deref());
+        window::open_or_report(app, route.as_deref());
     }
 }
 
-/// Tells news on a thread of its own: where nothing shows notifications, the system looks for something to show them for a while.
-fn tell(app: &AppHandle, news: Vec<News>) {
-    if !news.is_empty() {
+/// Shows notifications from their own thread, because without a notification service the call blocks for a while.
+fn notify_in_background(app: &AppHandle, outcomes: Vec<DownloadOutcome>) {
+    if !outcomes.is_empty() {
         let app = app.clone();
-        std::thread::spawn(move || notify(&app, news));
+        std::thread::spawn(move || notify(&app, outcomes));
     }
 }
 
-fn notify(app: &AppHandle, news: Vec<News>) {
-    let Seen { choices, language, .. } = Shell::of(app).seen();
-    // Who looks at the window has seen it there.
-    let looks = app.get_webview_window(window::LABEL).is_some_and(|window| window.is_focused().unwrap_or(false));
-    if looks || !choices.notify {
+fn notify(app: &AppHandle, outcomes: Vec<DownloadOutcome>) {
+    let ShellState { settings, language, .. } = Shell::of(app).state();
+    // A focused window already shows the outcome.
+    let is_focused = app.get_webview_window(window::LABEL).is_some_and(|window| window.is_focused().unwrap_or(false));
+    if is_focused || !settings.notify {
         return;
     }
     let words = language.words();
-    for news in news {
-        let (title, body) = match news {
-            News::Finished { model } => (fill(words.came, &[("model", &model)]), words.came_more.to_owned()),
-            News::Failed { model, why } => (fill(words.trouble, &[("model", &model)]), why),
+    for outcome in outcomes {
+        let (title, body) = match outcome {
+            DownloadOutcome::Finished { model } => {
+                (fill(words.downloaded, &[("model", &model)]), words.downloaded_text.to_owned())
+            }
+            DownloadOutcome::Failed { model, reason } => (fill(words.download_failed, &[("model", &model)]), reason),
         };
         if let Err(error) = app.notification().builder().title(title).body(body).show() {
-            eprintln!("a notification was not shown: {error}");
+            eprintln!("cannot show a notification: {error}");
         }
     }
 }
 
-/// Has the app start with a login, or not.
+/// Turns the start at login on or off.
 ///
 /// # Errors
-/// The system does not take it.
+/// The system refuses the change.
 pub(crate) fn set_autostart(app: &AppHandle, on: bool) -> anyhow::Result<()> {
     let autostart = app.autolaunch();
-    if on { autostart.enable() } else { autostart.disable() }.context("the system's list of programs that start")?;
-    follow::change(&Shell::of(app).seen, |seen| seen.autostart = on);
+    if on { autostart.enable() } else { autostart.disable() }.context("cannot change the start at login")?;
+    follow::update(&Shell::of(app).state, |state| state.autostart = on);
     Ok(())
 }
 
 /// Shows the folder with the daemon's log.
 ///
 /// # Errors
-/// No folder is known, or nothing here shows folders.
+/// The folder is unknown, or the system cannot show folders.
 pub(crate) fn open_logs(app: &AppHandle) -> anyhow::Result<()> {
     let shell = Shell::of(app);
-    let places = shell.places.as_ref().context("where the log is was not said")?;
-    let folder = std::path::Path::new(&places.log_file).parent().context("the log lies in a folder")?;
+    let places = shell.places.as_ref().context("cannot find the log: cairn did not report its path")?;
+    let folder = std::path::Path::new(&places.log_file).parent().context("the path of the log has no folder")?;
     Ok(app.opener().open_path(folder.display().to_string(), None::<&str>)?)
 }
 
-/// Ends the daemon, whose downloads go on at its next start, and then the app. What was chosen a moment ago is written down first.
+/// Stores an unsent choice, shuts the daemon down, and ends the app. Downloads resume at the daemon's next start.
 pub(crate) fn quit(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         let shell = Shell::of(&app);
         if let Some(client) = shell.client() {
-            let unsent = shell.seen().unsent;
-            let told = async {
-                if let Some(Err(error)) = follow::write(&client, unsent).await {
-                    eprintln!("the choice is not remembered: {error:#}");
+            let unsent = shell.state().unsent;
+            let stop = async {
+                if let Some(Err(error)) = follow::send_unsent(&client, unsent).await {
+                    eprintln!("cannot store the action for closing the window: {error:#}");
                 }
-                client.tell("/app/stop", &()).await
+                client.post("/app/stop", &()).await
             };
-            // A daemon that does not hear this ends by itself when nobody needs it.
-            let _ = tokio::time::timeout(STOP_WITHIN, told).await;
+            // A failure is ignored, because an idle daemon shuts down anyway.
+            let _ = tokio::time::timeout(STOP_TIMEOUT, stop).await;
         }
         app.exit(0);
     });

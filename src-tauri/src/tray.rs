@@ -1,7 +1,7 @@
-//! The tray icon. What it shows is decided in [`menu`], what its rows do in [`act`]; here it is drawn.
+//! Draws the tray icon. [`menu`] computes its content, and [`act`] runs its actions.
 //!
-//! It is drawn at most once a second. While only words change, the menu that is open keeps its rows and their texts are replaced,
-//! so that it does not close under its user's hand. Where the system has no place for tray icons, all of this is without effect.
+//! The icon is drawn at most once a second. If only texts differ, they are replaced in the existing menu, because a new
+//! menu would close an open one. On a system without a tray, this has no effect.
 
 mod act;
 pub(crate) mod menu;
@@ -17,20 +17,20 @@ use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, Tray
 use tauri::{AppHandle, Wry};
 use tokio::sync::watch;
 
-use crate::seen::Seen;
+use crate::seen::ShellState;
 use crate::window;
-use menu::{Action, Entry, Face, Icon, face};
+use menu::{Action, Entry, Icon, TrayView, view};
 
-const BETWEEN_DRAWINGS: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the rows that are shown do, by their identity.
+/// Actions of the menu rows, by row id.
 type Actions = Arc<Mutex<HashMap<String, Action>>>;
 
-/// Puts the icon up and keeps it drawn.
+/// Creates the icon and redraws it when the state changes.
 ///
 /// # Errors
-/// This system cannot have one; the library for it may be missing.
-pub(crate) fn put_up(app: &AppHandle, seen: watch::Receiver<Seen>) -> anyhow::Result<()> {
+/// The system has no tray, or its library is missing.
+pub(crate) fn create(app: &AppHandle, state: watch::Receiver<ShellState>) -> anyhow::Result<()> {
     let actions = Actions::default();
     let clicked = actions.clone();
     let build = || {
@@ -52,61 +52,61 @@ pub(crate) fn put_up(app: &AppHandle, seen: watch::Receiver<Seen>) -> anyhow::Re
             })
             .build(app)
     };
-    // Linux's library is loaded at this moment, and its binding panics where there is none.
+    // This loads the tray library on Linux, whose binding panics if it is missing.
     let icon =
-        panic::catch_unwind(AssertUnwindSafe(build)).map_err(|_| anyhow::anyhow!("its library is missing"))??;
-    tauri::async_runtime::spawn(keep_drawn(app.clone(), icon, actions, seen));
+        panic::catch_unwind(AssertUnwindSafe(build)).map_err(|_| anyhow::anyhow!("the tray library is missing"))??;
+    tauri::async_runtime::spawn(keep_drawn(app.clone(), icon, actions, state));
     Ok(())
 }
 
-async fn keep_drawn(app: AppHandle, icon: TrayIcon, actions: Actions, mut seen: watch::Receiver<Seen>) {
-    let mut drawn: Option<(Face, Vec<Row>)> = None;
+async fn keep_drawn(app: AppHandle, icon: TrayIcon, actions: Actions, mut state: watch::Receiver<ShellState>) {
+    let mut drawn: Option<(TrayView, Vec<Row>)> = None;
     loop {
-        let face = face(&seen.borrow_and_update());
-        match draw(&app, &icon, &actions, drawn.take(), face) {
+        let view = view(&state.borrow_and_update());
+        match draw(&app, &icon, &actions, drawn.take(), view) {
             Ok(now) => drawn = Some(now),
-            Err(error) => eprintln!("the tray cannot be drawn: {error}"),
+            Err(error) => eprintln!("cannot draw the tray: {error}"),
         }
-        tokio::time::sleep(BETWEEN_DRAWINGS).await;
-        if seen.changed().await.is_err() {
+        tokio::time::sleep(REDRAW_INTERVAL).await;
+        if state.changed().await.is_err() {
             return;
         }
     }
 }
 
-/// Draws what differs from the last time.
+/// Draws the differences to the previous view.
 fn draw(
     app: &AppHandle,
     icon: &TrayIcon,
     actions: &Actions,
-    before: Option<(Face, Vec<Row>)>,
-    face: Face,
-) -> tauri::Result<(Face, Vec<Row>)> {
+    before: Option<(TrayView, Vec<Row>)>,
+    view: TrayView,
+) -> tauri::Result<(TrayView, Vec<Row>)> {
     let old = before.as_ref().map(|(old, _)| old);
-    if old.map(|old| old.icon) != Some(face.icon) {
-        icon.set_icon(Some(image(face.icon)))?;
+    if old.map(|old| old.icon) != Some(view.icon) {
+        icon.set_icon(Some(image(view.icon)))?;
         icon.set_icon_as_template(cfg!(target_os = "macos"))?;
     }
-    if old.map(|old| &old.title) != Some(&face.title) {
-        // A title that was shown goes away by an empty one.
-        icon.set_title(Some(face.title.as_deref().unwrap_or_default()))?;
+    if old.map(|old| &old.title) != Some(&view.title) {
+        // An empty title removes the previous one.
+        icon.set_title(Some(view.title.as_deref().unwrap_or_default()))?;
     }
     if let Some((old, rows)) = before
-        && fits(&old.entries, &face.entries)
+        && has_same_rows(&old.entries, &view.entries)
     {
-        if old.entries != face.entries {
-            reword(&rows, &face.entries)?;
+        if old.entries != view.entries {
+            replace_texts(&rows, &view.entries)?;
         }
-        return Ok((face, rows));
+        return Ok((view, rows));
     }
-    let mut made = Made::default();
+    let mut builder = MenuBuilder::default();
     let menu = Menu::new(app)?;
-    for entry in &face.entries {
-        menu.append(made.row(app, entry)?.as_ref())?;
+    for entry in &view.entries {
+        menu.append(builder.row(app, entry)?.as_ref())?;
     }
-    *actions.lock().unwrap_or_else(PoisonError::into_inner) = made.actions;
+    *actions.lock().unwrap_or_else(PoisonError::into_inner) = builder.actions;
     icon.set_menu(Some(menu))?;
-    Ok((face, made.rows))
+    Ok((view, builder.rows))
 }
 
 fn image(icon: Icon) -> Image<'static> {
@@ -124,40 +124,42 @@ fn image(icon: Icon) -> Image<'static> {
     }
 }
 
-/// A row that was drawn, for its words to be replaced.
+/// A drawn row, with access to its text.
 enum Row {
     Item(MenuItem<Wry>),
     Check(CheckMenuItem<Wry>),
-    /// One whose words never change.
+    /// A row without a changing text.
     Fixed,
 }
 
-/// Whether the same rows with the same deeds are there, so that it is enough to replace words.
-fn fits(old: &[Entry], new: &[Entry]) -> bool {
+/// Whether both menus have the same rows with the same actions, so that replacing texts is enough.
+fn has_same_rows(old: &[Entry], new: &[Entry]) -> bool {
     old.len() == new.len()
         && old.iter().zip(new).all(|pair| match pair {
             (Entry::Note(_), Entry::Note(_)) | (Entry::Separator, Entry::Separator) => true,
             (Entry::Item(_, old), Entry::Item(_, new)) | (Entry::Check(_, old, _), Entry::Check(_, new, _)) => {
                 old == new
             }
-            // The words above a submenu stay as they were made: Linux's menus do not take new ones.
-            (Entry::Submenu(old, above), Entry::Submenu(new, below)) => old == new && fits(above, below),
+            // The title of a submenu cannot be replaced on Linux.
+            (Entry::Submenu(old, old_rows), Entry::Submenu(new, new_rows)) => {
+                old == new && has_same_rows(old_rows, new_rows)
+            }
             _ => false,
         })
 }
 
-/// Replaces the words of rows, which are there in the order in which [`Made::row`] made them.
-fn reword(rows: &[Row], entries: &[Entry]) -> tauri::Result<()> {
-    fn each<'a>(entries: &'a [Entry], all: &mut Vec<&'a Entry>) {
+/// Replaces the texts of rows. The rows have the order in which [`MenuBuilder::row`] made them.
+fn replace_texts(rows: &[Row], entries: &[Entry]) -> tauri::Result<()> {
+    fn flatten<'a>(entries: &'a [Entry], all: &mut Vec<&'a Entry>) {
         for entry in entries {
             all.push(entry);
             if let Entry::Submenu(_, below) = entry {
-                each(below, all);
+                flatten(below, all);
             }
         }
     }
     let mut all = Vec::new();
-    each(entries, &mut all);
+    flatten(entries, &mut all);
     for (row, entry) in rows.iter().zip(all) {
         match (row, entry) {
             (Row::Item(row), Entry::Note(text) | Entry::Item(text, _)) => row.set_text(text)?,
@@ -171,15 +173,15 @@ fn reword(rows: &[Row], entries: &[Entry]) -> tauri::Result<()> {
     Ok(())
 }
 
-/// Rows as they are made.
+/// Builds the rows of a menu.
 #[derive(Default)]
-struct Made {
-    /// A submenu comes before its own rows.
+struct MenuBuilder {
+    /// All rows; a submenu precedes its own rows.
     rows: Vec<Row>,
     actions: HashMap<String, Action>,
 }
 
-impl Made {
+impl MenuBuilder {
     fn row(&mut self, app: &AppHandle, entry: &Entry) -> tauri::Result<Box<dyn IsMenuItem<Wry>>> {
         Ok(match entry {
             Entry::Note(text) => {
@@ -212,7 +214,8 @@ impl Made {
         })
     }
 
-    /// An identity that says what the row does: a click on a row that has just gone can never do what another one says.
+    /// Registers an action and returns the row's id. The id is made of the action, so a click on a row that was just
+    /// replaced cannot run the action of another row.
     fn id(&mut self, action: &Action) -> String {
         let id = format!("{action:?}");
         self.actions.insert(id.clone(), action.clone());
@@ -225,9 +228,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_deeds_are_reworded() {
+    fn menu_keeps_rows_only_with_same_actions() {
         let item = |text: &str, id| Entry::Item(text.into(), Action::Pause(vec![id]));
-        let check = |old: &[Entry], new: &[Entry], expected| assert_eq!(fits(old, new), expected, "{old:?}, {new:?}");
+        let check =
+            |old: &[Entry], new: &[Entry], expected| assert_eq!(has_same_rows(old, new), expected, "{old:?}, {new:?}");
         check(&[item("1 %", 1)], &[item("2 %", 1)], true);
         check(&[item("1 %", 1)], &[item("1 %", 2)], false);
         check(&[item("1 %", 1)], &[item("1 %", 1), Entry::Separator], false);

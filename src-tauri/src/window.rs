@@ -1,54 +1,54 @@
-//! The window: made once, hidden when it is closed, and shown again by the tray, a link or a second start.
+//! The window: created once, hidden when closed, and shown again by the tray, a link or a second start.
 //!
-//! It shows the page that is part of this program and no other: every address that leads elsewhere is refused here, and opened in
-//! the user's browser only by the command for it.
+//! The window shows only the page that is part of this program. Navigation to other addresses is refused; the command
+//! `open_external` opens them in the user's browser.
 
 use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Manager, Url, WebviewUrl, WebviewWindowBuilder, Window, WindowEvent};
 use tauri_plugin_dialog::{DialogExt, MessageDialogButtons, MessageDialogKind};
 use tauri_plugin_window_state::{AppHandleExt, StateFlags};
 
-use crate::choices::Closing;
+use crate::choices::CloseAction;
 use crate::shell::{self, Shell};
 
-/// Its name, which the capabilities are given to.
+/// Label of the window, which the capabilities name.
 pub(crate) const LABEL: &str = "main";
 
-/// What of the window is the same the next time. Whether it is seen is not: who starts the app wants to see it.
+/// State of the window that is restored at the next start. Visibility is not: a start always shows the window.
 pub(crate) const REMEMBERED: StateFlags =
     StateFlags::SIZE.union(StateFlags::POSITION).union(StateFlags::MAXIMIZED).union(StateFlags::FULLSCREEN);
 
-/// What runs before the page's own scripts.
+/// Script that runs before the page's own scripts.
 const GUARD: &str = include_str!("guard.js");
 
-/// Shows the window and gives it the keyboard, at a screen of the page where one is named.
+/// Shows and focuses the window, and opens the page's screen at `route`, if any.
 pub(crate) fn show(app: &AppHandle, route: Option<&str>) {
     let Some(window) = app.get_webview_window(LABEL) else {
-        // A window is not made on the thread that waits for this event: on Windows neither would ever be done.
+        // On Windows, creating a window on the event thread would deadlock.
         let (app, route) = (app.clone(), route.map(str::to_owned));
-        std::thread::spawn(move || open_or_tell(&app, route.as_deref()));
+        std::thread::spawn(move || open_or_report(&app, route.as_deref()));
         return;
     };
     let shown = window.show().and_then(|()| window.unminimize()).and_then(|()| window.set_focus());
-    let led = shown.and_then(|()| match route {
+    let opened = shown.and_then(|()| match route {
         Some(route) => {
             let hash = serde_json::to_string(&format!("#/{route}")).expect("text is JSON");
             window.eval(format!("location.hash = {hash}"))
         }
         None => Ok(()),
     });
-    if let Err(error) = led {
-        eprintln!("the window cannot be shown: {error}");
+    if let Err(error) = opened {
+        eprintln!("cannot show the window: {error}");
     }
 }
 
-/// Makes the window. Where that fails, it says so and all else goes on.
-pub(crate) fn open_or_tell(app: &AppHandle, route: Option<&str>) {
+/// Creates the window. Shows an error message if that fails; the app continues.
+pub(crate) fn open_or_report(app: &AppHandle, route: Option<&str>) {
     let Err(error) = open(app, route) else { return };
-    let why = format!("{error}. Cairn goes on without it: `cairn ui` opens the same page in a browser.");
-    eprintln!("the window cannot be opened: {why}");
-    let words = Shell::of(app).seen().language.words();
-    app.dialog().message(why).title(words.no_window).kind(MessageDialogKind::Error).show(|_| {});
+    let text = format!("{error}. Cairn continues without a window: `cairn ui` opens the same page in a browser.");
+    eprintln!("cannot open the window: {text}");
+    let words = Shell::of(app).state().language.words();
+    app.dialog().message(text).title(words.no_window).kind(MessageDialogKind::Error).show(|_| {});
 }
 
 fn open(app: &AppHandle, route: Option<&str>) -> tauri::Result<()> {
@@ -64,48 +64,48 @@ fn open(app: &AppHandle, route: Option<&str>) -> tauri::Result<()> {
         .map(drop)
 }
 
-/// Whether an address is the page's own.
+/// Whether an address belongs to the page.
 fn is_own(url: &Url) -> bool {
     match url.scheme() {
         "tauri" => url.host_str() == Some("localhost"),
-        // Windows has no schemes of one's own, and gives the page this address.
+        // Windows has no custom schemes and uses this address for the page.
         "http" | "https" => cfg!(windows) && url.host_str() == Some("tauri.localhost"),
         _ => false,
     }
 }
 
-/// What closing does is its user's choice, and the first time they are asked.
+/// Handles a close request according to the user's setting. The default asks the user.
 pub(crate) fn on_event(window: &Window, event: &WindowEvent) {
     let WindowEvent::CloseRequested { api, .. } = event else { return };
     api.prevent_close();
     let app = window.app_handle();
     if let Err(error) = app.save_window_state(REMEMBERED) {
-        eprintln!("the window's place is not remembered: {error}");
+        eprintln!("cannot save the window state: {error}");
     }
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        let closing = Shell::of(&app).closing().await;
-        close(&app, closing);
+        let close_action = Shell::of(&app).current_close_action().await;
+        close(&app, close_action);
     });
 }
 
-fn close(app: &AppHandle, closing: Closing) {
-    match closing {
-        Closing::Ask => ask(app),
-        Closing::Quit => shell::quit(app),
-        Closing::Tray => {
+fn close(app: &AppHandle, close_action: CloseAction) {
+    match close_action {
+        CloseAction::Ask => ask(app),
+        CloseAction::Quit => shell::quit(app),
+        CloseAction::Tray => {
             if let Some(window) = app.get_webview_window(LABEL)
                 && let Err(error) = window.hide()
             {
-                eprintln!("the window cannot be hidden: {error}");
+                eprintln!("cannot hide the window: {error}");
             }
         }
     }
 }
 
 fn ask(app: &AppHandle) {
-    let words = Shell::of(app).seen().language.words();
-    // Who closes the question by Escape has not chosen to end anything.
+    let words = Shell::of(app).state().language.words();
+    // "Quit" is the first button, because Escape selects the second one.
     let buttons = MessageDialogButtons::OkCancelCustom(words.close_quit.into(), words.close_keep.into());
     let mut question = app.dialog().message(words.close_question).title(words.close_title).buttons(buttons);
     if let Some(window) = app.get_webview_window(LABEL) {
@@ -113,9 +113,9 @@ fn ask(app: &AppHandle) {
     }
     let app = app.clone();
     question.show(move |quits| {
-        let closing = if quits { Closing::Quit } else { Closing::Tray };
-        Shell::of(&app).choose(closing);
-        close(&app, closing);
+        let close_action = if quits { CloseAction::Quit } else { CloseAction::Tray };
+        Shell::of(&app).set_close_action(close_action);
+        close(&app, close_action);
     });
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_stays_with_its_own_page() {
+    fn navigation_is_limited_to_own_page() {
         let check = |address: &str, expected: bool| {
             let url = Url::parse(address).expect("these are addresses");
             assert_eq!(is_own(&url), expected, "{address}");

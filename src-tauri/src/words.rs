@@ -1,8 +1,9 @@
-//! The words of the tray, the dialogs and the notifications, in each language. The page has its own, in `ui/src/i18n`.
+//! The texts of the tray, the dialogs and the notifications, in each language. The texts of the page are in
+//! `ui/src/i18n`.
 //!
-//! A text with a hole names what goes in, `{model}`; [`fill`] puts it there.
+//! A text can have placeholders such as `{model}`, which [`fill`] replaces.
 
-/// The languages that Cairn speaks.
+/// The languages of the app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     English,
@@ -10,7 +11,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The language that a tag such as `zh-CN` or `de_DE.UTF-8` is nearest to.
+    /// Returns the language for a tag such as `zh-CN` or `de_DE.UTF-8`; English for unsupported languages.
     pub(crate) fn of(tag: &str) -> Self {
         let first = tag.split(['-', '_', '.']).next().unwrap_or_default();
         if first.eq_ignore_ascii_case("zh") { Self::Chinese } else { Self::English }
@@ -24,28 +25,28 @@ impl Language {
     }
 }
 
-/// Puts values into the holes of a text.
+/// Replaces the placeholders of a text by values.
 pub(crate) fn fill(text: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
-        let (name, after) = after.split_once('}').expect("a hole is closed; a test looks at each text");
-        let value = values.iter().find(|(hole, _)| *hole == name);
-        filled.push_str(value.expect("each hole is filled; a test looks at each text").1);
+        let (name, after) = after.split_once('}').expect("placeholders are closed");
+        let value = values.iter().find(|(placeholder, _)| *placeholder == name);
+        filled.push_str(value.expect("each placeholder has a value").1);
         rest = after;
     }
     filled + rest
 }
 
-/// Every text.
+/// All texts of one language.
 #[derive(Debug)]
 pub(crate) struct Words {
     pub(crate) starting: &'static str,
     pub(crate) ready: &'static str,
     pub(crate) ready_with_one: &'static str,
     pub(crate) ready_with_many: &'static str,
-    pub(crate) gone: &'static str,
+    pub(crate) unavailable: &'static str,
     pub(crate) open: &'static str,
     pub(crate) new_chat: &'static str,
     pub(crate) no_downloads: &'static str,
@@ -81,9 +82,9 @@ pub(crate) struct Words {
     pub(crate) seconds: &'static str,
     pub(crate) minutes: &'static str,
     pub(crate) hours: &'static str,
-    pub(crate) came: &'static str,
-    pub(crate) came_more: &'static str,
-    pub(crate) trouble: &'static str,
+    pub(crate) downloaded: &'static str,
+    pub(crate) downloaded_text: &'static str,
+    pub(crate) download_failed: &'static str,
     pub(crate) close_title: &'static str,
     pub(crate) close_question: &'static str,
     pub(crate) close_keep: &'static str,
@@ -96,7 +97,7 @@ const ENGLISH: Words = Words {
     ready: "Ready",
     ready_with_one: "Ready – {model} ({size})",
     ready_with_many: "Ready – {count} models ({size})",
-    gone: "Not running: {why}",
+    unavailable: "Not running: {reason}",
     open: "Open Cairn",
     new_chat: "New chat",
     no_downloads: "No downloads",
@@ -122,7 +123,7 @@ const ENGLISH: Words = Words {
     cache_has: "Cache: {parts}",
     ram: "RAM",
     ssd: "SSD",
-    remote: "elsewhere",
+    remote: "remote",
     autostart: "Start at login",
     close_to_tray: "Closing the window keeps Cairn running",
     settings: "Settings…",
@@ -132,15 +133,15 @@ const ENGLISH: Words = Words {
     seconds: "{count} s",
     minutes: "{count} min",
     hours: "{count} h",
-    came: "{model} is here",
-    came_more: "The model can be used now.",
-    trouble: "{model} needs you",
+    downloaded: "{model} downloaded",
+    downloaded_text: "The model is ready to use.",
+    download_failed: "Download of {model} failed",
     close_title: "Keep Cairn running?",
-    close_question: "Downloads and answers go on, and other apps keep their server. Cairn stays in the tray; where there is none, \
-                     start it again to see the window. Settings can change this.",
+    close_question: "Downloads and answers continue, and other apps can use the server. Cairn stays in the tray. Without \
+                     a tray, start Cairn again to open the window. You can change this in Settings.",
     close_keep: "Keep running",
     close_quit: "Quit",
-    no_window: "The window could not be opened",
+    no_window: "Cannot open the window",
 };
 
 const CHINESE: Words = Words {
@@ -148,7 +149,7 @@ const CHINESE: Words = Words {
     ready: "就绪",
     ready_with_one: "就绪 – {model}（{size}）",
     ready_with_many: "就绪 – {count} 个模型（{size}）",
-    gone: "未运行：{why}",
+    unavailable: "未运行：{reason}",
     open: "打开 Cairn",
     new_chat: "新对话",
     no_downloads: "没有下载",
@@ -184,9 +185,9 @@ const CHINESE: Words = Words {
     seconds: "{count} 秒",
     minutes: "{count} 分钟",
     hours: "{count} 小时",
-    came: "{model} 已就绪",
-    came_more: "现在可以使用这个模型。",
-    trouble: "{model} 需要您处理",
+    downloaded: "{model} 已就绪",
+    downloaded_text: "现在可以使用这个模型。",
+    download_failed: "{model} 需要您处理",
     close_title: "让 Cairn 继续运行？",
     close_question: "下载和回答会继续，其他应用也能使用服务器。Cairn 会留在托盘中；如果没有托盘，再次启动即可看到窗口。可以在设置中更改。",
     close_keep: "继续运行",
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_lead_to_languages() {
+    fn language_tags_select_languages() {
         let check = |tag: &str, expected| assert_eq!(Language::of(tag), expected, "{tag:?}");
         check("zh-CN", Language::Chinese);
         check("zh", Language::Chinese);
@@ -211,28 +212,28 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_filled() {
-        assert_eq!(fill("a {x} b {y}", &[("y", "{2}"), ("x", "1")]), "a 1 b {2}", "what is put in is not read again");
-        assert_eq!(fill("none", &[]), "none", "a text without holes");
+    fn placeholders_are_replaced_once() {
+        assert_eq!(fill("a {x} b {y}", &[("y", "{2}"), ("x", "1")]), "a 1 b {2}", "values are not parsed again");
+        assert_eq!(fill("none", &[]), "none", "a text without placeholders");
     }
 
-    /// The holes of each text, in order of the texts.
-    fn holes(words: &Words) -> Vec<Vec<String>> {
-        // What `Debug` prints is every field with its text.
+    /// The placeholders of each text, in order of the texts.
+    fn placeholders(words: &Words) -> Vec<Vec<String>> {
+        // `Debug` prints every field with its text.
         let texts = format!("{words:#?}");
         let of = |line: &str| {
-            let mut holes: Vec<String> =
+            let mut names: Vec<String> =
                 line.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned())).collect();
-            holes.sort();
-            holes
+            names.sort();
+            names
         };
         texts.lines().skip(1).map(of).collect()
     }
 
     #[test]
-    fn both_languages_have_the_same_holes() {
-        let (english, chinese) = (holes(&ENGLISH), holes(&CHINESE));
-        assert!(english.iter().flatten().count() > 10, "the holes are found: {english:?}");
-        assert_eq!(english, chinese, "what is put into one text is put into the other");
+    fn languages_have_same_placeholders() {
+        let (english, chinese) = (placeholders(&ENGLISH), placeholders(&CHINESE));
+        assert!(english.iter().flatten().count() > 10, "placeholders are found: {english:?}");
+        assert_eq!(english, chinese, "each text has the same placeholders in both languages");
     }
 }

@@ -42,8 +42,8 @@ fn window_connects_only_to_the_daemon() {
             Ok(answer) => panic!("{command} answered {answer}"),
             Err(error) => assert!(error.contains(expected), "{command}: {expected:?} is not in {error:?}"),
         };
-        check("open_external", &json!({"url": "file:///etc/passwd"}), "not opened from here");
-        check("update", &json!({}), "not signed");
+        check("open_external", &json!({"url": "file:///etc/passwd"}), "is not allowed");
+        check("update", &json!({}), "no update key");
         check("plugin:window|close", &json!({"label": "main"}), "not allowed");
         check("plugin:opener|open_path", &json!({"path": "/"}), "not allowed");
     });
@@ -234,5 +234,5 @@ fn app_without_display_starts_the_daemon_and_explains() {
         app(&home, "GET", "/app/status", &Value::Null);
     };
     check(None, "there is no display");
-    check(Some(":4711"), "the system's windows could not be used");
+    check(Some(":4711"), "cannot use the system's windows");
 }

@@ -220,7 +220,7 @@ fn cache_trace_names_the_changed_token() {
         assert_eq!(at, have, "cached up to the change: {traced}");
         let stdout = place.cache(&["trace", "m", "--raw", &other]);
         let (cached, requested) = (&traced["kept_text"], &traced["asked_text"]);
-        assert!(stdout.contains(&format!("changed at token {at}: kept {cached}, asked {requested}")), "{stdout}");
+        assert!(stdout.contains(&format!("changed at token {at}: cached {cached}, requested {requested}")), "{stdout}");
         assert_ne!(cached, requested, "{traced}");
         place.unload();
     }

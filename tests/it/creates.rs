@@ -169,7 +169,7 @@ fn missing_base_model_is_pulled_first() {
     refused(&output, "pull model manifest: file does not exist");
     // The reference looks like a mistyped file name, and its registry refuses connections.
     let output = create(&home, "x", &put(&home, "typo", "FROM 127.0.0.1:9/library/m.gguf\n"), &[]);
-    refused(&output, "there is no file 127.0.0.1:9/library/m.gguf, and no such model was found");
+    refused(&output, "cannot find a file or a model \"127.0.0.1:9/library/m.gguf\"");
     assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }
 
@@ -276,6 +276,6 @@ fn unsupported_create_request_is_refused_with_advice() {
     let folder = folder.parent().expect("the path has a folder").to_string_lossy().into_owned();
     let modelfile = put(&home, "Modelfile", format!("FROM {folder}\n"));
     refused(&create(&home, "x", &modelfile, &[]), "convert_hf_to_gguf.py");
-    refused(&create(&home, "x", &put(&home, "Modelfile", "FROM pebble\nDRAFT d.gguf\n"), &[]), "leave the line out");
+    refused(&create(&home, "x", &put(&home, "Modelfile", "FROM pebble\nDRAFT d.gguf\n"), &[]), "remove the line");
     assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }

@@ -169,8 +169,8 @@ fn folder_import_imports_every_model() {
     std::fs::remove_file(folder.join("broken.gguf")).expect("the folder is writable");
     let stdout = succeeded(&home.run(&["import", "--move", &folder.to_string_lossy()]));
     assert_eq!(stdout.matches("no longer where it was").count(), 2, "both files were moved: {stdout}");
-    refused(&home.run(&["import", &folder.to_string_lossy()]), "has no GGUF files in it");
-    refused(&home.run(&["import", &folder.to_string_lossy(), "name"]), "cannot all have one name");
+    refused(&home.run(&["import", &folder.to_string_lossy()]), "has no GGUF files");
+    refused(&home.run(&["import", &folder.to_string_lossy(), "name"]), "one name; leave the name out");
 }
 
 /// Asserts that a command failed with all of these parts in its stderr.

@@ -148,7 +148,7 @@ fn damage_is_found_and_reported_with_advice() {
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 1).to_string_lossy(), "a"]));
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 2).to_string_lossy(), "b"]));
     let stdout = succeeded(&home.run(&["verify"]));
-    assert!(stdout.starts_with("2 models, ") && stdout.ends_with("every one is what its name says\n"), "{stdout}");
+    assert!(stdout.starts_with("2 models, ") && stdout.ends_with("all match their digests\n"), "{stdout}");
     let largest = std::fs::read_dir(path(&home, "models/blobs")).expect("the file exists").flatten().map(|e| e.path());
     let largest = largest.max_by_key(|path| path.metadata().map_or(0, |found| found.len())).expect("there are some");
     let mut bytes = std::fs::read(&largest).expect("the folder is writable");
@@ -214,7 +214,7 @@ fn two_daemons_share_a_library() {
     });
     for home in &homes {
         let verified = succeeded(&home.run(&["verify"]));
-        assert!(verified.contains("every one is what its name says"), "{verified}");
+        assert!(verified.contains("all match their digests"), "{verified}");
         for model in ["a", "b", "own0:0", "own1:1"] {
             succeeded(&home.run(&["show", model]));
         }

@@ -204,7 +204,7 @@ fn typed_password_is_not_echoed() {
     let mut terminal = Terminal::begin(&home, &["login", &address, "-u", "other"]);
     terminal.wait_for("Password: ");
     assert!(kill(terminal.pid(), "-INT"), "the command runs");
-    terminal.wait_for("interrupted; nothing was kept");
+    terminal.wait_for("interrupted; nothing was stored");
     assert_eq!(terminal.end().code(), Some(1), "an interruption is an error");
     // The terminal echoes input again.
     terminal.type_in("seen again");

@@ -7,7 +7,7 @@ use crate::clients;
 use crate::terminal::Terminal;
 
 /// Start of the note in the terminal.
-const LEFT_OUT: &str = "Left out, since 256 tokens of context have no room for it: ";
+const LEFT_OUT: &str = "Left out of the context of 256 tokens: ";
 
 #[test]
 fn overlong_question_reports_dropped_tokens() {

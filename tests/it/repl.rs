@@ -39,7 +39,7 @@ fn chat_commands_give_expected_replies() {
     chat.check("/? shortcuts", "Ctrl-W");
     chat.check("/set", "/set parameter NAME VALUE");
     chat.check("/sing", "Unknown command '/sing'");
-    chat.check("/set parameter warmth 3", "Known are: num_keep");
+    chat.check("/set parameter warmth 3", "Parameters: num_keep");
     chat.check("/set parameter num_predict many", "must be a whole number");
     chat.check("/set parameter num_predict 3", "Set parameter 'num_predict' to '3'.");
     chat.check("/set parameter temperature 0", "Set parameter 'temperature' to '0.0'.");

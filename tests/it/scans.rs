@@ -95,7 +95,7 @@ fn models_of_other_apps_are_found_and_imported() {
         assert!(table.contains(part), "{part:?} is missing from {table}");
     }
     let command = last
-        .strip_prefix("To import one: cairn ")
+        .strip_prefix("To import a model: cairn ")
         .and_then(|rest| rest.split_once("  ("))
         .expect("the suggested command");
     let words: Vec<String> = command.0.split(' ').map(|word| word.replacen('~', &user.to_string_lossy(), 1)).collect();
@@ -122,7 +122,7 @@ fn named_folders_are_scanned_too() {
     model_file(&folder.join("a/b/model.gguf"), 1);
     let absent = home.folder.path().join("absent");
     let output = home.run(&["scan", &folder.to_string_lossy(), &absent.to_string_lossy()]);
-    refused(&output, "could not be looked through: ");
+    refused(&output, "cannot scan ");
     let stdout = text(&output.stdout);
     assert!(stdout.contains("a/b/model.gguf") && stdout.contains("tiny-llama:latest"), "{stdout}");
     assert!(text(&output.stderr).contains("absent ("), "the error names the folder: {}", text(&output.stderr));

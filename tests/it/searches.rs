@@ -80,7 +80,7 @@ fn search_without_results_suggests_next_steps() {
     let hub = FakeHub::with_one_model().expect("loopback has free ports");
     let home = home(&hub.url());
     let stdout = succeeded(&home.run(&["search", "no", "such", "model"]));
-    for part in ["nothing is called so: no such model\n", "fewer or other words", "cairn pull NAME"] {
+    for part in ["no models found for: no such model\n", "fewer or other words", "cairn pull NAME"] {
         assert!(stdout.contains(part), "{part:?} is missing from {stdout:?}");
     }
     let quiet = home.run(&["search", "no-such-model", "--json"]);

@@ -1,4 +1,4 @@
-//! Following a daemon that is not there, and settling what was chosen with one of a few answers.
+//! Tests without a daemon, and with a mock daemon that has a few responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -14,19 +14,19 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn what_happens_before_somebody_looks_is_seen() {
-    let seen = watch::Sender::new(Seen::at_start(Language::of("en")));
-    let ended = runtime().block_on(async {
-        let following = follow(Err(anyhow::anyhow!("no cairn")), &seen, |_| {});
-        tokio::time::timeout(FIRST_PAUSE / 4, following).await
+fn state_without_subscribers_is_updated() {
+    let state = watch::Sender::new(ShellState::new(Language::of("en")));
+    let timeout = runtime().block_on(async {
+        let following = follow(Err(anyhow::anyhow!("no cairn")), &state, |_| {});
+        tokio::time::timeout(FIRST_BACKOFF / 4, following).await
     });
-    assert!(ended.is_err(), "it goes on");
-    assert_eq!(seen.borrow().daemon, Daemon::Gone("no cairn".to_owned()), "who looks later sees it");
+    assert!(timeout.is_err(), "`follow` retries until the app ends");
+    assert_eq!(state.borrow().daemon, Daemon::Unavailable("no cairn".to_owned()), "a later subscriber gets the state");
 }
 
-/// Answers one request after the other, each on a connection of its own, and returns what was asked.
+/// Sends one response per connection, and returns the requests.
 fn answer(listener: &TcpListener, answers: Vec<(u16, Value)>) -> Vec<String> {
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for (status, body) in answers {
         let (mut stream, _) = listener.accept().unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap());
@@ -38,43 +38,49 @@ fn answer(listener: &TcpListener, answers: Vec<(u16, Value)>) -> Vec<String> {
         let length = head.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
         let mut sent = vec![0; length.unwrap_or(0)];
         lines.read_exact(&mut sent).unwrap();
-        let what = head.split(" http/").next().unwrap_or_default();
-        asked.push(format!("{what} {}", String::from_utf8(sent).unwrap()).trim().to_owned());
+        let request = head.split(" http/").next().unwrap_or_default();
+        requests.push(format!("{request} {}", String::from_utf8(sent).unwrap()).trim().to_owned());
         let body = body.to_string();
         let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.write_all((head + &body).as_bytes()).unwrap();
     }
-    asked
+    requests
 }
 
 #[test]
-fn what_was_chosen_is_told_before_the_settings_are_believed() {
-    let check = |what: &str, unsent: Option<Closing>, answers: Vec<(u16, Value)>, asked: &[&str], then: Closing| {
+fn unsent_choice_is_sent_before_settings_are_read() {
+    let check = |case: &str,
+                 unsent: Option<CloseAction>,
+                 answers: Vec<(u16, Value)>,
+                 requests: &[&str],
+                 then: CloseAction| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let client = Client::new(DesktopServer { address, token: "t".into() }).unwrap();
-        let seen = watch::Sender::new(Seen { unsent, ..Seen::at_start(Language::English) });
+        let state = watch::Sender::new(ShellState { unsent, ..ShellState::new(Language::English) });
         let daemon = std::thread::spawn(move || answer(&listener, answers));
-        runtime().block_on(settle(&client, &seen)).unwrap_or_else(|error| panic!("{what}: {error:#}"));
-        assert_eq!(daemon.join().unwrap(), asked, "{what}: what the daemon was asked");
-        let seen = seen.borrow();
-        assert_eq!((seen.choices.closing, seen.unsent), (then, None), "{what}: what holds, and nothing waits");
+        runtime().block_on(sync_settings(&client, &state)).unwrap_or_else(|error| panic!("{case}: {error:#}"));
+        assert_eq!(daemon.join().unwrap(), requests, "{case}: the requests");
+        let state = state.borrow();
+        assert_eq!((state.settings.close_action, state.unsent), (then, None), "{case}: the action, and nothing unsent");
     };
-    let told = |close: &str| (200, table(&json!(close), &json!(true)));
+    let response = |close: &str| (200, table(&json!(close), &json!(true)));
     let (read, write) = ("get /app/settings", "patch /app/settings {\"ui.close\":\"quit\"}");
-    check("nothing was chosen", None, vec![told("tray")], &[read], Closing::Tray);
-    check("it is taken", Some(Closing::Quit), vec![told("quit"), told("quit")], &[write, read], Closing::Quit);
+    check("nothing is unsent", None, vec![response("tray")], &[read], CloseAction::Tray);
+    let accepted = vec![response("quit"), response("quit")];
+    check("the choice is accepted", Some(CloseAction::Quit), accepted, &[write, read], CloseAction::Quit);
     let refusal = (400, json!({"error": "config.toml cannot be read", "wrong": []}));
-    check("it is refused", Some(Closing::Quit), vec![refusal, told("ask")], &[write, read], Closing::Ask);
+    let refused = vec![refusal, response("ask")];
+    check("the choice is refused", Some(CloseAction::Quit), refused, &[write, read], CloseAction::Ask);
 }
 
 #[test]
-fn what_was_chosen_without_a_daemon_waits_for_one() {
+fn unsent_choice_without_daemon_is_kept() {
     let address = "http://127.0.0.1:1".to_owned();
     let client = Client::new(DesktopServer { address, token: "t".into() }).unwrap();
-    let choices = Choices { closing: Closing::Tray, notify: false };
-    let before = Seen { choices, unsent: Some(Closing::Tray), ..Seen::at_start(Language::English) };
-    let seen = watch::Sender::new(before.clone());
-    assert!(runtime().block_on(settle(&client, &seen)).is_err(), "nobody listens there");
-    assert_eq!(*seen.borrow(), before, "what was known last holds, and what was chosen is told later");
+    let settings = WindowSettings { close_action: CloseAction::Tray, notify: false };
+    let before = ShellState { settings, unsent: Some(CloseAction::Tray), ..ShellState::new(Language::English) };
+    let state = watch::Sender::new(before.clone());
+    assert!(runtime().block_on(sync_settings(&client, &state)).is_err(), "no daemon listens at the port");
+    assert_eq!(*state.borrow(), before, "the last settings apply, and the choice stays unsent");
 }

@@ -1,5 +1,4 @@
-//! What the rows of the tray's menu do: each is a request to the daemon, as the page and `cairn` make it, or something about the
-//! window.
+//! Actions of the tray menu: requests to the daemon, and actions on the window.
 
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use cairn_wire::ollama::GenerateRequest;
 use tauri::AppHandle;
 
 use super::menu::Action;
-use crate::choices::Closing;
+use crate::choices::CloseAction;
 use crate::shell::{self, Shell};
 use crate::window;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Does it. What fails is told by the state that stays as it was, and in the daemon's log.
+/// Runs an action. Errors are only logged; after a failure the tray shows the unchanged state.
 pub(super) fn act(app: &AppHandle, action: Action) {
     match action {
         Action::Open(route) => window::show(app, route),
@@ -24,16 +23,16 @@ pub(super) fn act(app: &AppHandle, action: Action) {
         Action::Unload(model) => keep(app, model, KeepAlive::ZERO),
         Action::KeepHour(model) => keep(app, model, KeepAlive::For(HOUR)),
         Action::Keep(model) => keep(app, model, KeepAlive::Forever),
-        Action::Copy(text) => told(Shell::of(app).clipboard.copy(&text)),
+        Action::Copy(text) => log_error(Shell::of(app).clipboard.copy(&text)),
         Action::Autostart => {
-            let on = Shell::of(app).seen().autostart;
-            told(shell::set_autostart(app, !on));
+            let on = Shell::of(app).state().autostart;
+            log_error(shell::set_autostart(app, !on));
         }
         Action::CloseToTray => {
-            let quits = Shell::of(app).seen().choices.closing == Closing::Quit;
-            Shell::of(app).choose(if quits { Closing::Tray } else { Closing::Quit });
+            let quits = Shell::of(app).state().settings.close_action == CloseAction::Quit;
+            Shell::of(app).set_close_action(if quits { CloseAction::Tray } else { CloseAction::Quit });
         }
-        Action::Logs => told(shell::open_logs(app)),
+        Action::Logs => log_error(shell::open_logs(app)),
         Action::Quit => shell::quit(app),
     }
 }
@@ -43,7 +42,7 @@ fn choose(app: &AppHandle, path: &'static str, ids: Vec<u64>) {
     tauri::async_runtime::spawn(async move {
         let Some(client) = client else { return };
         for id in ids {
-            told(client.tell(path, &DownloadChoice { download: id.to_string() }).await);
+            log_error(client.post(path, &DownloadChoice { download: id.to_string() }).await);
         }
     });
 }
@@ -52,14 +51,14 @@ fn keep(app: &AppHandle, model: String, keep_alive: KeepAlive) {
     let client = Shell::of(app).client();
     tauri::async_runtime::spawn(async move {
         let Some(client) = client else { return };
-        // A request without a prompt only says how long the model stays.
+        // A request without a prompt only sets the keep-alive.
         let request = GenerateRequest { model, keep_alive: Some(keep_alive), ..Default::default() };
-        told(client.tell("/api/generate", &request).await);
+        log_error(client.post("/api/generate", &request).await);
     });
 }
 
-fn told(done: anyhow::Result<()>) {
-    if let Err(error) = done {
+fn log_error(result: anyhow::Result<()>) {
+    if let Err(error) = result {
         eprintln!("{error:#}");
     }
 }

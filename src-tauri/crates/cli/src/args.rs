@@ -1,4 +1,4 @@
-//! The command line: verbs and their flags, those of `ollama` where it has them.
+//! The command line: verbs and their flags. Verbs that `ollama` has take its flags.
 
 mod json;
 
@@ -23,72 +23,71 @@ pub(crate) enum Verb {
     Serve(Serve),
     /// Open Cairn's interface in a browser
     Ui(Ui),
-    /// Chat with a model, or ask it one thing
+    /// Chat with a model, or send one prompt
     Run(Run),
     /// List models
     #[command(visible_alias = "ls")]
     List(List),
     /// List models in memory
     Ps(Ps),
-    /// Show all about a model
+    /// Show details of a model
     Show(Show),
-    /// Take a model out of memory
+    /// Unload a model
     Stop(Stop),
-    /// Find models to pull, in a catalogue that comes with Cairn and at Hugging Face
+    /// Find models to pull, in Cairn's catalogue and at Hugging Face
     Search(Search),
-    /// Bring models here from a registry
+    /// Pull models from a registry
     Pull(Pull),
-    /// Send a model to the registry that its name belongs to
+    /// Push a model to the registry of its name
     Push(Push),
-    /// Keep a name and a password for a registry, or list for which there are some
+    /// Store a user name and password for a registry, or list the stored logins
     Login(Login),
-    /// Forget the name and the password for a registry
+    /// Delete the stored login for a registry
     Logout(Logout),
-    /// Tell the desktop app where things are, and how the daemon is reached
+    /// Print the app's folders and the daemon's address, for the desktop app
     #[command(hide = true)]
     Desktop,
-    /// Show the models that are on their way; pause, resume, cancel or discard them
+    /// List downloads; pause, resume, cancel or discard them
     Downloads(Downloads),
-    /// Share models with other machines, or take them from one that does
+    /// Share models with other machines, or pull them from a mirror
     Mirror(Mirror),
-    /// Make a GGUF file a model of the store
+    /// Import a GGUF file into the library
     Import(Import),
-    /// Find the models that other apps keep on this machine
+    /// Find the models of other apps on this machine
     Scan(Scan),
-    /// Delete models from the store
+    /// Delete models from the library
     #[command(visible_alias = "delete")]
     Rm(Rm),
     /// Give a model a second name
     #[command(visible_alias = "copy")]
     Cp(Cp),
-    /// Make a model of what a Modelfile says
+    /// Create a model from a Modelfile
     Create(Create),
-    /// Show what models take on the disk
+    /// Show the disk usage of models
     Du(Du),
-    /// Remove files of the store that no model needs
+    /// Remove files of the library that no model needs
     Gc(Gc),
-    /// Show what is kept of computed prompts, pin, drop or clear it, and say why a prompt was computed again
+    /// Show, pin, drop or clear cached prompts, and explain cache misses
     Cache(crate::cache::args::Cache),
-    /// Read models of the store, and say which files of them are damaged
+    /// Verify the files of models and list the damaged ones
     Verify(Verify),
-    /// Show what is in a GGUF file, or verify it
+    /// Describe a GGUF file, or verify it
     Gguf(Gguf),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// A setting for this run, which goes before the environment and config.toml (for instance cache.ram=2G); may be given
-    /// several times
+    /// A setting for this run, for example cache.ram=2G; overrides the environment and config.toml; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Flag>,
-    /// End when nobody has needed the daemon for ten minutes; log to the file only
+    /// Shut down after ten idle minutes; log to the file only
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ui {
-    /// Only print the address, which is good once and for a minute
+    /// Only print the address; it is valid once and for one minute
     #[arg(long)]
     pub(crate) no_open: bool,
 }
@@ -97,30 +96,30 @@ pub(crate) struct Ui {
 pub(crate) struct Run {
     /// A model's name, or the path of a GGUF file
     pub(crate) model: String,
-    /// What to ask; without it, and at a terminal, a chat begins
+    /// The prompt; without one, a chat starts if standard input is a terminal
     pub(crate) prompt: Vec<String>,
-    /// How long the model stays in memory afterwards (for instance 5m; negative: for ever)
+    /// Time until the idle model is unloaded, for example 5m; negative: never
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) keepalive: Option<String>,
-    /// Print what the answer cost
+    /// Print token counts and times of the answer
     #[arg(long)]
     pub(crate) verbose: bool,
     /// Do not break lines between words
     #[arg(long)]
     pub(crate) nowordwrap: bool,
-    /// The answer's format (for instance json)
+    /// Format of the answer, for example json
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// Think before answering: true, false, high, medium, low or max
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "HOW")]
     pub(crate) think: Option<String>,
-    /// Do not print what the model thinks
+    /// Do not print the thinking
     #[arg(long)]
     pub(crate) hidethinking: bool,
-    /// Load the model even when memory looks too small for it
+    /// Load the model even if the memory estimate exceeds the available memory
     #[arg(long)]
     pub(crate) force: bool,
-    /// Ask a registry over plain http for a model that is not here
+    /// Pull a missing model over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
 }
@@ -175,17 +174,17 @@ pub(crate) struct Stop {
     /// A model's name
     #[arg(required_unless_present = "daemon")]
     pub(crate) model: Option<String>,
-    /// End the daemon, and with it everything that runs
+    /// Shut the daemon down and cancel its work
     #[arg(long)]
     pub(crate) daemon: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Search {
-    /// Words that a model's name or description has, `qwen coder` for instance
+    /// Words of a model's name or description, for example `qwen coder`
     #[arg(required = true)]
     pub(crate) query: Vec<String>,
-    /// The most models to show, 10 if absent; one of Ollama's library has a row for each of its sizes
+    /// At most N models, default 10; a model of Ollama's library has a row for each of its sizes
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     /// As JSON, for scripts
@@ -195,19 +194,19 @@ pub(crate) struct Search {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pull {
-    /// Models' names: `llama3.2`, `hf.co/user/repo:Q4_K_M`, `host:port/library/model`
+    /// Model names: `llama3.2`, `hf.co/user/repo:Q4_K_M`, `host:port/library/model`
     #[arg(required = true)]
     pub(crate) models: Vec<String>,
-    /// Leave it to the daemon, and do not wait
+    /// Download in the background
     #[arg(long)]
     pub(crate) detach: bool,
-    /// The most bytes per second of all downloads together, 20M for instance; `none` or 0 takes the limit away
+    /// Limit of all downloads together in bytes per second, for example 20M; `none` or 0 removes the limit
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<String>,
-    /// Ask the registry over plain http
+    /// Connect to the registry over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// A mirror to take contents from before the registry, `http://nas:11434` for instance; may be given several times
+    /// A mirror that takes precedence over the registry, for example `http://nas:11434`; may be repeated
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
     /// As JSON, for scripts: one line for each step
@@ -217,9 +216,9 @@ pub(crate) struct Pull {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Push {
-    /// A model's name, which says where to: `me/model`, `host:port/library/model`; `cairn cp` gives a model such a name
+    /// A model name with its destination: `me/model`, `host:port/library/model`; `cairn cp` gives a model a new name
     pub(crate) model: String,
-    /// Speak to the registry over plain http
+    /// Connect to the registry over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
     /// As JSON, for scripts: one line for each step
@@ -229,18 +228,18 @@ pub(crate) struct Push {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Login {
-    /// The registry, `host` or `host:port`; without it, those are listed that have a login
+    /// The registry, `host` or `host:port`; without one, the stored logins are listed
     pub(crate) registry: Option<String>,
-    /// The name there; asked for at a terminal if absent
+    /// The user name; if absent, a terminal asks for it
     #[arg(short, long, value_name = "NAME")]
     pub(crate) username: Option<String>,
-    /// Read the password from standard input, also where that is a terminal
+    /// Read the password from standard input even if that is a terminal
     #[arg(long)]
     pub(crate) password_stdin: bool,
-    /// A token server on another host that may have the password too; may be given several times
+    /// A token server on another host that may receive the password; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) token_server: Vec<String>,
-    /// Send the password over plain http, where everybody on the way can read it
+    /// Send the password unencrypted over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
     /// As JSON, for scripts
@@ -265,21 +264,21 @@ pub(crate) struct Downloads {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DownloadsVerb {
-    /// List them
+    /// List downloads
     #[command(alias = "list")]
     Ls {
         /// As JSON, for scripts
         #[arg(long)]
         json: bool,
     },
-    /// Stop some until they are resumed
-    Pause(Which),
-    /// Go on with some that were paused, stopped or failed
-    Resume(Which),
-    /// Stop some, and keep what came
-    Cancel(Which),
-    /// Stop some, and remove what came
-    Discard(Which),
+    /// Pause downloads until they are resumed
+    Pause(DownloadSelection),
+    /// Resume paused, stopped or failed downloads
+    Resume(DownloadSelection),
+    /// Cancel downloads and keep their partial files
+    Cancel(DownloadSelection),
+    /// Cancel downloads and remove their partial files
+    Discard(DownloadSelection),
 }
 
 #[derive(Debug, clap::Args)]
@@ -290,28 +289,28 @@ pub(crate) struct Mirror {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MirrorVerb {
-    /// Show how other machines use this one, and a code by which one of them can join
+    /// Show the state of this mirror and an invitation code for another machine
     Serve(Json),
-    /// Take models from a mirror, whose word on names is believed from then on
+    /// Join a mirror: pull models from it and trust its manifests
     Join {
-        /// Where it is, `http://nas:11434`
+        /// Address of the mirror, for example `http://nas:11434`
         address: String,
-        /// What `cairn mirror serve` shows there
+        /// Invitation code that `cairn mirror serve` shows on the mirror
         code: String,
     },
-    /// Fetch models for the owner of a key
+    /// Allow the owner of a key to have models fetched
     Allow {
-        /// The line of a file such as ~/.ollama/id_ed25519.pub: `ssh-ed25519 AAAA... name`
+        /// The line of a public key file, for example ~/.ollama/id_ed25519.pub: `ssh-ed25519 AAAA... name`
         key: String,
     },
-    /// Forget a key, or a mirror that was joined
+    /// Forget a key or a joined mirror
     Forget {
         /// A label, a key or a fingerprint
         which: String,
     },
-    /// List the keys and mirrors that are known, and the machines that were found on the network
+    /// List trusted keys, joined mirrors and the peers on the local network
     Peers(Json),
-    /// Show who took what, and what was fetched for them
+    /// Show transfer statistics of each client
     Stats(Json),
 }
 
@@ -323,8 +322,8 @@ pub(crate) struct Json {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Which {
-    /// Ids, or names of models
+pub(crate) struct DownloadSelection {
+    /// Download ids or model names
     #[arg(required = true)]
     pub(crate) downloads: Vec<String>,
     /// As JSON, for scripts
@@ -334,20 +333,20 @@ pub(crate) struct Which {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// Path of a GGUF file, of a split one any of its parts; or of a folder, and all models in it are imported
+    /// Path of a GGUF file or any part of a split one; or of a folder, to import all models in it
     pub(crate) file: std::path::PathBuf,
-    /// What the model is to be called; as the file calls itself if absent
+    /// Name of the model; default is the name in the file
     pub(crate) name: Option<String>,
-    /// Leave the file as it is: share its place on the disk where the file system can, else copy it (this is the default)
-    #[arg(long, group = "taking")]
+    /// Leave the file unchanged: reflink it if the file system can, else copy it (default)
+    #[arg(long, group = "method")]
     pub(crate) copy: bool,
-    /// Share the file with the store by a hard link, which makes it read-only, in place of copying it
-    #[arg(long, group = "taking")]
+    /// Make a hard link instead of a copy; the file becomes read-only
+    #[arg(long, group = "method")]
     pub(crate) link: bool,
-    /// Take the file away once the model is there
-    #[arg(long = "move", group = "taking")]
+    /// Remove the file after the import
+    #[arg(long = "move", group = "method")]
     pub(crate) moving: bool,
-    /// Replace a model that has the name
+    /// Replace an existing model of this name
     #[arg(long)]
     pub(crate) force: bool,
     /// As JSON, for scripts: one line for each model
@@ -357,9 +356,9 @@ pub(crate) struct Import {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scan {
-    /// Folders to look through, besides those of other apps
+    /// Folders to scan, besides those of other apps
     pub(crate) folders: Vec<std::path::PathBuf>,
-    /// Read all files, to tell which are in the store already
+    /// Hash all files, to find those that are in the library already
     #[arg(long)]
     pub(crate) digests: bool,
     /// As JSON, for scripts
@@ -369,7 +368,7 @@ pub(crate) struct Scan {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rm {
-    /// Models' names
+    /// Model names
     #[arg(required = true)]
     pub(crate) models: Vec<String>,
     /// As JSON, for scripts: one line for each model
@@ -381,7 +380,7 @@ pub(crate) struct Rm {
 pub(crate) struct Cp {
     /// A model's name
     pub(crate) source: String,
-    /// The name that it is to have too; a model that has it gives way
+    /// The second name; an existing model of this name is replaced
     pub(crate) destination: String,
     /// As JSON, for scripts
     #[arg(long)]
@@ -390,15 +389,15 @@ pub(crate) struct Cp {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// What the model is to be called; a model of that name gives way
+    /// Name of the model; an existing model of this name is replaced
     pub(crate) model: String,
-    /// Path of the Modelfile, or `-` for what is piped here; `Modelfile` if absent
+    /// Path of the Modelfile, or `-` for standard input; default is `Modelfile`
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
-    /// Put the weights in a smaller type, Q4_K_M for instance
+    /// Quantize the weights, for example to Q4_K_M
     #[arg(short, long)]
     pub(crate) quantize: Option<String>,
-    /// Ask a registry over plain http for the model of FROM that is not here
+    /// Pull a missing model of FROM over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
     /// As JSON, for scripts: one line for each step
@@ -415,10 +414,10 @@ pub(crate) struct Du {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Gc {
-    /// Only say what would be removed
+    /// List the files without removing them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Remove what is left of downloads too that nobody goes on with, and of those that Ollama did not complete
+    /// Also remove abandoned partial downloads, including Ollama's
     #[arg(long)]
     pub(crate) partials: bool,
     /// As JSON, for scripts
@@ -428,9 +427,9 @@ pub(crate) struct Gc {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// Models' names; without any, everything in the store and in linked libraries is read
+    /// Model names; default is all models of all libraries
     pub(crate) models: Vec<String>,
-    /// Remove what is damaged, so that a pull fetches it anew
+    /// Remove damaged files, so that a pull downloads them again
     #[arg(long)]
     pub(crate) discard: bool,
     /// As JSON, for scripts
@@ -453,14 +452,14 @@ pub(crate) struct Gguf {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GgufVerb {
-    /// Read every tensor, and say which hold numbers that are not finite
+    /// Read all tensors and list those with numbers that are not finite
     Verify {
         /// Path of the file
         file: std::path::PathBuf,
     },
 }
 
-/// What `--help` prints.
+/// Returns the text of `--help`.
 pub(crate) fn help() -> String {
     Args::command().render_help().to_string()
 }
@@ -470,12 +469,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definitions_hold_together() {
+    fn command_line_definitions_are_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn a_file_is_described_or_verified() {
+    fn gguf_takes_path_or_verify_verb() {
         let gguf = |line: &[&str]| match Args::try_parse_from(line).map(|args| args.verb) {
             Ok(Some(Verb::Gguf(gguf))) => Ok((gguf.file.is_some(), gguf.verb.is_some())),
             Ok(verb) => panic!("{verb:?}"),
@@ -487,26 +486,26 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_search_says_what_it_counts() {
+    fn search_help_explains_limit_unit() {
         let mut args = Args::command();
-        let search = args.find_subcommand_mut("search").expect("there is one").render_help().to_string();
-        assert!(search.contains("most models") && search.contains("a row for each"), "{search}");
+        let search = args.find_subcommand_mut("search").expect("`search` is a verb").render_help().to_string();
+        assert!(search.contains("most N models") && search.contains("a row for each"), "{search}");
     }
 
     #[test]
-    fn a_duration_may_be_negative() {
+    fn keepalive_accepts_negative_duration() {
         let run = |line: &[&str]| match Args::try_parse_from(line).map(|args| args.verb) {
             Ok(Some(Verb::Run(run))) => Ok((run.keepalive, run.prompt.join(" "))),
             Ok(verb) => panic!("{verb:?}"),
             Err(error) => Err(error.to_string()),
         };
-        let kept = Ok((Some("-1m".to_owned()), "why".to_owned()));
-        assert_eq!(run(&["cairn", "run", "m", "--keepalive", "-1m", "why"]), kept, "as ollama takes it");
-        assert_eq!(run(&["cairn", "run", "m", "--keepalive=-1m", "why"]), kept, "with an equals sign");
+        let expected = Ok((Some("-1m".to_owned()), "why".to_owned()));
+        assert_eq!(run(&["cairn", "run", "m", "--keepalive", "-1m", "why"]), expected, "as ollama does");
+        assert_eq!(run(&["cairn", "run", "m", "--keepalive=-1m", "why"]), expected, "with an equals sign");
     }
 
     #[test]
-    fn thinking_takes_its_value_with_an_equals_sign_only() {
+    fn think_flag_takes_value_only_after_equals_sign() {
         let think = |line: &[&str]| match Args::try_parse_from(line).unwrap().verb {
             Some(Verb::Run(run)) => (run.think, run.prompt.join(" ")),
             verb => panic!("{verb:?}"),

@@ -1,4 +1,4 @@
-//! `cairn cache`: what is kept of computed prompts.
+//! `cairn cache`: status and content of the KV cache.
 
 pub(crate) mod args;
 mod fsck;
@@ -10,38 +10,38 @@ use anyhow::bail;
 use cairn_wire::app::{CacheClear, CacheContexts, CacheDeleted, CacheOwner, CacheWhich, TierName};
 
 use crate::client::Client;
-use crate::{Setting, daemon, output, terminal};
-use args::{CacheVerb, Clear, Drop, Which};
+use crate::{CliContext, daemon, output, terminal};
+use args::{CacheVerb, Clear, ContextSelection, Drop};
 
-pub(crate) async fn cache(setting: &Setting, args: &args::Cache) -> anyhow::Result<()> {
+pub(crate) async fn cache(cli: &CliContext, args: &args::Cache) -> anyhow::Result<()> {
     if let Some(CacheVerb::Fsck(fsck)) = &args.verb {
-        return fsck::fsck(setting, fsck.fix, fsck.json || args.json).await;
+        return fsck::fsck(cli, fsck.fix, fsck.json || args.json).await;
     }
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("what is kept of prompts")?;
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("the prompt cache")?;
     let json = args.json;
     match &args.verb {
         None => status::print(&client, json).await,
         Some(CacheVerb::Status(args)) => status::print(&client, json || args.json).await,
-        Some(CacheVerb::Top(args)) => top::top(setting, &client, args.limit, json || args.json).await,
+        Some(CacheVerb::Top(args)) => top::top(cli, &client, args.limit, json || args.json).await,
         Some(CacheVerb::Pin(which)) => pin(&client, "pin", which, json).await,
         Some(CacheVerb::Unpin(which)) => pin(&client, "unpin", which, json).await,
         Some(CacheVerb::Drop(which)) => drop_some(&client, which, json).await,
         Some(CacheVerb::Trace(args)) => trace::trace(&client, args, json).await,
         Some(CacheVerb::Clear(args)) => clear(&client, args, json).await,
-        Some(CacheVerb::Fsck(_)) => unreachable!("it was done above, since it needs no daemon"),
+        Some(CacheVerb::Fsck(_)) => unreachable!("`fsck` is handled above, because it needs no daemon"),
     }
 }
 
-async fn pin(client: &Client, verb: &str, which: &Which, json: bool) -> anyhow::Result<()> {
+async fn pin(client: &Client, verb: &str, which: &ContextSelection, json: bool) -> anyhow::Result<()> {
     let mut after = CacheContexts::default();
     for context in &which.contexts {
         after = client.post(&format!("/app/cache/{verb}"), &CacheWhich { context: context.clone() }).await?;
     }
     match (json || which.json, verb) {
         (true, _) => output::json(&after),
-        (false, "pin") => output::print("pinned; it stays until `cairn cache unpin`\n"),
-        (false, _) => output::print("unpinned; it goes when room is needed\n"),
+        (false, "pin") => output::print("pinned until `cairn cache unpin`\n"),
+        (false, _) => output::print("unpinned; eviction is possible again\n"),
     }
 }
 
@@ -52,45 +52,44 @@ async fn drop_some(client: &Client, which: &Drop, json: bool) -> anyhow::Result<
         all.left = deleted.left;
     };
     if let Some(owner) = &which.owner {
-        add(client.delete_told("/app/cache/owner", &CacheOwner { owner: owner.clone() }).await?);
+        add(client.delete_with_response("/app/cache/owner", &CacheOwner { owner: owner.clone() }).await?);
     }
     for context in &which.contexts {
         add(client.post("/app/cache/drop", &CacheWhich { context: context.clone() }).await?);
     }
-    deleted(&all, json || which.json)
+    print_deleted(&all, json || which.json)
 }
 
 async fn clear(client: &Client, args: &Clear, json: bool) -> anyhow::Result<()> {
     let tier = args.tier.as_deref().map(tier).transpose()?;
-    if !args.yes && terminal::is_typed() {
-        let what =
-            tier.map_or_else(|| "everything that is kept".to_owned(), |tier| format!("what {} has", label(tier)));
-        output::note(&format!("Delete {what}? Prompts will be computed again. [y/N]"));
+    if !args.yes && terminal::is_stdin_terminal() {
+        let target = tier.map_or_else(|| "all cached prompts".to_owned(), |tier| format!("tier {}", label(tier)));
+        output::note(&format!("Delete {target}? Prompts will be computed again. [y/N]"));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
             bail!("nothing was deleted");
         }
     }
-    deleted(&client.post("/app/cache/clear", &CacheClear { tier }).await?, json || args.json)
+    print_deleted(&client.post("/app/cache/clear", &CacheClear { tier }).await?, json || args.json)
 }
 
-fn deleted(deleted: &CacheDeleted, json: bool) -> anyhow::Result<()> {
+fn print_deleted(deleted: &CacheDeleted, json: bool) -> anyhow::Result<()> {
     match json {
         true => output::json(deleted),
-        false => output::print(&said(deleted)),
+        false => output::print(&text(deleted)),
     }
 }
 
-fn said(deleted: &CacheDeleted) -> String {
+fn text(deleted: &CacheDeleted) -> String {
     let chunks = match deleted.chunks {
-        0 => "nothing was kept of it".to_owned(),
+        0 => "nothing was cached".to_owned(),
         1 => "deleted 1 chunk".to_owned(),
         chunks => format!("deleted {chunks} chunks"),
     };
     match deleted.left {
         0 => format!("{chunks}\n"),
-        left => format!("{chunks}; {left} of their files could not be removed yet, which the daemon tries again\n"),
+        left => format!("{chunks}; {left} of their files cannot be removed yet; the daemon will retry\n"),
     }
 }
 
@@ -99,11 +98,11 @@ fn tier(name: &str) -> anyhow::Result<TierName> {
         "ram" => TierName::Ram,
         "ssd" => TierName::Ssd,
         "remote" => TierName::Remote,
-        _ => bail!("there is no tier {name:?}: it is ram, ssd or remote"),
+        _ => bail!("unknown tier {name:?}; use ram, ssd or remote"),
     })
 }
 
-/// What people call a tier.
+/// Returns the display name of a tier.
 fn label(tier: TierName) -> &'static str {
     match tier {
         TierName::Ram => "RAM",
@@ -117,17 +116,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_deleted_and_what_is_left_is_said() {
-        let check =
-            |chunks, left, text: &str| assert_eq!(said(&CacheDeleted { chunks, left }), text, "{chunks} {left}");
-        check(0, 0, "nothing was kept of it\n");
+    fn deletion_text_counts_chunks_and_leftover_files() {
+        let check = |chunks, left, expected: &str| {
+            assert_eq!(text(&CacheDeleted { chunks, left }), expected, "{chunks} {left}")
+        };
+        check(0, 0, "nothing was cached\n");
         check(1, 0, "deleted 1 chunk\n");
-        check(5, 2, "deleted 5 chunks; 2 of their files could not be removed yet, which the daemon tries again\n");
+        check(5, 2, "deleted 5 chunks; 2 of their files cannot be removed yet; the daemon will retry\n");
     }
 
     #[test]
-    fn tiers_have_names() {
+    fn tier_name_is_parsed_ignoring_case() {
         assert_eq!(tier("SSD").ok(), Some(TierName::Ssd), "in capitals too");
-        assert!(tier("disk").is_err_and(|error| error.to_string().contains("ram, ssd or remote")), "others have none");
+        assert!(tier("disk").is_err_and(|error| error.to_string().contains("ram, ssd or remote")), "an unknown name");
     }
 }

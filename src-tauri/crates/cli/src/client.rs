@@ -1,4 +1,4 @@
-//! A client of the daemon's HTTP interfaces.
+//! HTTP client of the daemon.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,24 +16,24 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::stop;
 
-/// How long a connection to a server may take to be made.
+/// Timeout for connecting to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a file that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
-/// Pieces that may wait for a slow server before reading waits too.
-const WAITING_PIECES: usize = 4;
+/// Bytes per read of a file that is uploaded.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks that are read ahead of a slow server.
+const QUEUED_CHUNKS: usize = 4;
 
-/// A server, and what opens its doors.
+/// Client of a server, with the daemon token if the server is this user's daemon.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     base: String,
-    /// What `/app` wants to see; none when the server is not our daemon.
+    /// The daemon token for `/app`; `None` if the server is not this user's daemon.
     token: Option<String>,
     http: reqwest::Client,
 }
 
-/// A refusal by the server.
+/// An error response of the server.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -48,53 +48,54 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The server went away in the middle of an answer.
+/// The connection broke in the middle of a response.
 #[derive(Debug)]
-pub(crate) struct BrokenOff(String);
+pub(crate) struct StreamBroken(String);
 
-impl std::fmt::Display for BrokenOff {
+impl std::fmt::Display for StreamBroken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the answer broke off: {}", self.0)
+        write!(f, "the connection broke during the response: {}", self.0)
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for StreamBroken {}
 
 impl Client {
     pub(crate) fn new(address: &Address, token: Option<String>) -> anyhow::Result<Self> {
         if address.scheme == "https" {
-            bail!("{address}: https is not supported yet by this version of Cairn");
+            bail!("cannot connect to {address}: this version of Cairn does not support https yet");
         }
         let mut builder =
             reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).tls_backend_preconfigured(without_trust());
         if address.is_loopback() {
-            // A proxy has no business between two programs of one machine.
+            // A proxy must not receive requests between two programs of one machine.
             builder = builder.no_proxy();
         }
-        let http = builder.build().context("could not set up the HTTP client")?;
+        let http = builder.build().context("cannot set up the HTTP client")?;
         Ok(Self { base: address.to_string(), token, http })
     }
 
-    /// Is anybody there?
+    /// Whether the server answers.
     pub(crate) async fn answers(&self) -> bool {
         self.http.head(&self.base).send().await.is_ok_and(|response| response.status().is_success())
     }
 
-    /// Is this our own daemon, whose `/app` is open to us?
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Whether the server is this user's daemon, with access to `/app`.
+    pub(crate) fn is_own_daemon(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The server's address, and what opens `/app` there.
-    pub(crate) fn door(&self) -> (&str, Option<&str>) {
+    /// Returns the server's address and the daemon token.
+    pub(crate) fn credentials(&self) -> (&str, Option<&str>) {
         (&self.base, self.token.as_deref())
     }
 
-    /// Refuses what only our own daemon can do, in words such as `importing a file`.
-    pub(crate) fn must_be_ours(&self, what: &str) -> anyhow::Result<()> {
-        match self.is_ours() {
+    /// Fails if the server is not this user's daemon. `feature` is the subject of the error, for example `importing a
+    /// file`.
+    pub(crate) fn require_own_daemon(&self, feature: &str) -> anyhow::Result<()> {
+        match self.is_own_daemon() {
             true => Ok(()),
-            false => bail!("{what} needs Cairn's own daemon, and OLLAMA_HOST names another server"),
+            false => bail!("{feature} needs Cairn's own daemon, but OLLAMA_HOST names another server"),
         }
     }
 
@@ -103,13 +104,14 @@ impl Client {
         response.json().await.context("the server's answer cannot be read")
     }
 
-    /// Gets what is at a path with a query.
+    /// Sends a GET request with a query.
     pub(crate) async fn get_with<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &[(&str, String)],
     ) -> anyhow::Result<T> {
-        let url = reqwest::Url::parse_with_params(&self.url(path), query).context("that is no address")?;
+        let url =
+            reqwest::Url::parse_with_params(&self.url(path), query).context("cannot build the request's address")?;
         let response = self.send(self.http.get(url)).await?;
         response.json().await.context("the server's answer cannot be read")
     }
@@ -119,13 +121,13 @@ impl Client {
         response.json().await.context("the server's answer cannot be read")
     }
 
-    /// Posts what has an answer without a body.
-    pub(crate) async fn tell<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+    /// Sends a POST request and ignores the response body.
+    pub(crate) async fn post_without_response<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
         self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
     }
 
-    /// Asks for something to be deleted, and hears what was.
-    pub(crate) async fn delete_told<B: Serialize, T: DeserializeOwned>(
+    /// Sends a DELETE request and returns the response.
+    pub(crate) async fn delete_with_response<B: Serialize, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,
@@ -134,17 +136,17 @@ impl Client {
         response.json().await.context("the server's answer cannot be read")
     }
 
-    /// Asks for something to be deleted.
+    /// Sends a DELETE request and ignores the response body.
     pub(crate) async fn delete<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
         self.send(self.http.delete(self.url(path)).json(body)).await.map(drop)
     }
 
-    /// Posts what is answered by a stream.
+    /// Sends a POST request with a streamed response.
     pub(crate) async fn stream<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<Lines> {
         Ok(Lines { response: self.send(self.http.post(self.url(path)).json(body)).await?, read: Vec::new() })
     }
 
-    /// Whether the server has contents of that digest.
+    /// Whether the server has a blob.
     pub(crate) async fn has_blob(&self, digest: &str) -> anyhow::Result<bool> {
         match self.send(self.http.head(self.url(&format!("/api/blobs/{digest}")))).await {
             Ok(_) => Ok(true),
@@ -153,35 +155,35 @@ impl Client {
         }
     }
 
-    /// Sends contents of that digest, `size_bytes` of them, as they are read; `copied` is told how many went.
+    /// Uploads a file of `size_bytes` as a blob. Calls `on_progress` with the bytes sent.
     pub(crate) async fn send_blob(
         &self,
         digest: &str,
         path: &Path,
         size_bytes: u64,
-        copied: &mut dyn FnMut(u64) -> anyhow::Result<()>,
+        on_progress: &mut dyn FnMut(u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let file = File::open(path).with_context(|| format!("could not read {}", path.display()))?;
-        let (pieces, receiver) = mpsc::channel(WAITING_PIECES);
-        let (told, mut counts) = mpsc::channel(WAITING_PIECES);
-        tokio::task::spawn_blocking(move || read(file, &pieces, &told));
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let (chunks, receiver) = mpsc::channel(QUEUED_CHUNKS);
+        let (progress, mut counts) = mpsc::channel(QUEUED_CHUNKS);
+        tokio::task::spawn_blocking(move || read_chunks(file, &chunks, &progress));
         let request = self.http.post(self.url(&format!("/api/blobs/{digest}")));
         let request = request.header(reqwest::header::CONTENT_LENGTH, size_bytes);
         let sent = self.send(request.body(reqwest::Body::wrap_stream(ReceiverStream::new(receiver))));
         let mut sent = std::pin::pin!(sent);
-        copied(0)?;
+        on_progress(0)?;
         loop {
             tokio::select! {
                 answer = &mut sent => {
                     answer?;
-                    return copied(size_bytes);
+                    return on_progress(size_bytes);
                 }
-                Some(count) = counts.recv() => copied(count)?,
+                Some(count) = counts.recv() => on_progress(count)?,
             }
         }
     }
 
-    /// Tells our daemon that somebody is here, for as long as the returned task runs.
+    /// Keeps an attendance request open, so that the daemon does not shut down as idle while the returned task runs.
     pub(crate) fn attend(&self) -> tokio::task::JoinHandle<()> {
         let client = self.clone();
         tokio::spawn(async move {
@@ -202,7 +204,7 @@ impl Client {
         let response = request
             .send()
             .await
-            .map_err(|error| anyhow!("could not reach the server at {}: {}", self.base, root(&error)))?;
+            .map_err(|error| anyhow!("cannot reach the server at {}: {}", self.base, root_cause(&error)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -217,33 +219,33 @@ impl Client {
     }
 }
 
-/// Hands on a file's contents, and how many bytes went, until nobody takes them.
-fn read(mut file: File, pieces: &mpsc::Sender<io::Result<Vec<u8>>>, told: &mpsc::Sender<u64>) {
+/// Sends the chunks of a file and the bytes sent, until the file ends or the receiver is dropped.
+fn read_chunks(mut file: File, chunks: &mpsc::Sender<io::Result<Vec<u8>>>, progress: &mpsc::Sender<u64>) {
     let mut sent_bytes = 0;
     loop {
-        let mut piece = vec![0; PIECE_BYTES];
-        match file.read(&mut piece) {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        match file.read(&mut chunk) {
             Ok(0) => return,
             Ok(count) => {
-                piece.truncate(count);
+                chunk.truncate(count);
                 sent_bytes += count as u64;
-                if pieces.blocking_send(Ok(piece)).is_err() {
+                if chunks.blocking_send(Ok(chunk)).is_err() {
                     return;
                 }
             }
             Err(error) => {
-                // Nobody is left to be told when this fails.
-                let _ = pieces.blocking_send(Err(error));
+                // The receiver may have been dropped; then the error does not matter.
+                let _ = chunks.blocking_send(Err(error));
                 return;
             }
         }
-        // Whoever is slow to draw hears of a later piece.
-        let _ = told.try_send(sent_bytes);
+        // A full queue skips this update; a later one has a higher count.
+        let _ = progress.try_send(sent_bytes);
     }
 }
 
-/// TLS settings that trust nobody. The daemon is spoken to over plain HTTP, and reading the system's certificates would
-/// only make every verb slower.
+/// TLS settings without certificates. The client uses plain HTTP, and reading the system's certificates would only slow
+/// every verb down.
 fn without_trust() -> rustls::ClientConfig {
     let provider = rustls::crypto::ring::default_provider();
     rustls::ClientConfig::builder_with_provider(provider.into())
@@ -253,30 +255,33 @@ fn without_trust() -> rustls::ClientConfig {
         .with_no_client_auth()
 }
 
-/// The innermost reason; the layers around it say only that sending failed.
-fn root(error: &reqwest::Error) -> String {
-    let mut reason: &dyn std::error::Error = error;
-    while let Some(source) = reason.source() {
-        reason = source;
+/// Returns the innermost cause. The errors around it only state that sending failed.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    reason.to_string()
+    cause.to_string()
 }
 
-/// Lines of a streamed answer.
+/// Lines of a streamed response.
 pub(crate) struct Lines {
     response: Response,
     read: Vec<u8>,
 }
 
 impl Lines {
-    /// The next line; `None` at the end. A line that is an error is returned as one.
+    /// Returns the next line; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection breaks, or the line is an error or invalid.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return parse(&line).map(Some);
             }
-            match self.response.chunk().await.map_err(|error| BrokenOff(root(&error)))? {
+            match self.response.chunk().await.map_err(|error| StreamBroken(root_cause(&error)))? {
                 Some(more) => self.read.extend_from_slice(&more),
                 None if self.read.iter().all(u8::is_ascii_whitespace) => return Ok(None),
                 None => return parse(&std::mem::take(&mut self.read)).map(Some),
@@ -298,10 +303,10 @@ mod tests {
     use cairn_wire::ollama::VersionResponse;
 
     #[test]
-    fn a_line_may_be_an_error() {
+    fn stream_line_with_error_is_returned_as_error() {
         let version = parse::<VersionResponse>(b"{\"version\":\"1\"}\n").unwrap();
-        assert_eq!(version.version, "1", "what was expected");
+        assert_eq!(version.version, "1", "the expected value");
         let error = parse::<VersionResponse>(b"{\"error\":\"no\"}\n").unwrap_err();
-        assert_eq!(error.to_string(), "no", "what went wrong, in the server's words");
+        assert_eq!(error.to_string(), "no", "the server's error text");
     }
 }

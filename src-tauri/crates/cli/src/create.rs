@@ -1,7 +1,7 @@
-//! `cairn create`: makes a model of what a Modelfile says.
+//! `cairn create`: creates a model from a Modelfile.
 //!
-//! Files that it names are sent to the server first, as [`gather`] finds them, so that this works with any server of Ollama's
-//! interface, on whatever machine it runs.
+//! Files that the Modelfile names are uploaded first, as [`gather`] finds them. So this works with any server that has
+//! Ollama's API, also on another machine.
 
 mod gather;
 
@@ -19,48 +19,48 @@ use cairn_wire::ollama::{CreateRequest, Licenses, Message, PullLine};
 
 use crate::client::Client;
 use crate::progress::Progress;
-use crate::pull::{self, Show};
-use crate::{Setting, args, daemon, output};
-use gather::{Found, Gathered};
+use crate::pull::{self, PullOutput};
+use crate::{CliContext, args, daemon, output};
+use gather::{ModelSources, SourceFile};
 
-/// A Modelfile holds words; weights are in files of their own.
+/// Upper limit for a Modelfile, which is text; weights are in other files.
 const MAX_MODELFILE_BYTES: u64 = 8 << 20;
 
-/// Between two looks at how far a file was read.
-const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// Time between two updates of the hashing progress.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How steps are told.
-struct Told {
+/// Output of the steps.
+struct CreateOutput {
     json: bool,
     progress: Progress,
-    /// How the model is told of that this one is made of, while it comes.
-    pulled: Option<Box<dyn Show>>,
-    last: String,
+    /// Output of the pull of the base model, while it runs.
+    pull: Option<Box<dyn PullOutput>>,
+    last_status: String,
 }
 
-impl Told {
+impl CreateOutput {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
-        let pulls = line.status.starts_with("pulling ") || line.trouble.is_some();
-        if pulls && !self.json {
-            return self.pulled.get_or_insert_with(|| pull::show(false)).line(line);
+        let is_pull = line.status.starts_with("pulling ") || line.trouble.is_some();
+        if is_pull && !self.json {
+            return self.pull.get_or_insert_with(|| pull::show(false)).line(line);
         }
         self.end_pull();
         if self.json {
             output::json(line)?;
-        } else if self.last != line.status {
+        } else if self.last_status != line.status {
             self.progress.clear();
             output::note(&line.status);
         }
         if line.total > 0 && !self.json {
             self.progress.show(&line.status, line.completed, line.total);
         }
-        self.last.clone_from(&line.status);
+        self.last_status.clone_from(&line.status);
         Ok(())
     }
 
     fn end_pull(&mut self) {
-        if let Some(mut pulled) = self.pulled.take() {
-            pulled.end();
+        if let Some(mut pull) = self.pull.take() {
+            pull.end();
         }
     }
 
@@ -70,7 +70,7 @@ impl Told {
     }
 }
 
-pub(crate) async fn create(setting: &Setting, args: &args::Create) -> anyhow::Result<()> {
+pub(crate) async fn create(cli: &CliContext, args: &args::Create) -> anyhow::Result<()> {
     let path = args.file.as_deref().unwrap_or(Path::new("Modelfile"));
     let recipe = recipe(path)?;
     for warning in &recipe.warnings {
@@ -78,85 +78,86 @@ pub(crate) async fn create(setting: &Setting, args: &args::Create) -> anyhow::Re
     }
     if recipe.draft.is_some() {
         bail!(
-            "DRAFT is not supported yet by this version of Cairn; leave the line out: the model's answers are the same, and \
-             only take longer"
+            "this version of Cairn does not support DRAFT yet; remove the line: the answers stay the same and only \
+             take longer"
         );
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let gathered = gather::gather(&recipe, &folder, setting.home.as_deref())?;
-    let client = daemon::reach(setting).await?;
-    if client.is_ours() && gathered.files.iter().any(|file| file.name.ends_with(".safetensors")) {
+    let sources = gather::gather(&recipe, &folder, cli.home.as_deref())?;
+    let client = daemon::connect_or_start(cli).await?;
+    if client.is_own_daemon() && sources.files.iter().any(|file| file.name.ends_with(".safetensors")) {
         bail!(
-            "making a model of safetensors files is not supported yet by this version of Cairn; make one GGUF file of them \
-             first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version of the model (`cairn search` finds some)"
+            "this version of Cairn does not support safetensors files yet; convert them to GGUF first (with \
+             llama.cpp's convert_hf_to_gguf.py), or pull a GGUF version of the model (`cairn search` finds some)"
         );
     }
-    let absent = gathered.from.clone().filter(|name| looks_like_a_file(name));
-    let mut told = Told { json: args.json, progress: Progress::new(), pulled: None, last: String::new() };
-    let made = make(&client, args, recipe, gathered, &mut told).await;
-    told.end();
-    match absent {
-        Some(name) => made.with_context(|| format!("there is no file {name}, and no such model was found")),
-        None => made,
+    let missing_file = sources.from.clone().filter(|name| looks_like_a_file(name));
+    let (progress, last_status) = (Progress::new(), String::new());
+    let mut output = CreateOutput { json: args.json, progress, pull: None, last_status };
+    let created = send_request(&client, args, recipe, sources, &mut output).await;
+    output.end();
+    match missing_file {
+        Some(name) => created.with_context(|| format!("cannot find a file or a model {name:?}")),
+        None => created,
     }
 }
 
-/// Whoever writes such a name most likely means a file.
+/// Whether a name in FROM that is no existing file still looks like a path.
 fn looks_like_a_file(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     name.starts_with(['.', '/', '~', '\\']) || [".gguf", ".safetensors", ".bin"].iter().any(|end| lower.ends_with(end))
 }
 
 fn recipe(path: &Path) -> anyhow::Result<Recipe> {
-    let bytes = words(path)?;
+    let bytes = read_modelfile(path)?;
     let file = Modelfile::parse(&bytes).with_context(|| path.display().to_string())?;
     Recipe::of(&file).with_context(|| path.display().to_string())
 }
 
-/// The bytes of a Modelfile, or of what is sent here by `-`. A pipe or a device is not even opened otherwise: that may wait
-/// forever, and reading it may never end.
-fn words(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let unread = || format!("could not read {}", path.display());
+/// Reads a Modelfile, or standard input for `-`. Does not open another pipe or a device, because opening or reading it
+/// may never end.
+fn read_modelfile(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let unread = || format!("cannot read {}", path.display());
     if path == Path::new("-") {
-        return bounded(std::io::stdin(), path).with_context(unread);
+        return read_limited(std::io::stdin(), path).with_context(unread);
     }
-    let found = path.metadata().with_context(unread)?;
+    let metadata = path.metadata().with_context(unread)?;
     ensure!(
-        found.is_file() || found.is_dir(),
-        "{}: it is a pipe or a device, and a Modelfile must be a file (`-f -` reads what is piped here)",
+        metadata.is_file() || metadata.is_dir(),
+        "cannot read {}: it is a pipe or a device, and a Modelfile must be a file (`-f -` reads standard input)",
         path.display()
     );
-    bounded(File::open(path).with_context(unread)?, path).with_context(unread)
+    read_limited(File::open(path).with_context(unread)?, path).with_context(unread)
 }
 
-fn bounded(from: impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
+fn read_limited(from: impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_MODELFILE_BYTES + 1).read_to_end(&mut bytes)?;
     ensure!(
         bytes.len() as u64 <= MAX_MODELFILE_BYTES,
-        "{} is longer than {} MiB, which no Modelfile is",
+        "{} is longer than {} MiB, the limit for a Modelfile",
         path.display(),
         MAX_MODELFILE_BYTES >> 20
     );
     Ok(bytes)
 }
 
-async fn make(
+async fn send_request(
     client: &Client,
     args: &args::Create,
     recipe: Recipe,
-    gathered: Gathered,
-    told: &mut Told,
+    sources: ModelSources,
+    output: &mut CreateOutput,
 ) -> anyhow::Result<()> {
     let mut request = request(args, recipe);
-    request.from = gathered.from.unwrap_or_default();
-    request.files = send_all(client, gathered.files, told).await?;
-    request.adapters = send_all(client, gathered.adapters, told).await?;
+    request.from = sources.from.unwrap_or_default();
+    request.files = upload_files(client, sources.files, output).await?;
+    request.adapters = upload_files(client, sources.adapters, output).await?;
     let mut lines = client.stream("/api/create", &request).await?;
     while let Some(line) = lines.next::<PullLine>().await? {
-        told.line(&line)?;
+        output.line(&line)?;
     }
-    ensure!(told.last == "success", "the server went away before {} was made", args.model);
+    ensure!(output.last_status == "success", "the server ended before the model {} was created", args.model);
     Ok(())
 }
 
@@ -183,14 +184,15 @@ fn request(args: &args::Create, recipe: Recipe) -> CreateRequest {
     }
 }
 
-/// The digest of a file, and meanwhile how far it was read: that takes minutes for a large one.
-async fn hashed(path: &Path, size: u64, progress: &mut Progress) -> std::io::Result<String> {
+/// Returns the digest of a file, and shows the progress: hashing a large file takes minutes.
+async fn hash_with_progress(path: &Path, size: u64, progress: &mut Progress) -> std::io::Result<String> {
     let (path, done) = (path.to_owned(), Arc::new(AtomicU64::new(0)));
-    let read = Arc::clone(&done);
-    let mut reading =
-        tokio::task::spawn_blocking(move || gather::digest(&path, &mut |bytes| read.store(bytes, Ordering::Relaxed)));
+    let counter = Arc::clone(&done);
+    let mut reading = tokio::task::spawn_blocking(move || {
+        gather::digest(&path, &mut |bytes| counter.store(bytes, Ordering::Relaxed))
+    });
     let digest = loop {
-        match tokio::time::timeout(SHOW_EVERY, &mut reading).await {
+        match tokio::time::timeout(REDRAW_INTERVAL, &mut reading).await {
             Ok(digest) => break digest.expect("hashing does not panic"),
             Err(_) => progress.show("hashing", done.load(Ordering::Relaxed), size),
         }
@@ -199,25 +201,25 @@ async fn hashed(path: &Path, size: u64, progress: &mut Progress) -> std::io::Res
     digest
 }
 
-/// Sends what the server does not have, and tells what everything is called there.
-async fn send_all(
+/// Uploads the files that the server lacks. Returns the digest of each file by its name in the request.
+async fn upload_files(
     client: &Client,
-    files: Vec<Found>,
-    told: &mut Told,
+    files: Vec<SourceFile>,
+    output: &mut CreateOutput,
 ) -> anyhow::Result<Option<BTreeMap<String, String>>> {
-    let mut sent = BTreeMap::new();
+    let mut uploaded = BTreeMap::new();
     for file in files {
         let size = file.path.metadata().with_context(|| file.path.display().to_string())?.len();
-        let digest = hashed(&file.path, size, &mut told.progress).await;
-        let digest = digest.with_context(|| format!("could not read {}", file.path.display()))?;
-        let mut copied = |completed: u64| {
+        let digest = hash_with_progress(&file.path, size, &mut output.progress).await;
+        let digest = digest.with_context(|| format!("cannot read {}", file.path.display()))?;
+        let mut on_progress = |completed: u64| {
             let status = format!("copying file {digest}");
-            told.line(&PullLine { status, digest: digest.clone(), total: size, completed, ..PullLine::default() })
+            output.line(&PullLine { status, digest: digest.clone(), total: size, completed, ..PullLine::default() })
         };
         if !client.has_blob(&digest).await? {
-            client.send_blob(&digest, &file.path, size, &mut copied).await?;
+            client.send_blob(&digest, &file.path, size, &mut on_progress).await?;
         }
-        sent.insert(file.name, digest);
+        uploaded.insert(file.name, digest);
     }
-    Ok((!sent.is_empty()).then_some(sent))
+    Ok((!uploaded.is_empty()).then_some(uploaded))
 }

@@ -1,7 +1,7 @@
-//! Finding the daemon of this user, and starting it when there is none.
+//! Connecting to the daemon of this user, and starting it if it does not run.
 //!
-//! `run/daemon.lock` tells whether a daemon lives, `run/daemon.json` how to reach it. `OLLAMA_HOST` comes first: whatever
-//! server it names is used, and a daemon that has to be started listens there.
+//! `run/daemon.lock` shows whether a daemon runs; `run/daemon.json` has its address and token. `OLLAMA_HOST` takes
+//! precedence: the server at that address is used, and a daemon that has to be started listens there.
 
 mod start;
 
@@ -15,71 +15,71 @@ use cairn_disk::{Lock, LockError};
 use cairn_wire::app::{DaemonFile, StatusResponse};
 
 use crate::client::Client;
-use crate::{Setting, output};
+use crate::{CliContext, output};
 
-/// How long a daemon that holds the lock may take until it answers.
-const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Between two looks whether it does.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Timeout for a daemon that holds the lock to answer requests, or to end.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time between two checks of the daemon's state.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// A server to talk to; the daemon is started when there is none.
-pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
-    if let Some(client) = find(setting).await? {
+/// Connects to the server, and starts the daemon if none runs.
+pub(crate) async fn connect_or_start(cli: &CliContext) -> anyhow::Result<Client> {
+    if let Some(client) = connect(cli).await? {
         return Ok(client);
     }
-    let named = named(setting);
-    if let Some(address) = named.as_ref().filter(|address| !address.is_loopback()) {
-        bail!("could not connect to a server at {address}, which OLLAMA_HOST names");
+    let configured = configured_address(cli);
+    if let Some(address) = configured.as_ref().filter(|address| !address.is_loopback()) {
+        bail!("cannot connect to the server at {address} (OLLAMA_HOST); start it or change OLLAMA_HOST");
     }
-    let client = start::start(setting).await?;
-    if named.is_none() && client.1.port != Address::default().port {
+    let client = start::start(cli).await?;
+    if configured.is_none() && client.1.port != Address::default().port {
         let (taken, port) = (Address::default().port, client.1.port);
         output::note(&format!("Port {taken} is taken by another program; Cairn listens on {port}."));
     }
     Ok(client.0)
 }
 
-/// A server that runs already.
-pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
-    if let Some(address) = named(setting) {
+/// Connects to a running server; `None` if no server runs.
+pub(crate) async fn connect(cli: &CliContext) -> anyhow::Result<Option<Client>> {
+    if let Some(address) = configured_address(cli) {
         let ours = match address.is_loopback() {
-            true => living(setting).await?.filter(|file| is_ours(&address, file)),
+            true => wait_for_daemon_file(cli).await?.filter(|file| is_own_address(&address, file)),
             false => None,
         };
         let client = Client::new(&address, ours.map(|file| file.token))?;
         return Ok(client.answers().await.then_some(client));
     }
-    let Some((client, _)) = own(setting).await? else { return Ok(None) };
+    let Some((client, _)) = connect_own(cli).await? else { return Ok(None) };
     match client.get::<StatusResponse>("/app/status").await {
         Ok(status) if status.version != VERSION && status.active_requests == 0 => {
-            // Another version of this program started it, and nobody needs it.
-            client.tell("/app/stop", &()).await?;
-            wait_for_end(setting).await?;
+            // An idle daemon of another version is replaced.
+            client.post_without_response("/app/stop", &()).await?;
+            wait_for_end(cli).await?;
             Ok(None)
         }
         Ok(_) => Ok(Some(client)),
-        Err(error) => Err(error.context("the daemon runs, and does not let this client in")),
+        Err(error) => Err(error.context("cannot use the running daemon")),
     }
 }
 
-/// Does the address lead to the daemon that wrote the file? Clients of this machine reach it; another machine, whatever
-/// its port, must never see the token.
-fn is_ours(address: &Address, file: &DaemonFile) -> bool {
+/// Whether the address belongs to the daemon that wrote the file. Only a loopback address does: another machine must
+/// never get the token.
+fn is_own_address(address: &Address, file: &DaemonFile) -> bool {
     address.is_loopback() && addresses(file).any(|own| own.port == address.port)
 }
 
-/// The server that `OLLAMA_HOST` names.
-fn named(setting: &Setting) -> Option<Address> {
-    let set = matches!(setting.settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
-    set.then(|| setting.settings.server.address.for_client())
+/// Returns the server address of `OLLAMA_HOST`, if set.
+fn configured_address(cli: &CliContext) -> Option<Address> {
+    let set = matches!(cli.settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
+    set.then(|| cli.settings.server.address.for_client())
 }
 
-/// The daemon of this user, once it answers; `None` when there is none.
-async fn own(setting: &Setting) -> anyhow::Result<Option<(Client, Address)>> {
+/// Waits until the daemon of this user answers; `None` if no daemon runs.
+async fn connect_own(cli: &CliContext) -> anyhow::Result<Option<(Client, Address)>> {
     let mut waited = Duration::ZERO;
-    while is_alive(setting)? {
-        // Between taking the lock and writing the file, a daemon is alive and cannot be reached yet.
-        if let Some(file) = read(setting)
+    while is_alive(cli)? {
+        // The daemon takes the lock before it writes the file. Until then it runs but cannot be reached.
+        if let Some(file) = read(cli)
             && let Some(address) = addresses(&file).next()
         {
             let client = Client::new(&address, Some(file.token.clone()))?;
@@ -87,57 +87,57 @@ async fn own(setting: &Setting) -> anyhow::Result<Option<(Client, Address)>> {
                 return Ok(Some((client, address)));
             }
         }
-        if waited >= READY_WITHIN {
-            bail!("the daemon runs and does not answer; its log is {}", setting.places.log_file().display());
+        if waited >= READY_TIMEOUT {
+            bail!("the daemon runs but does not answer; see its log: {}", cli.places.log_file().display());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-        waited += LOOK_EVERY;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
     Ok(None)
 }
 
-/// Waits until the daemon, which was asked to end, is gone.
-pub(crate) async fn wait_for_end(setting: &Setting) -> anyhow::Result<()> {
+/// Waits until the daemon has shut down.
+pub(crate) async fn wait_for_end(cli: &CliContext) -> anyhow::Result<()> {
     let mut waited = Duration::ZERO;
-    while is_alive(setting)? {
-        if waited >= READY_WITHIN {
-            bail!("the daemon did not end within {READY_WITHIN:?}; its log is {}", setting.places.log_file().display());
+    while is_alive(cli)? {
+        if waited >= READY_TIMEOUT {
+            bail!("the daemon did not end within {READY_TIMEOUT:?}; see its log: {}", cli.places.log_file().display());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-        waited += LOOK_EVERY;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
     Ok(())
 }
 
-/// Does somebody hold the daemon's lock?
-fn is_alive(setting: &Setting) -> anyhow::Result<bool> {
-    let path = setting.places.daemon_lock();
+/// Whether another process holds the daemon's lock.
+fn is_alive(cli: &CliContext) -> anyhow::Result<bool> {
+    let path = cli.places.daemon_lock();
     if !path.exists() {
         return Ok(false);
     }
     match Lock::try_acquire(&path) {
         Ok(_) => Ok(false),
         Err(LockError::Held(_)) => Ok(true),
-        Err(error) => Err(error).context("could not look for the daemon"),
+        Err(error) => Err(error).context("cannot check whether the daemon runs"),
     }
 }
 
-/// What the daemon wrote, when one lives. One that was just started listens a moment before it has written that.
-async fn living(setting: &Setting) -> anyhow::Result<Option<DaemonFile>> {
+/// Waits for the daemon's file; `None` if no daemon runs. A daemon takes its lock a moment before it writes the file.
+async fn wait_for_daemon_file(cli: &CliContext) -> anyhow::Result<Option<DaemonFile>> {
     let mut waited = Duration::ZERO;
-    while is_alive(setting)? {
-        let file = read(setting);
-        if file.is_some() || waited >= READY_WITHIN {
+    while is_alive(cli)? {
+        let file = read(cli);
+        if file.is_some() || waited >= READY_TIMEOUT {
             return Ok(file);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-        waited += LOOK_EVERY;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
     Ok(None)
 }
 
-fn read(setting: &Setting) -> Option<DaemonFile> {
-    serde_json::from_slice(&std::fs::read(setting.places.daemon_file()).ok()?).ok()
+fn read(cli: &CliContext) -> Option<DaemonFile> {
+    serde_json::from_slice(&std::fs::read(cli.places.daemon_file()).ok()?).ok()
 }
 
 fn addresses(file: &DaemonFile) -> impl Iterator<Item = Address> {

@@ -1,15 +1,15 @@
-//! `cairn downloads`: the models that are on their way, and what is to become of them.
+//! `cairn downloads`: lists, pauses, resumes, cancels and discards downloads.
 
 use anyhow::bail;
 use cairn_wire::app::{Download, DownloadChoice, DownloadState, DownloadsResponse};
 
-use crate::args::{DownloadsVerb, Which};
+use crate::args::{DownloadSelection, DownloadsVerb};
 use crate::client::Client;
-use crate::{Setting, args, daemon, human, output, table};
+use crate::{CliContext, args, daemon, human, output, table};
 
-pub(crate) async fn downloads(setting: &Setting, args: &args::Downloads) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("the list of downloads")?;
+pub(crate) async fn downloads(cli: &CliContext, args: &args::Downloads) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("the list of downloads")?;
     let json = args.json;
     match &args.verb {
         None | Some(DownloadsVerb::Ls { json: false }) => list(&client, json).await,
@@ -29,9 +29,9 @@ async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
     }
 }
 
-async fn choose(client: &Client, verb: &str, which: &Which, json: bool) -> anyhow::Result<()> {
+async fn choose(client: &Client, verb: &str, which: &DownloadSelection, json: bool) -> anyhow::Result<()> {
     if which.downloads.is_empty() {
-        bail!("which one? `cairn downloads` lists them by id and name");
+        bail!("no download is named; `cairn downloads` lists them by id and name");
     }
     let before: DownloadsResponse = client.get("/app/downloads").await?;
     let mut after = before.clone();
@@ -44,16 +44,16 @@ async fn choose(client: &Client, verb: &str, which: &Which, json: bool) -> anyho
     }
     let held = |response: &DownloadsResponse| response.downloads.iter().map(|one| one.held_bytes).sum::<u64>();
     output::print(&match verb {
-        "pause" => "paused; it stays so until `cairn downloads resume`\n".to_owned(),
-        "resume" => "it goes on; `cairn downloads` shows how far it has come\n".to_owned(),
-        "cancel" => "stopped; what came is kept, for `cairn downloads resume` or another pull\n".to_owned(),
+        "pause" => "paused; `cairn downloads resume` continues the download\n".to_owned(),
+        "resume" => "resumed; `cairn downloads` shows the progress\n".to_owned(),
+        "cancel" => "cancelled; the partial download is kept for `cairn downloads resume` or another pull\n".to_owned(),
         _ => format!("discarded; freed {}\n", human::bytes(held(&before).saturating_sub(held(&after)))),
     })
 }
 
 fn text(response: &DownloadsResponse) -> String {
     if response.downloads.is_empty() {
-        return "no downloads; `cairn pull MODEL` begins one\n".to_owned();
+        return "no downloads; `cairn pull MODEL` starts one\n".to_owned();
     }
     let mut rows = vec![table::row(["ID", "NAME", "STATE", "DONE", "RATE", "LEFT", "FROM"])];
     rows.extend(response.downloads.iter().map(row));
@@ -66,7 +66,7 @@ fn text(response: &DownloadsResponse) -> String {
         }
     }
     if let Some(limit) = response.limit_bytes_per_second {
-        text += &format!("all together at most {}/s\n", human::bytes(limit));
+        text += &format!("limit of all downloads: at most {}/s\n", human::bytes(limit));
     }
     text
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_for_each_and_what_is_wrong() {
+    fn downloads_table_shows_rows_errors_and_limit() {
         let download = Download {
             id: 3,
             model: "m:latest".to_owned(),
@@ -115,11 +115,11 @@ mod tests {
             detached: true,
         };
         let response = DownloadsResponse { downloads: vec![download], limit_bytes_per_second: Some(20_000_000) };
-        let said = text(&response);
+        let table = text(&response);
         for part in ["m:latest", "failed", "25% of 4 GB", "m:latest: no route\n", "at most 20 MB/s"] {
-            assert!(said.contains(part), "{part:?} is missing from {said:?}");
+            assert!(table.contains(part), "{part:?} is missing from {table:?}");
         }
-        assert!(!said.contains("old"), "the error says it all");
-        assert!(text(&DownloadsResponse::default()).contains("cairn pull"), "what to do is said");
+        assert!(!table.contains("old"), "the error replaces the older trouble");
+        assert!(text(&DownloadsResponse::default()).contains("cairn pull"), "an empty list shows the next command");
     }
 }

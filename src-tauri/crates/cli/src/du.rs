@@ -1,15 +1,15 @@
-//! `cairn du`: what models take on the disk.
+//! `cairn du`: disk usage of models.
 
 use std::fmt::Write;
 
 use cairn_wire::app::{LibraryRole, LibraryState, LibraryUsage, UsageResponse};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, list, output};
+use crate::{CliContext, args, daemon, human, list, output};
 
-pub(crate) async fn print(setting: &Setting, args: &args::Du) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("telling what models take")?;
+pub(crate) async fn print(cli: &CliContext, args: &args::Du) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("disk usage")?;
     let usage: UsageResponse = client.get("/app/usage").await?;
     if args.json {
         return output::json(&usage);
@@ -19,10 +19,10 @@ pub(crate) async fn print(setting: &Setting, args: &args::Du) -> anyhow::Result<
 }
 
 fn text(usage: &UsageResponse) -> String {
-    let there: Vec<&LibraryUsage> =
+    let present: Vec<&LibraryUsage> =
         usage.libraries.iter().filter(|row| row.library.state == LibraryState::Present).collect();
     let mut text = String::new();
-    for row in &there {
+    for row in &present {
         library(&mut text, row);
     }
     let total = human::bytes(usage.total_bytes);
@@ -33,7 +33,7 @@ fn text(usage: &UsageResponse) -> String {
 fn library(text: &mut String, usage: &LibraryUsage) {
     let role = match usage.library.role {
         LibraryRole::Own => "",
-        LibraryRole::Linked | LibraryRole::Found => " (only read)",
+        LibraryRole::Linked | LibraryRole::Found => " (read-only)",
     };
     let free = usage.free_bytes.map(|free| format!(", {} free on its disk", human::bytes(free))).unwrap_or_default();
     let mut line = |line: String| writeln!(text, "{line}").expect("writing into a string does not fail");
@@ -50,17 +50,17 @@ fn library(text: &mut String, usage: &LibraryUsage) {
         line(render(&rows).trim_end_matches('\n').to_owned());
     }
     if usage.shared_bytes > 0 {
-        line(format!("{} of it in several models", human::bytes(usage.shared_bytes)));
+        line(format!("{} shared by several models", human::bytes(usage.shared_bytes)));
     }
     if usage.unreferenced_files > 0 {
         let hint =
-            if usage.library.role == LibraryRole::Own { "; `cairn gc` removes what is older than an hour" } else { "" };
+            if usage.library.role == LibraryRole::Own { "; `cairn gc` removes files older than an hour" } else { "" };
         let size = human::bytes(usage.unreferenced_bytes);
         line(format!("{size} in no model, in {}{hint}", human::files(usage.unreferenced_files)));
     }
     if usage.partial_files > 0 {
         let size = human::bytes(usage.partial_bytes);
-        line(format!("{size} of downloads that are not complete, in {}", human::files(usage.partial_files)));
+        line(format!("{size} of partial downloads, in {}", human::files(usage.partial_files)));
     }
     line(String::new());
 }
@@ -71,7 +71,7 @@ mod tests {
     use cairn_wire::app::{Library, ModelUsage};
 
     #[test]
-    fn libraries_are_told_of_one_after_the_other() {
+    fn usage_text_lists_libraries_in_order() {
         let library = |path: &str, role, state| Library {
             path: path.to_owned(),
             role,
@@ -111,13 +111,13 @@ mod tests {
         let expected = "/own: 4.0 GB of models, 5 GB free on its disk\n\
                         NAME        OWN       SHARED    \n\
                         m:latest    1.5 KB    4 GB      incomplete: pull it again    \n\
-                        4 GB of it in several models\n\
-                        20 B in no model, in 1 file; `cairn gc` removes what is older than an hour\n\
-                        3 MB of downloads that are not complete, in 2 files\n\
+                        4 GB shared by several models\n\
+                        20 B in no model, in 1 file; `cairn gc` removes files older than an hour\n\
+                        3 MB of partial downloads, in 2 files\n\
                         \n\
-                        /linked (only read): 0 B of models\n\
+                        /linked (read-only): 0 B of models\n\
                         \n\
                         4.0 GB in all\n";
-        assert_eq!(text(&usage), expected, "an absent one is told of elsewhere");
+        assert_eq!(text(&usage), expected, "an absent library is reported by `note_missing`");
     }
 }

@@ -1,4 +1,5 @@
-//! `cairn gguf FILE`: what is in a GGUF file; `cairn gguf verify FILE`: whether its numbers are. No daemon is needed.
+//! `cairn gguf FILE`: describes a GGUF file; `cairn gguf verify FILE`: checks that its numbers are finite. Both work
+//! without the daemon.
 
 use std::path::Path;
 
@@ -9,14 +10,14 @@ use cairn_gguf::describe;
 use crate::progress::Progress;
 use crate::{args, human, output};
 
-/// Damaged tensors that are named.
+/// Most damaged tensors that are listed.
 const LISTED: usize = 20;
 
 pub(crate) fn gguf(args: &args::Gguf) -> anyhow::Result<()> {
     match (&args.verb, &args.file) {
         (Some(args::GgufVerb::Verify { file }), _) => verify(file),
         (None, Some(file)) => describe(file, args.json),
-        (None, None) => bail!("which file?"),
+        (None, None) => bail!("no file is named"),
     }
 }
 
@@ -37,6 +38,6 @@ fn verify(file: &Path) -> anyhow::Result<()> {
     let (tensors, size) = (verified.tensors, human::bytes(verified.bytes));
     match verified.damaged.len() {
         0 => output::print(&format!("{tensors} tensors, {size}: every number is finite\n")),
-        damaged => bail!("{damaged} of {tensors} tensors hold numbers that are not finite"),
+        damaged => bail!("{damaged} of {tensors} tensors contain numbers that are not finite"),
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes, times and rates for people, written as `ollama` writes them.
+//! Human-readable sizes, times and rates, in the format of `ollama`.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,8 +33,8 @@ pub(crate) fn thousands(count: u64) -> String {
     text
 }
 
-/// A time to two digits or so: `180 ms`, `1.2 s`, `11 s`, `3 min`.
-pub(crate) fn roughly(time: Duration) -> String {
+/// A duration with about two significant digits: `180 ms`, `1.2 s`, `11 s`, `3 min`.
+pub(crate) fn short_duration(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.0095 => format!("{:.1} ms", seconds * 1e3),
         seconds if seconds < 0.9995 => format!("{:.0} ms", seconds * 1e3),
@@ -52,19 +52,19 @@ pub(crate) fn files(count: u64) -> String {
     }
 }
 
-/// A moment as seen from now: `3 minutes ago`, `4 minutes from now`.
+/// A time relative to now: `3 minutes ago`, `4 minutes from now`.
 pub(crate) fn relative(moment: Timestamp, now: SystemTime) -> String {
     match now.duration_since(moment.0) {
-        Ok(ago) => format!("{} ago", about(ago)),
-        Err(ahead) => format!("{} from now", about(ahead.duration())),
+        Ok(ago) => format!("{} ago", approximate(ago)),
+        Err(ahead) => format!("{} from now", approximate(ahead.duration())),
     }
 }
 
 /// A duration in one unit: `Less than a second`, `About an hour`, `3 weeks`.
-fn about(duration: Duration) -> String {
+fn approximate(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let minutes = seconds / 60;
-    // Hours are rounded, all else is cut.
+    // Hours are rounded; all other units are truncated, as in `ollama`.
     let hours = (duration.as_secs_f64() / 3600.0).round() as u64;
     match () {
         () if seconds < 1 => "Less than a second".to_owned(),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_have_decimal_units() {
         let check = |count: u64, text: &str| assert_eq!(bytes(count), text, "{count}");
         check(0, "0 B");
         check(999, "999 B");
@@ -94,23 +94,23 @@ mod tests {
         check(23_999_999, "23 MB");
         check(2_000_000_000, "2 GB");
         check(1_500, "1.5 KB");
-        assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"], "one is not two");
+        assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"], "singular and plural");
     }
 
     #[test]
-    fn counts_and_rough_times() {
+    fn counts_and_short_durations_are_formatted() {
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_304, "12,304"), (1_234_567, "1,234,567")] {
             assert_eq!(thousands(count), text, "{count}");
         }
         for (us, text) in
             [(5_000, "5.0 ms"), (180_400, "180 ms"), (1_234_000, "1.2 s"), (11_200_000, "11 s"), (180_000_000, "3 min")]
         {
-            assert_eq!(roughly(Duration::from_micros(us)), text, "{us} us");
+            assert_eq!(short_duration(Duration::from_micros(us)), text, "{us} us");
         }
     }
 
     #[test]
-    fn times() {
+    fn relative_times_have_one_unit() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
         let check = |seconds_ago: u64, text: &str| {
             let moment = Timestamp(now - Duration::from_secs(seconds_ago));
@@ -128,6 +128,6 @@ mod tests {
         check(86_400 * 100, "3 months ago");
         check(86_400 * 1_000, "2 years ago");
         let ahead = Timestamp(now + Duration::from_secs(299));
-        assert_eq!(relative(ahead, now), "4 minutes from now", "a moment to come");
+        assert_eq!(relative(ahead, now), "4 minutes from now", "a time in the future");
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn import`: makes a GGUF file a model of the store, or every model in a folder.
+//! `cairn import`: imports a GGUF file, or all models of a folder, into the library.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::progress::Progress;
 use crate::run::model;
-use crate::{Setting, args, daemon, human, one_line, output, scan};
+use crate::{CliContext, args, daemon, human, one_line, output, scan};
 
-pub(crate) async fn import(setting: &Setting, args: &args::Import) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("importing a file")?;
+pub(crate) async fn import(cli: &CliContext, args: &args::Import) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("importing a file")?;
     if args.file.is_dir() {
         return import_all(&client, args).await;
     }
     let imported = import_one(&client, args, model::absolute(&args.file)?).await?;
-    tell(args, &imported, &args.file)
+    print_imported(args, &imported, &args.file)
 }
 
 async fn import_one(client: &Client, args: &args::Import, path: String) -> anyhow::Result<ImportedModel> {
@@ -34,35 +34,35 @@ async fn import_one(client: &Client, args: &args::Import, path: String) -> anyho
                 ImportLine::Success(imported) => return Ok(imported),
             }
         }
-        bail!("the import broke off");
+        bail!("the daemon ended before the import was complete");
     };
     let imported = tokio::select! {
         imported = imported => imported,
-        // The daemon stops when nobody reads any more, and takes out what it has written.
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted; the store is as it was")),
+        // The daemon cancels the import when the client disconnects, and removes its partial files.
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted; the library is unchanged")),
     };
     progress.clear();
     imported
 }
 
-/// Imports every model in a folder. One that cannot be keeps none of the others.
+/// Imports every model in a folder. Continues after a failed import.
 async fn import_all(client: &Client, args: &args::Import) -> anyhow::Result<()> {
     if args.name.is_some() {
-        bail!("{} is a folder, and its models cannot all have one name", args.file.display());
+        bail!("cannot give the models of folder {} one name; leave the name out", args.file.display());
     }
     let folders = vec![model::absolute(&args.file)?];
-    let scanned = scan::look(client, &ScanRequest { folders, apps: false, digests: false }).await?;
+    let scanned = scan::request_scan(client, &ScanRequest { folders, apps: false, digests: false }).await?;
     scan::notes(&scanned).iter().for_each(|line| output::note(line));
     let (mut done, mut failed) = (0, 0);
     for found in &scanned.models {
-        let imported = match cannot(found) {
-            Some(why) => Err(anyhow::anyhow!(why)),
+        let imported = match refusal_reason(found) {
+            Some(reason) => Err(anyhow::anyhow!(reason)),
             None => import_one(client, args, found.path.clone()).await,
         };
         match imported {
             Ok(imported) => {
                 done += 1;
-                tell(args, &imported, Path::new(&found.path))?;
+                print_imported(args, &imported, Path::new(&found.path))?;
             }
             Err(error) => {
                 failed += 1;
@@ -71,19 +71,19 @@ async fn import_all(client: &Client, args: &args::Import) -> anyhow::Result<()> 
         }
     }
     match (done, failed) {
-        (0, 0) => bail!("{} has no GGUF files in it", args.file.display()),
+        (0, 0) => bail!("folder {} has no GGUF files", args.file.display()),
         (_, 0) => Ok(()),
         (done, failed) => bail!("{done} of {} models were imported", done + failed),
     }
 }
 
-/// Why what was found is nothing to import.
-fn cannot(found: &FoundModel) -> Option<String> {
+/// Returns the reason why a found file cannot be imported.
+fn refusal_reason(found: &FoundModel) -> Option<String> {
     match found.state {
         FoundState::New | FoundState::Here | FoundState::MaybeHere => None,
-        FoundState::Projector => Some("it is part of a model that sees, and no model by itself".to_owned()),
-        FoundState::Adapter => Some("it is an adapter, and no model by itself".to_owned()),
-        FoundState::Broken => Some(found.reason.clone().unwrap_or_else(|| "it cannot be read".to_owned())),
+        FoundState::Projector => Some("the file is a projector of a vision model, not a complete model".to_owned()),
+        FoundState::Adapter => Some("the file is an adapter, not a complete model".to_owned()),
+        FoundState::Broken => Some(found.reason.clone().unwrap_or_else(|| "the file cannot be read".to_owned())),
     }
 }
 
@@ -95,7 +95,7 @@ struct Line<'a> {
     imported: &'a ImportedModel,
 }
 
-fn tell(args: &args::Import, imported: &ImportedModel, file: &Path) -> anyhow::Result<()> {
+fn print_imported(args: &args::Import, imported: &ImportedModel, file: &Path) -> anyhow::Result<()> {
     match args.json {
         true => output::json(&Line { file: file.display().to_string(), imported }),
         false => output::print(&text(imported, file)),
@@ -105,22 +105,22 @@ fn tell(args: &args::Import, imported: &ImportedModel, file: &Path) -> anyhow::R
 fn text(imported: &ImportedModel, file: &Path) -> String {
     let (size, file) = (human::bytes(imported.size), file.display());
     let way = match imported.way {
-        ImportWay::Present => format!("the {size} were in the store already: nothing was copied"),
-        ImportWay::Reflinked => format!("reflinked {size}: {file} and the store share one place on the disk"),
+        ImportWay::Present => format!("the {size} were in the library already: nothing was copied"),
+        ImportWay::Reflinked => format!("reflinked {size}: {file} and the library share their disk space"),
         ImportWay::Copied => {
             let reason = imported.reason.as_deref().unwrap_or("no reason was given");
-            let tried = if imported.moved || imported.kept_reason.is_some() { "moved" } else { "reflinked" };
-            format!("copied {size}, because they could not be {tried}: {reason}")
+            let attempt = if imported.moved || imported.kept_reason.is_some() { "moved" } else { "reflinked" };
+            format!("copied {size}, because the file could not be {attempt}: {reason}")
         }
         ImportWay::Linked => {
             let made = if imported.made_read_only { "was made" } else { "is" };
-            format!("linked {size}: {file} and the store are one file now, so it {made} read-only")
+            format!("linked {size}: {file} is now a hard link to the library and {made} read-only")
         }
         ImportWay::Moved => format!("moved {size}"),
     };
-    let gone = match &imported.kept_reason {
+    let original = match &imported.kept_reason {
         Some(reason) => format!("{file} is still there: {reason}\n"),
-        None if imported.moved => format!("{file} is in the store now, and no longer where it was\n"),
+        None if imported.moved => format!("{file} was moved into the library and is no longer where it was\n"),
         None => String::new(),
     };
     let name = imported.model.strip_suffix(":latest").unwrap_or(&imported.model);
@@ -128,7 +128,7 @@ fn text(imported: &ImportedModel, file: &Path) -> String {
         true => String::new(),
         false => format!("{}\n", model::NO_TEMPLATE),
     };
-    format!("{way}\n{gone}{template}{} is ready: cairn run {name}\n", imported.model)
+    format!("{way}\n{original}{template}{} is ready: cairn run {name}\n", imported.model)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_said() {
+    fn import_text_describes_every_method() {
         let imported = |way| ImportedModel {
             model: "m:latest".to_owned(),
             size: 1_200_000_000,
@@ -148,9 +148,9 @@ mod tests {
             chat_template: true,
         };
         let check = |imported: ImportedModel, parts: &[&str]| {
-            let said = text(&imported, Path::new("x.gguf"));
+            let text = text(&imported, Path::new("x.gguf"));
             for part in parts.iter().chain(&["1.2 GB", "m:latest is ready: cairn run m\n"]) {
-                assert!(said.contains(part), "{part:?} is missing from {said:?}");
+                assert!(text.contains(part), "{part:?} is missing from {text:?}");
             }
         };
         check(imported(ImportWay::Copied), &["copied", "could not be reflinked", "Operation not supported"]);
@@ -160,11 +160,11 @@ mod tests {
         check(ImportedModel { chat_template: false, ..linked }, &["is read-only", "no chat template"]);
         check(imported(ImportWay::Present), &["already"]);
         let moved = ImportedModel { moved: true, ..imported(ImportWay::Moved) };
-        check(moved, &["moved 1.2 GB\nx.gguf is in the store now"]);
-        let far = ImportedModel { moved: true, ..imported(ImportWay::Copied) };
-        check(far, &["could not be moved", "no longer where it was"]);
-        let kept = Some("could not remove x.gguf".to_owned());
+        check(moved, &["moved 1.2 GB\nx.gguf was moved into the library"]);
+        let other_disk = ImportedModel { moved: true, ..imported(ImportWay::Copied) };
+        check(other_disk, &["could not be moved", "no longer where it was"]);
+        let kept = Some("cannot remove x.gguf".to_owned());
         let kept = ImportedModel { kept_reason: kept, ..imported(ImportWay::Copied) };
-        check(kept, &["x.gguf is still there: could not remove"]);
+        check(kept, &["x.gguf is still there: cannot remove"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn list`: the models that are here.
+//! `cairn list`: the models of all libraries.
 
 use std::time::SystemTime;
 
@@ -6,15 +6,15 @@ use cairn_wire::app::{LibrariesResponse, Library, LibraryState, ListedModels};
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output};
 
-/// Characters of a digest that lists show.
+/// Characters of a digest in a list.
 const ID_CHARACTERS: usize = 12;
 
-pub(crate) async fn print(setting: &Setting, args: &args::List) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
+pub(crate) async fn print(cli: &CliContext, args: &args::List) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
     let mut libraries = Vec::new();
-    if client.is_ours() {
+    if client.is_own_daemon() {
         libraries = client.get::<LibrariesResponse>("/app/libraries").await?.libraries;
     }
     note_missing(&libraries);
@@ -23,11 +23,11 @@ pub(crate) async fn print(setting: &Setting, args: &args::List) -> anyhow::Resul
     models.retain(|model| model.name.to_lowercase().starts_with(&prefix));
     match args.json {
         true => output::json(&ListedModels { models, libraries }),
-        false => output::print(&table(&models, setting.clock.now())),
+        false => output::print(&table(&models, cli.clock.now())),
     }
 }
 
-/// Says which libraries are not there or cannot be read, so that a short list is not taken for a whole one.
+/// Notes absent and unreadable libraries, so that an incomplete list does not look complete.
 pub(crate) fn note_missing<'a>(libraries: impl IntoIterator<Item = &'a Library>) {
     for line in libraries.into_iter().filter_map(missing) {
         output::note(&line);
@@ -46,7 +46,7 @@ fn missing(library: &Library) -> Option<String> {
 fn table(models: &[TagsModel], now: SystemTime) -> String {
     let mut rows = vec![row(["NAME", "ID", "SIZE", "MODIFIED"])];
     for model in models {
-        // The built-in model is as old as the program, which tells nobody anything.
+        // The built-in model has no useful modification time.
         let modified = model.origin.clone().unwrap_or_else(|| human::relative(model.modified_at, now));
         let id: String = model.digest.chars().take(ID_CHARACTERS).collect();
         rows.push(vec![model.name.clone(), id, human::bytes(model.size), modified]);
@@ -62,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_table_of_models() {
+    fn model_table_shows_names_sizes_and_ages() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let model = |name: &str, origin: Option<&str>| TagsModel {
             name: name.to_owned(),
@@ -78,11 +78,11 @@ mod tests {
         let expected = "NAME             ID              SIZE      MODIFIED       \n\
                         Llama3:latest    0123456789ab    4.7 GB    2 hours ago    \n\
                         pebble:latest    0123456789ab    4.7 GB    built in       \n";
-        assert_eq!(table(&models, now), expected, "all of them");
+        assert_eq!(table(&models, now), expected, "all models");
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn missing_libraries_are_noted() {
         let check = |state, missed, expected: Option<&str>| {
             let (path, reason) = ("/m".to_owned(), Some("gone".to_owned()));
             let role = cairn_wire::app::LibraryRole::Linked;

@@ -1,7 +1,7 @@
-//! The log: to standard error for a daemon in the foreground, and always to a file that turns over.
+//! Logging: always to a rotating file, and to standard error for a daemon in the foreground.
 //!
-//! `cairn.log` is the newest; when it is full it becomes `cairn.1.log`, and so on up to [`FILES`]. Prompts and answers
-//! are logged nowhere in this program.
+//! `cairn.log` is the newest file. When it is full it is renamed to `cairn.1.log`, and so on up to [`FILES`] files.
+//! Prompts and answers are never logged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -14,67 +14,67 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::Setting;
+use crate::CliContext;
 
 /// The size at which a file is full.
 const FULL_BYTES: u64 = 10_000_000;
-/// Files that are kept.
+/// Number of log files, with the newest.
 const FILES: usize = 5;
 
-/// Starts logging. A log file that cannot be written is said and does not stop the daemon.
-pub(crate) fn start(setting: &Setting, to_stderr: bool) {
-    let path = setting.places.log_file();
+/// Starts logging. If the log file cannot be opened, the daemon warns on standard error and continues.
+pub(crate) fn start(cli: &CliContext, to_stderr: bool) {
+    let path = cli.places.log_file();
     let file = RealDisk
-        .create_dir_all(&setting.places.logs)
+        .create_dir_all(&cli.places.logs)
         .map_err(|error| error.to_string())
-        .and_then(|()| Rotating::open(&path, FULL_BYTES).map_err(|error| error.to_string()));
+        .and_then(|()| RotatingFile::open(&path, FULL_BYTES).map_err(|error| error.to_string()));
     let (file, failure) = match file {
         Ok(file) => (Some(file), None),
         Err(error) => (None, Some(error)),
     };
     let stderr = (to_stderr || file.is_none()).then(|| {
         let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-        // The layer heeds NO_COLOR by itself, and does not know whether a terminal reads it.
+        // The layer respects NO_COLOR, but does not check for a terminal.
         if io::stderr().is_terminal() { layer } else { layer.with_ansi(false) }
     });
     let file = file.map(|file| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(file));
-    tracing_subscriber::registry().with(filter(&setting.settings.log.filter)).with(stderr).with(file).init();
+    tracing_subscriber::registry().with(filter(&cli.settings.log.filter)).with(stderr).with(file).init();
     if let Some(error) = failure {
-        tracing::warn!(path = %path.display(), error, "there is no log file");
+        tracing::warn!(path = %path.display(), error, "cannot open the log file");
     }
-    for warning in &setting.settings.warnings {
+    for warning in &cli.settings.warnings {
         tracing::warn!("{warning}");
     }
 }
 
-/// A plain level is about our own code; a filter is taken as it is.
+/// Parses the setting. A plain level applies to Cairn's crates; a filter is used unchanged.
 fn filter(text: &str) -> EnvFilter {
     let levels = ["off", "error", "warn", "info", "debug", "trace"];
     let level = text.to_ascii_lowercase();
     let directives = if levels.contains(&&*level) { format!("warn,cairn={level}") } else { text.to_owned() };
     EnvFilter::try_new(directives).unwrap_or_else(|error| {
-        eprintln!("CAIRN_LOG={text:?} cannot be read ({error}); the default holds");
+        eprintln!("invalid value for CAIRN_LOG: {text:?}: {error}; using the default");
         EnvFilter::new("warn,cairn=info")
     })
 }
 
-/// A file that turns over when it is full. Clones write to the same one.
+/// A log file that rotates when it is full. Clones write to the same file.
 #[derive(Debug, Clone)]
-struct Rotating(Arc<Mutex<Open>>);
+struct RotatingFile(Arc<Mutex<LogFile>>);
 
 #[derive(Debug)]
-struct Open {
+struct LogFile {
     path: PathBuf,
     file: File,
     bytes: u64,
     full_bytes: u64,
 }
 
-impl Rotating {
+impl RotatingFile {
     fn open(path: &Path, full_bytes: u64) -> io::Result<Self> {
         let file = append(path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self(Arc::new(Mutex::new(Open { path: path.to_owned(), file, bytes, full_bytes }))))
+        Ok(Self(Arc::new(Mutex::new(LogFile { path: path.to_owned(), file, bytes, full_bytes }))))
     }
 }
 
@@ -82,8 +82,8 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-impl Open {
-    fn turn_over(&mut self) -> io::Result<()> {
+impl LogFile {
+    fn rotate(&mut self) -> io::Result<()> {
         let numbered = |number: usize| match number {
             0 => self.path.clone(),
             number => self.path.with_extension(format!("{number}.log")),
@@ -100,11 +100,11 @@ impl Open {
     }
 }
 
-impl Write for Rotating {
+impl Write for RotatingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.bytes > 0 && open.bytes + line.len() as u64 > open.full_bytes {
-            open.turn_over()?;
+            open.rotate()?;
         }
         open.file.write_all(line)?;
         open.bytes += line.len() as u64;
@@ -116,7 +116,7 @@ impl Write for Rotating {
     }
 }
 
-impl<'a> MakeWriter<'a> for Rotating {
+impl<'a> MakeWriter<'a> for RotatingFile {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -129,11 +129,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_file_turns_over() {
+    fn log_rotates_when_full() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cairn.log");
         fs::write(&path, "old\n").unwrap();
-        let mut log = Rotating::open(&path, 10).unwrap();
+        let mut log = RotatingFile::open(&path, 10).unwrap();
         for number in 0..20 {
             writeln!(log, "line {number:02}").unwrap();
         }
@@ -142,14 +142,14 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["cairn.1.log", "cairn.2.log", "cairn.3.log", "cairn.4.log", "cairn.log"], "five are kept");
+        assert_eq!(names, ["cairn.1.log", "cairn.2.log", "cairn.3.log", "cairn.4.log", "cairn.log"], "five files");
         assert_eq!(fs::read_to_string(&path).unwrap(), "line 19\n", "the newest");
-        assert_eq!(fs::read_to_string(folder.path().join("cairn.1.log")).unwrap(), "line 18\n", "the one before");
+        assert_eq!(fs::read_to_string(folder.path().join("cairn.1.log")).unwrap(), "line 18\n", "the file before");
     }
 
     #[test]
-    fn filters() {
-        assert_eq!(filter("debug").to_string(), "cairn=debug,warn", "a level is about our code");
-        assert_eq!(filter("cairn_http=trace").to_string(), "cairn_http=trace", "a filter is taken as it is");
+    fn filter_level_applies_to_cairn_crates() {
+        assert_eq!(filter("debug").to_string(), "cairn=debug,warn", "a level applies to Cairn's crates");
+        assert_eq!(filter("cairn_http=trace").to_string(), "cairn_http=trace", "a filter is unchanged");
     }
 }

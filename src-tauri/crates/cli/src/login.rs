@@ -1,7 +1,7 @@
-//! `cairn login` and `cairn logout`: names and passwords for registries.
+//! `cairn login` and `cairn logout`: user names and passwords for registries.
 //!
-//! A password is typed at a terminal that does not show it, or read from a pipe; it is never a word of the command line,
-//! which every program of the machine can read. The daemon tries it at the registry and keeps it.
+//! A password is typed at a terminal without echo, or read from a pipe. It is never an argument, because every program
+//! of the machine can read command lines. The daemon checks the login with the registry and stores it.
 
 mod quiet;
 
@@ -12,28 +12,28 @@ use cairn_wire::app::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 use tokio::task::spawn_blocking;
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, output, terminal};
-use quiet::Quiet;
+use crate::{CliContext, args, daemon, output, terminal};
+use quiet::HiddenInput;
 
-/// Longer than any password or token.
+/// Upper limit for a password or token.
 const MAX_PASSWORD_BYTES: u64 = 64 << 10;
 
-pub(crate) async fn login(setting: &Setting, args: &args::Login) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("a login for a registry")?;
+pub(crate) async fn login(cli: &CliContext, args: &args::Login) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("a login for a registry")?;
     let Some(registry) = &args.registry else {
-        let known: LoginsResponse = client.get("/app/logins").await?;
-        return if args.json { output::json(&known) } else { output::print(&listed(&known)) };
+        let logins: LoginsResponse = client.get("/app/logins").await?;
+        return if args.json { output::json(&logins) } else { output::print(&table(&logins)) };
     };
-    let typed = terminal::is_typed() && !args.password_stdin;
+    let is_interactive = terminal::is_stdin_terminal() && !args.password_stdin;
     let user = match &args.username {
         Some(user) => user.clone(),
-        None if typed => ask("Username: ", false).await?,
-        None => bail!("who are you to {registry}? `cairn login {registry} --username NAME`"),
+        None if is_interactive => ask("Username: ", false).await?,
+        None => bail!("the user name for {registry} is missing; use `cairn login {registry} --username NAME`"),
     };
-    let password = if typed { ask("Password: ", true).await? } else { piped()? };
+    let password = if is_interactive { ask("Password: ", true).await? } else { read_piped_password()? };
     if password.is_empty() {
-        bail!("the password is empty; nothing was kept");
+        bail!("the password is empty; nothing was stored");
     }
     let request = LoginRequest {
         registry: registry.clone(),
@@ -42,33 +42,33 @@ pub(crate) async fn login(setting: &Setting, args: &args::Login) -> anyhow::Resu
         token_servers: args.token_server.clone(),
         insecure: args.insecure,
     };
-    let known: KnownLogin = client.post("/app/logins", &request).await?;
+    let login: KnownLogin = client.post("/app/logins", &request).await?;
     if args.json {
-        return output::json(&known);
+        return output::json(&login);
     }
-    output::print(&format!("logged in to {} as {}\n", known.registry, known.user))
+    output::print(&format!("logged in to {} as {}\n", login.registry, login.user))
 }
 
-pub(crate) async fn logout(setting: &Setting, args: &args::Logout) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("a login for a registry")?;
+pub(crate) async fn logout(cli: &CliContext, args: &args::Logout) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("a login for a registry")?;
     let request = LogoutRequest { registry: args.registry.clone() };
     let _: LoginsResponse = client.post("/app/logins/forget", &request).await?;
     output::print(&format!("logged out of {}\n", args.registry))
 }
 
-fn listed(known: &LoginsResponse) -> String {
-    if known.logins.is_empty() {
-        return "no registry; `cairn login HOST` keeps a name and a password for one\n".to_owned();
+fn table(response: &LoginsResponse) -> String {
+    if response.logins.is_empty() {
+        return "no logins; `cairn login HOST` stores one\n".to_owned();
     }
     let mut rows = vec![row(["REGISTRY", "USER"])];
-    rows.extend(known.logins.iter().map(|login| row([&login.registry, &output::shown(&login.user)])));
+    rows.extend(response.logins.iter().map(|login| row([&login.registry, &output::escape_controls(&login.user)])));
     render(&rows)
 }
 
-/// A line that is typed at the terminal, unseen if it is secret.
+/// Reads a line from the terminal, without echo if it is secret.
 async fn ask(prompt: &'static str, secret: bool) -> anyhow::Result<String> {
-    let quiet = if secret { Some(Quiet::begin()?) } else { None };
+    let hidden = if secret { Some(HiddenInput::begin()?) } else { None };
     let read = spawn_blocking(move || {
         let mut line = String::new();
         io::stderr().write_all(prompt.as_bytes())?;
@@ -76,17 +76,20 @@ async fn ask(prompt: &'static str, secret: bool) -> anyhow::Result<String> {
         Ok::<_, io::Error>(line)
     });
     let line = tokio::select! {
-        line = read => line.expect("reading a line does not panic").context("the terminal cannot be read"),
-        // The terminal shows what is typed again before this program ends.
-        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted; nothing was kept")),
+        line = read => line.expect("reading a line does not panic").context("cannot read from the terminal"),
+        // An error, not an exit, so that dropping `hidden` turns the echo on again.
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted; nothing was stored")),
     };
-    drop(quiet);
+    drop(hidden);
     Ok(line?.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// What a pipe or a file gives, without the end of its line.
-fn piped() -> anyhow::Result<String> {
+/// Reads a password from standard input, without its line ending.
+fn read_piped_password() -> anyhow::Result<String> {
     let mut text = String::new();
-    io::stdin().take(MAX_PASSWORD_BYTES).read_to_string(&mut text).context("no password could be read")?;
+    io::stdin()
+        .take(MAX_PASSWORD_BYTES)
+        .read_to_string(&mut text)
+        .context("cannot read the password from standard input")?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

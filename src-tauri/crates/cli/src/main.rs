@@ -1,7 +1,7 @@
 //! The command `cairn`: `serve` is the daemon, every other verb is a client of it.
 //!
-//! A verb that needs the daemon starts it when none runs ([`daemon`]). Answers go to standard output, all else to
-//! standard error; an error is one line, `Error: ...`, and exit code 1.
+//! A verb that needs the daemon starts one if none runs ([`daemon`]). Results go to standard output, all else to
+//! standard error. An error is one line, `Error: ...`, with exit code 1.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -51,22 +51,22 @@ use clap::Parser;
 
 use args::{Args, Verb};
 
-/// What every verb is given: nothing else in this program asks the system for the time or the environment.
-struct Setting {
+/// Context of every verb. Nothing else in this program reads the system's clock or environment.
+struct CliContext {
     clock: Clock,
     places: Places,
     settings: Settings,
-    /// What a network may call this machine.
+    /// Host name of this machine.
     host_name: Option<String>,
-    /// What `~` means.
+    /// Home folder, for `~`.
     home: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match begin(args) {
+    match execute(args) {
         Ok(code) => code,
-        // Whoever reads only the beginning of an answer has what they wanted.
+        // A reader such as `head` may close the pipe early; that is not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("Error: {}", one_line(&error)));
@@ -75,15 +75,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated. Errors repeat
-/// what files, templates and servers say, so control characters are shown as pictures, also where no terminal would obey them.
+/// Formats an error and its causes as one line. A cause that the text already ends with is not repeated.
+///
+/// Errors quote files, templates and servers, so control characters are replaced by their Unicode pictures even if the
+/// output is not a terminal.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    let line = error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
-        line if line.is_empty() => reason,
-        line if line.ends_with(&reason) => line,
-        line => format!("{line}: {reason}"),
+    let line = error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line {
+        line if line.is_empty() => cause,
+        line if line.ends_with(&cause) => line,
+        line => format!("{line}: {cause}"),
     });
-    output::pictured(&line, char::is_control).into_owned()
+    output::replace_controls(&line, char::is_control).into_owned()
 }
 
 #[cfg(unix)]
@@ -100,7 +102,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-fn begin(args: Args) -> anyhow::Result<ExitCode> {
+fn execute(args: Args) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
     let flags = match &args.verb {
@@ -108,50 +110,50 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         _ => Vec::new(),
     };
     let settings = Settings::of(Sources::new(&env, &places, flags));
-    let setting =
-        Setting { clock: Clock::real(), places, settings, host_name: host_name(&env), home: env.home().cloned() };
+    let cli =
+        CliContext { clock: Clock::real(), places, settings, host_name: host_name(&env), home: env.home().cloned() };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .context("could not start the threads that wait for input and output")?;
-    let json = args.verb.as_ref().is_some_and(Verb::leaves_failure);
-    let done = match args.verb {
-        None if args.version => runtime.block_on(version::print(&setting)),
+        .context("cannot start the I/O threads")?;
+    let json = args.verb.as_ref().is_some_and(Verb::wants_json_failure);
+    let result = match args.verb {
+        None if args.version => runtime.block_on(version::print(&cli)),
         None => output::print(&args::help()),
-        Some(Verb::Cache(args)) => runtime.block_on(cache::cache(&setting, &args)),
-        Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
-        Some(Verb::Desktop) => runtime.block_on(desktop::tell(&setting)),
-        Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&setting, &args)),
-        Some(Verb::Create(args)) => runtime.block_on(create::create(&setting, &args)),
-        Some(Verb::Du(args)) => runtime.block_on(du::print(&setting, &args)),
-        Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&setting, &args)),
+        Some(Verb::Cache(args)) => runtime.block_on(cache::cache(&cli, &args)),
+        Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&cli, &args)),
+        Some(Verb::Desktop) => runtime.block_on(desktop::print(&cli)),
+        Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&cli, &args)),
+        Some(Verb::Create(args)) => runtime.block_on(create::create(&cli, &args)),
+        Some(Verb::Du(args)) => runtime.block_on(du::print(&cli, &args)),
+        Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&cli, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
-        Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
-        Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
-        Some(Verb::Login(args)) => runtime.block_on(login::login(&setting, &args)),
-        Some(Verb::Logout(args)) => runtime.block_on(login::logout(&setting, &args)),
-        Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
-        Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
-        Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
-        Some(Verb::Push(args)) => runtime.block_on(push::push(&setting, &args)),
-        Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
-        Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
-        Some(Verb::Search(args)) => runtime.block_on(search::search(&setting, &args)),
-        Some(Verb::Scan(args)) => runtime.block_on(scan::scan(&setting, &args)),
+        Some(Verb::Import(args)) => runtime.block_on(import::import(&cli, &args)),
+        Some(Verb::List(args)) => runtime.block_on(list::print(&cli, &args)),
+        Some(Verb::Login(args)) => runtime.block_on(login::login(&cli, &args)),
+        Some(Verb::Logout(args)) => runtime.block_on(login::logout(&cli, &args)),
+        Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&cli, &args)),
+        Some(Verb::Ps(args)) => runtime.block_on(ps::print(&cli, &args)),
+        Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&cli, &args)),
+        Some(Verb::Push(args)) => runtime.block_on(push::push(&cli, &args)),
+        Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&cli, &args)),
+        Some(Verb::Run(args)) => run::run(&cli, &runtime, args),
+        Some(Verb::Search(args)) => runtime.block_on(search::search(&cli, &args)),
+        Some(Verb::Scan(args)) => runtime.block_on(scan::scan(&cli, &args)),
         Some(Verb::Serve(args)) => {
-            let code = serve::serve(setting, &runtime, &args)?;
-            // Work on other threads may hang; the daemon has had its time to end well.
+            let code = serve::serve(cli, &runtime, &args)?;
+            // Tasks on other threads may hang. The shutdown deadline has passed, so do not wait for them.
             runtime.shutdown_background();
             return Ok(code);
         }
-        Some(Verb::Show(args)) => runtime.block_on(show::print(&setting, &args)),
-        Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&setting, &args)),
-        Some(Verb::Ui(args)) => runtime.block_on(ui::open(&setting, &args)),
-        Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&setting, &args)),
+        Some(Verb::Show(args)) => runtime.block_on(show::print(&cli, &args)),
+        Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&cli, &args)),
+        Some(Verb::Ui(args)) => runtime.block_on(ui::open(&cli, &args)),
+        Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&cli, &args)),
     };
     runtime.shutdown_background();
-    several::told(json, None, done).map(|()| ExitCode::SUCCESS)
+    several::report_failure(json, None, result).map(|()| ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
@@ -159,18 +161,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_whatever_it_repeats() {
+    fn error_line_escapes_control_characters() {
         let error = anyhow::anyhow!("refused: a\nb\t\x1b[31mred\r\x07").context("x");
-        assert_eq!(one_line(&error), "x: refused: a␊b␉␛[31mred␍␇", "a template's words are no commands to a terminal");
+        assert_eq!(one_line(&error), "x: refused: a␊b␉␛[31mred␍␇", "text of a template cannot control the terminal");
     }
 
     #[test]
-    fn a_reason_is_said_once() {
+    fn error_line_omits_repeated_causes() {
         let error = anyhow::anyhow!("no such file").context("could not read x: no such file").context("the daemon");
         assert_eq!(
             one_line(&error),
             "the daemon: could not read x: no such file",
-            "three errors, two of them the same"
+            "two of the three errors are the same"
         );
     }
 }

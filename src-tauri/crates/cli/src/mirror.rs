@@ -1,4 +1,4 @@
-//! `cairn mirror`: this machine as a registry for others, and the mirrors that it uses itself.
+//! `cairn mirror`: this machine as a registry for other machines, and the mirrors that it uses.
 
 use std::fmt::Write;
 use std::time::SystemTime;
@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use crate::args::{Json, MirrorVerb};
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output};
 
-pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("sharing models")?;
+pub(crate) async fn mirror(cli: &CliContext, args: &args::Mirror) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("sharing models")?;
     match &args.verb {
         MirrorVerb::Serve(Json { json }) => {
             let state: MirrorResponse = client.get("/app/mirror").await?;
@@ -22,13 +22,10 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
             if *json {
                 return output::json(&Invitation { mirror: &state, invited: &invited });
             }
-            let address = format!(
-                "http://{}:{}",
-                setting.host_name.as_deref().unwrap_or("HOST"),
-                setting.settings.server.address.port()
-            );
-            let beyond = !setting.settings.server.address.is_loopback();
-            output::print(&served(&state, &invited, &address, beyond))
+            let address =
+                format!("http://{}:{}", cli.host_name.as_deref().unwrap_or("HOST"), cli.settings.server.address.port());
+            let is_remote = !cli.settings.server.address.is_loopback();
+            output::print(&invitation_text(&state, &invited, &address, is_remote))
         }
         MirrorVerb::Join { address, code } => {
             let address = if address.contains("://") { address.clone() } else { format!("http://{address}") };
@@ -36,11 +33,11 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
             let state: MirrorResponse = client.post("/app/mirror/join", &request).await?;
             let key = state.joined.iter().find(|known| known.label == request.address);
             let fingerprint = key.map_or("", |known| &known.fingerprint);
-            output::print(&format!("joined {} ({fingerprint}); models come from there first now\n", request.address))
+            output::print(&format!("joined {} ({fingerprint}); pulls now try this mirror first\n", request.address))
         }
         MirrorVerb::Allow { key } => {
             let _: MirrorResponse = client.post("/app/mirror/allow", &AllowRequest { key: key.clone() }).await?;
-            output::print("models are fetched for the owner of that key\n")
+            output::print("the owner of this key can now have models fetched\n")
         }
         MirrorVerb::Forget { which } => {
             let _: MirrorResponse = client.post("/app/mirror/forget", &ForgetRequest { which: which.clone() }).await?;
@@ -51,7 +48,7 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
             if *json {
                 return output::json(&Peers { known: &state.known, joined: &state.joined, nearby: &state.nearby });
             }
-            output::print(&peers(&state, setting.clock.now()))
+            output::print(&peers(&state, cli.clock.now()))
         }
         MirrorVerb::Stats(Json { json }) => {
             let state: MirrorResponse = client.get("/app/mirror").await?;
@@ -75,31 +72,34 @@ struct Peers<'a> {
     nearby: &'a [FoundMachine],
 }
 
-fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str, beyond: bool) -> String {
+fn invitation_text(state: &MirrorResponse, invited: &InviteResponse, address: &str, is_remote: bool) -> String {
     let mut text = match (state.shares, state.fetches) {
-        (false, _) => "Only programs on this machine can pull from it now. To share its models with others, start the \
+        (false, _) => {
+            "Only programs on this machine can pull its models. To share them with other machines, start the \
                        daemon with CAIRN_SHARE=1 and OLLAMA_HOST=0.0.0.0.\n"
-            .to_owned(),
+                .to_owned()
+        }
         (true, false) => {
-            "Other machines can pull the models that are here. With CAIRN_MIRROR=1 the daemon fetches what is \
-                          missing, too.\n"
+            "Other machines can pull this machine's models. With CAIRN_MIRROR=1 the daemon also fetches missing \
+                          models.\n"
                 .to_owned()
         }
         (true, true) => {
             format!(
-                "Other machines can pull models here; what is missing is fetched from {}.\n",
+                "Other machines can pull this machine's models. Missing models are fetched from {}.\n",
                 state.origins.join(", ")
             )
         }
     };
-    if beyond {
-        text += "OLLAMA_HOST lets other machines in, and to /api too, as Ollama's does: whoever reaches this one can use, \
-                 pull, make and delete its models. /v2 alone has keys.\n";
+    if is_remote {
+        text += "OLLAMA_HOST also opens /api to other machines, as with Ollama: any client that reaches this machine \
+                 can use, pull, create and delete its models. Only /v2 requires keys.\n";
     }
     let code = &invited.code;
     write!(
         text,
-        "Its key is {}.\nOn another machine, within ten minutes and once:\n\n  cairn mirror join {address} {code}\n",
+        "Key of this machine: {}\nTo join, run this once on another machine within ten minutes:\n\n  \
+         cairn mirror join {address} {code}\n",
         state.fingerprint
     )
     .expect("writing into a string does not fail");
@@ -108,27 +108,27 @@ fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str, beyon
 
 fn peers(state: &MirrorResponse, now: SystemTime) -> String {
     if state.known.is_empty() && state.joined.is_empty() && state.nearby.is_empty() {
-        return "nobody; `cairn mirror serve` shows how another machine joins this one\n".to_owned();
+        return "no peers; `cairn mirror serve` shows how another machine joins this one\n".to_owned();
     }
     let mut text = String::new();
     if !(state.known.is_empty() && state.joined.is_empty()) {
-        let mut rows = vec![row(["NAME", "KEY", "IS"])];
+        let mut rows = vec![row(["NAME", "KEY", "ROLE"])];
         let lists = [(&state.known, "fetched for"), (&state.joined, "mirror, joined")];
-        for (list, what) in lists {
-            rows.extend(list.iter().map(|known| row([&output::shown(&known.label), &known.fingerprint, what])));
+        for (list, role) in lists {
+            rows.extend(list.iter().map(|key| row([&output::escape_controls(&key.label), &key.fingerprint, role])));
         }
         text += &render(&rows);
     }
     if !state.nearby.is_empty() {
-        let mut rows = vec![row(["FOUND", "ADDRESS", "IS", "LAST SEEN", "BYTES GOT"])];
+        let mut rows = vec![row(["FOUND", "ADDRESS", "ROLE", "LAST SEEN", "BYTES GOT"])];
         rows.extend(state.nearby.iter().map(|found| {
-            let is = match (found.dropped, found.joined) {
+            let role = match (found.dropped, found.joined) {
                 (true, _) => "dropped: it sent wrong bytes",
                 (false, true) => "joined",
                 (false, false) => "blobs only",
             };
             let (seen, got) = (human::relative(found.seen_at, now), human::bytes(found.got_bytes));
-            row([&output::shown(&found.name), &output::shown(&found.address), is, &seen, &got])
+            row([&output::escape_controls(&found.name), &output::escape_controls(&found.address), role, &seen, &got])
         }));
         text += &render(&rows);
     }
@@ -136,15 +136,15 @@ fn peers(state: &MirrorResponse, now: SystemTime) -> String {
 }
 
 fn stats(state: &MirrorResponse) -> String {
-    let asked = state.hits + state.misses;
+    let lookups = state.hits + state.misses;
     let mut text = format!(
-        "{} sent, {} fetched from origins; {} of {asked} answers were here already\n",
+        "{} sent, {} fetched from origins; {} of {lookups} lookups were hits\n",
         human::bytes(state.sent_bytes),
         human::bytes(state.fetched_bytes),
         state.hits,
     );
     if state.stale > 0 {
-        writeln!(text, "{} times an origin could not be asked about a name", state.stale)
+        writeln!(text, "{} lookups used a cached manifest because the origin did not answer", state.stale)
             .expect("writing into a string does not fail");
     }
     if !state.clients.is_empty() {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn serving_says_what_else_is_open() {
+    fn invitation_warns_about_open_api() {
         let invited = InviteResponse { code: "1".to_owned(), until: Timestamp(SystemTime::UNIX_EPOCH) };
         let state = MirrorResponse {
             shares: true,
@@ -183,7 +183,7 @@ mod tests {
             joined: Vec::new(),
             nearby: Vec::new(),
         };
-        assert!(served(&state, &invited, "http://nas:1", true).contains("/api"), "to those beyond this machine");
-        assert!(!served(&state, &invited, "http://nas:1", false).contains("/api"), "of which there are none");
+        assert!(invitation_text(&state, &invited, "http://nas:1", true).contains("/api"), "with a remote address");
+        assert!(!invitation_text(&state, &invited, "http://nas:1", false).contains("/api"), "with a loopback address");
     }
 }

@@ -1,5 +1,4 @@
-//! How far something has come, in one line at a terminal: only for what takes more than a second, and only where a person
-//! looks.
+//! A progress line at a terminal, for operations that take more than a second.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -7,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use crate::{human, terminal};
 
-/// Before it, nobody has begun to wonder.
-const SILENT: Duration = Duration::from_secs(1);
-/// Between two lines.
-const REDRAW_EVERY: Duration = Duration::from_millis(100);
-/// The speed is that of the last so many samples.
+/// Delay before the first line; short operations show none.
+const INITIAL_DELAY: Duration = Duration::from_secs(1);
+/// Time between two updates of the line.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of recent samples that the speed is computed from.
 const SAMPLES: usize = 50;
 /// Columns of the bar.
 const BAR_COLUMNS: usize = 24;
-/// Columns of the bar where there are few.
+/// Columns of the bar in a narrow terminal.
 const SHORT_BAR_COLUMNS: usize = 8;
-/// Columns of a stage, below which nobody knows what it is about; the bar goes first.
+/// Fewest columns for the stage; the bar is dropped before the stage gets shorter.
 const LEAST_STAGE_COLUMNS: usize = 7;
 
-/// A line that is redrawn.
+/// A progress line that is redrawn in place.
 pub(crate) struct Progress {
-    watched: bool,
+    is_terminal: bool,
     started: Instant,
     drawn: Option<Instant>,
     samples: VecDeque<(Instant, u64)>,
@@ -32,7 +31,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new() -> Self {
         Self {
-            watched: io::stderr().is_terminal(),
+            is_terminal: io::stderr().is_terminal(),
             started: Instant::now(),
             drawn: None,
             samples: VecDeque::new(),
@@ -40,10 +39,10 @@ impl Progress {
         }
     }
 
-    /// Tells how far it has come.
+    /// Updates the line. `done` and `total` are in bytes.
     pub(crate) fn show(&mut self, stage: &str, done: u64, total: u64) {
         let now = Instant::now();
-        if !self.watched || self.drawn.is_some_and(|drawn| now.duration_since(drawn) < REDRAW_EVERY) {
+        if !self.is_terminal || self.drawn.is_some_and(|drawn| now.duration_since(drawn) < REDRAW_INTERVAL) {
             return;
         }
         if self.stage != stage {
@@ -54,23 +53,23 @@ impl Progress {
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
         }
-        if now.duration_since(self.started) < SILENT {
+        if now.duration_since(self.started) < INITIAL_DELAY {
             return;
         }
         self.drawn = Some(now);
-        // Nobody can be told when this fails.
-        let line = fitted(stage, done, total, self.speed(), terminal::width_of(&io::stderr()));
+        // A failure is ignored, because it cannot be reported.
+        let line = fit_line(stage, done, total, self.speed(), terminal::width_of(&io::stderr()));
         let _ = write!(io::stderr(), "\r{line}\x1b[K");
     }
 
-    /// Bytes per second, once that can be told.
+    /// Speed in bytes per second; `None` until there are two samples.
     fn speed(&self) -> Option<f64> {
         let ((first, from), (last, to)) = (self.samples.front()?, self.samples.back()?);
         let seconds = last.duration_since(*first).as_secs_f64();
         (seconds > 0.0).then(|| to.saturating_sub(*from) as f64 / seconds)
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -78,7 +77,7 @@ impl Progress {
     }
 }
 
-/// Ollama's form: the stage, percent, a bar, what is here of how much, and how long the rest takes.
+/// Formats a line like Ollama's: stage, percent, bar, bytes done and total, speed and ETA.
 pub(crate) fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> String {
     let share = share(done, total);
     let bar = bar(share, BAR_COLUMNS);
@@ -90,9 +89,9 @@ pub(crate) fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> St
     line
 }
 
-/// The same in fewer columns than there are, because a line that is broken is not drawn over: without speed and time, then
-/// with a shorter bar and stage, then without a bar.
-fn fitted(stage: &str, done: u64, total: u64, speed: Option<f64>, columns: usize) -> String {
+/// Formats a line that is shorter than the terminal, because a wrapped line cannot be redrawn. Drops speed and ETA
+/// first, then shortens bar and stage, then drops the bar.
+fn fit_line(stage: &str, done: u64, total: u64, speed: Option<f64>, columns: usize) -> String {
     let fits = |line: &String| line.chars().count() < columns;
     let whole = [speed, None].into_iter().map(|speed| line(stage, done, total, speed)).find(fits);
     if let Some(whole) = whole {
@@ -103,13 +102,13 @@ fn fitted(stage: &str, done: u64, total: u64, speed: Option<f64>, columns: usize
     let sizes = format!("{percent} {} {}/{}", bar(share, SHORT_BAR_COLUMNS), human::bytes(done), human::bytes(total));
     let room = |rest: &str| columns.saturating_sub(rest.chars().count() + 1);
     match room(&sizes) >= LEAST_STAGE_COLUMNS {
-        true => format!("{}{sizes}", cut(stage, room(&sizes))),
-        false => format!("{}{percent}", cut(stage, room(&percent))),
+        true => format!("{}{sizes}", truncate(stage, room(&sizes))),
+        false => format!("{}{percent}", truncate(stage, room(&percent))),
     }
 }
 
-/// The beginning of a text, in so many columns.
-fn cut(text: &str, columns: usize) -> String {
+/// Truncates a text to so many columns, with an ellipsis.
+fn truncate(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }
@@ -125,7 +124,7 @@ fn bar(share: f64, columns: usize) -> String {
     format!("▕{}{}▏", "█".repeat(full), " ".repeat(columns - full))
 }
 
-/// Time that is left, in two units at most.
+/// Formats the time left, in at most two units.
 pub(crate) fn eta(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {
@@ -141,10 +140,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_bar_speed_and_time_left() {
+    fn progress_line_has_bar_speed_and_eta() {
         let half = line("copying", 2_500_000_000, 5_000_000_000, Some(500_000_000.0));
-        assert_eq!(half, "copying  50% ▕████████████            ▏ 2.5 GB/5 GB  500 MB/s  5s", "half-way");
-        assert!(line("hashing", 0, 0, None).contains("100%"), "nothing to do is done");
+        assert_eq!(half, "copying  50% ▕████████████            ▏ 2.5 GB/5 GB  500 MB/s  5s", "half done");
+        assert!(line("hashing", 0, 0, None).contains("100%"), "an empty total is complete");
         let check = |seconds: f64, text: &str| assert_eq!(eta(seconds), text, "{seconds}");
         check(0.2, "1s");
         check(90.0, "1m30s");
@@ -153,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_fits_its_terminal() {
+    fn progress_line_is_shorter_than_terminal() {
         let digest = format!("copying file sha256:{}", "60b7e467".repeat(8));
         let check = |stage: &str, columns: usize, expected: &str| {
-            let line = fitted(stage, 120_000_000, 240_000_000, Some(30_000_000.0), columns);
+            let line = fit_line(stage, 120_000_000, 240_000_000, Some(30_000_000.0), columns);
             assert_eq!(line, expected, "{stage} in {columns} columns");
-            assert!(line.chars().count() < columns, "a full last column would begin another line: {line}");
+            assert!(line.chars().count() < columns, "a full last column would wrap the line: {line}");
         };
         let whole = "copying  50% ▕████████████            ▏ 120 MB/240 MB  30 MB/s  4s";
         check("copying", 80, whole);

@@ -1,18 +1,18 @@
-//! `cairn ps`: the models in memory.
+//! `cairn ps`: the loaded models.
 
 use std::time::{Duration, SystemTime};
 
 use cairn_wire::ollama::{PsModel, PsResponse};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output};
 
-/// What expires later than this does not expire.
+/// Models that expire later than this are shown as never expiring.
 const FOREVER: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
-pub(crate) async fn print(setting: &Setting, args: &args::Ps) -> anyhow::Result<()> {
-    // Without a daemon nothing is in memory, and asking is no reason to start one.
-    let models = match daemon::find(setting).await? {
+pub(crate) async fn print(cli: &CliContext, args: &args::Ps) -> anyhow::Result<()> {
+    // Without a daemon no model is loaded, so do not start one.
+    let models = match daemon::connect(cli).await? {
         Some(client) => client.get::<PsResponse>("/api/ps").await?.models,
         None => Vec::new(),
     };
@@ -21,7 +21,7 @@ pub(crate) async fn print(setting: &Setting, args: &args::Ps) -> anyhow::Result<
         let models = models.into_iter().filter(|model| model.name.starts_with(prefix)).collect();
         return output::json(&PsResponse { models });
     }
-    output::print(&table(&models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()))
+    output::print(&table(&models, args.prefix.as_deref().unwrap_or_default(), cli.clock.now()))
 }
 
 fn table(models: &[PsModel], prefix: &str, now: SystemTime) -> String {
@@ -66,7 +66,7 @@ mod tests {
     use cairn_wire::ollama::Details;
 
     #[test]
-    fn where_a_model_is() {
+    fn processor_column_shows_cpu_and_gpu_share() {
         let check =
             |size: u64, on_gpu: u64, text: &str| assert_eq!(processor(size, on_gpu), text, "{on_gpu} of {size}");
         check(10, 0, "100% CPU");
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_stays() {
+    fn until_column_shows_expiry() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let check = |expires_at: SystemTime, text: &str| {
             let model = PsModel {

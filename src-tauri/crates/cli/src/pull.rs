@@ -1,7 +1,7 @@
-//! `cairn pull`: brings models here, and shows how far they have come.
+//! `cairn pull`: pulls models and shows the progress.
 //!
-//! The daemon does the work and survives this program. Ctrl-C tells it to stop, unless somebody else waits for the same
-//! model; `--detach` leaves the work to it from the start.
+//! The daemon downloads and outlives this program. Ctrl-C cancels the pull unless another client waits for the same
+//! model. With `--detach` the pull runs in the background.
 
 mod bars;
 mod lines;
@@ -12,24 +12,24 @@ use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
 use cairn_wire::ollama::{PullLine, PullRequest};
 use serde::Serialize;
 
-use crate::client::{self, BrokenOff, Client};
-use crate::several::{self, Enough};
-use crate::{Setting, args, daemon, human, output};
+use crate::client::{self, Client, StreamBroken};
+use crate::several::{self, AbortAll};
+use crate::{CliContext, args, daemon, human, output};
 use bars::Bars;
 use lines::Lines;
 
-/// How somebody is told how far it has come.
-pub(crate) trait Show {
+/// Output of the progress of a pull or a push.
+pub(crate) trait PullOutput {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()>;
-    /// Nothing more comes.
+    /// Completes the output after the last line.
     fn end(&mut self);
 }
 
-pub(crate) async fn pull(setting: &Setting, args: &args::Pull) -> anyhow::Result<()> {
-    let client = several::told(args.json, several::only(&args.models), prepare(setting, args).await)?;
-    several::each(args.json, &args.models, "did not come", async |model| {
+pub(crate) async fn pull(cli: &CliContext, args: &args::Pull) -> anyhow::Result<()> {
+    let client = several::report_failure(args.json, several::only(&args.models), prepare(cli, args).await)?;
+    several::each(args.json, &args.models, "were not pulled", async |model| {
         if args.detach {
-            return detached(&client, args, model).await;
+            return start_background(&client, args, model).await;
         }
         let request = PullRequest {
             model: model.to_owned(),
@@ -39,83 +39,92 @@ pub(crate) async fn pull(setting: &Setting, args: &args::Pull) -> anyhow::Result
         };
         let show = show(args.json);
         match args.models.len() {
-            1 => shown(&client, &request, show).await,
-            _ => shown(&client, &request, Box::new(Named { model: model.to_owned(), json: args.json, show })).await,
+            1 => follow_pull(&client, &request, show).await,
+            _ => {
+                follow_pull(
+                    &client,
+                    &request,
+                    Box::new(PrefixedOutput { model: model.to_owned(), json: args.json, show }),
+                )
+                .await
+            }
         }
     })
     .await
 }
 
-/// The daemon, once nothing speaks against what is asked of it.
-async fn prepare(setting: &Setting, args: &args::Pull) -> anyhow::Result<Client> {
+/// Checks the arguments, connects to the daemon and sets the limit.
+async fn prepare(cli: &CliContext, args: &args::Pull) -> anyhow::Result<Client> {
     several::check_names(&args.models, "pulled")?;
     let limit = args.limit.as_deref().map(rate).transpose()?;
-    let client = daemon::reach(setting).await?;
+    let client = daemon::connect_or_start(cli).await?;
     if let Some(limit) = limit {
-        client.must_be_ours("limiting downloads")?;
+        client.require_own_daemon("limiting downloads")?;
         let request = CapRequest { bytes_per_second: Some(limit) };
         client.post::<_, DownloadsResponse>("/app/downloads/cap", &request).await?;
         if limit == 0 {
-            output::note("downloads have no limit now");
+            output::note("downloads now have no limit");
         }
     }
     Ok(client)
 }
 
-/// A number of bytes per second; `0` and `none` for no limit.
+/// Parses a rate in bytes per second; `0` and `none` mean no limit.
 fn rate(text: &str) -> anyhow::Result<u64> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(0);
     }
     let rate = cairn_app::settings::bytes(text);
-    rate.ok_or_else(|| anyhow!("--limit {text:?} is no number of bytes per second; 20M or 500k for instance"))
+    rate.ok_or_else(|| anyhow!("invalid --limit {text:?}: use bytes per second, for example 20M or 500k"))
 }
 
-/// Leaves a model to the daemon.
-async fn detached(client: &Client, args: &args::Pull, model: &str) -> anyhow::Result<()> {
-    client.must_be_ours("leaving a download to the daemon (--detach)")?;
+/// Starts a pull in the background.
+async fn start_background(client: &Client, args: &args::Pull, model: &str) -> anyhow::Result<()> {
+    client.require_own_daemon("a download in the background (--detach)")?;
     let request = DownloadRequest { model: model.to_owned(), insecure: args.insecure, sources: args.source.clone() };
     let download: Download = client.post("/app/downloads", &request).await?;
     if args.json {
         return output::json(&download);
     }
     let id = download.id;
-    output::print(&format!("{} is download {id}; `cairn downloads` shows how far it has come\n", download.model))
+    output::print(&format!("{} is download {id}; `cairn downloads` shows its progress\n", download.model))
 }
 
-/// Fetches a model and shows how far it has come.
-pub(crate) async fn watched(client: &Client, request: &PullRequest, json: bool) -> anyhow::Result<()> {
-    shown(client, request, show(json)).await
+/// Pulls a model and shows the progress.
+pub(crate) async fn pull_with_progress(client: &Client, request: &PullRequest, json: bool) -> anyhow::Result<()> {
+    follow_pull(client, request, show(json)).await
 }
 
-async fn shown(client: &Client, request: &PullRequest, mut show: Box<dyn Show>) -> anyhow::Result<()> {
+async fn follow_pull(client: &Client, request: &PullRequest, mut show: Box<dyn PullOutput>) -> anyhow::Result<()> {
     let model = &request.model;
     let insecure = if request.insecure { " --insecure" } else { "" };
-    let gone = || {
-        Enough(format!(
-            "the daemon ended before {model} was here. Nothing is lost: what came is kept, and `cairn pull \
-             {model}{insecure}` goes on from there"
+    let daemon_ended = || {
+        AbortAll(format!(
+            "the daemon ended before {model} was complete. Nothing is lost: `cairn pull {model}{insecure}` resumes the \
+             download"
         ))
     };
     let pulled = tokio::select! {
-        pulled = follow(client.stream("/api/pull", request), show.as_mut(), "the pull ended before the model was here") => {
-            pulled.and_then(|whole| if whole { Ok(()) } else { Err(gone().into()) })
+        pulled = follow(client.stream("/api/pull", request), show.as_mut(), "the pull failed") => {
+            pulled.and_then(|is_complete| if is_complete { Ok(()) } else { Err(daemon_ended().into()) })
         }
-        _ = tokio::signal::ctrl_c() => Err(Enough(format!(
-            "interrupted. Nothing is lost: what came is kept. `cairn pull {model}` goes on from there, with --detach in the \
-             background; `cairn downloads discard {model}` removes it"
+        _ = tokio::signal::ctrl_c() => Err(AbortAll(format!(
+            "interrupted. Nothing is lost: `cairn pull {model}` resumes the download, with --detach in the background; \
+             `cairn downloads discard {model}` removes it"
         )).into()),
     };
     show.end();
     pulled
 }
 
-/// Shows the steps of a pull or a push. Returns whether it was done, which it was not where the daemon ended before; `broken` is said
-/// of other troubles on the way.
+/// Shows the steps of a pull or a push. Returns whether it succeeded, `false` if the daemon ended before.
+///
+/// # Errors
+/// The request failed, or the stream has an error, with `failure` as context.
 pub(crate) async fn follow(
     lines: impl Future<Output = anyhow::Result<client::Lines>>,
-    show: &mut dyn Show,
-    broken: &'static str,
+    show: &mut dyn PullOutput,
+    failure: &'static str,
 ) -> anyhow::Result<bool> {
     let mut lines = lines.await?;
     let mut succeeded = false;
@@ -126,20 +135,20 @@ pub(crate) async fn follow(
                 show.line(&line)?;
             }
             Ok(None) => return Ok(succeeded),
-            Err(error) if error.is::<BrokenOff>() => return Ok(false),
-            Err(error) => return Err(error.context(broken)),
+            Err(error) if error.is::<StreamBroken>() => return Ok(false),
+            Err(error) => return Err(error.context(failure)),
         }
     }
 }
 
-/// One of several models: each line says which.
-struct Named {
+/// Output that prefixes each line with the model's name, for pulls of several models.
+struct PrefixedOutput {
     model: String,
     json: bool,
-    show: Box<dyn Show>,
+    show: Box<dyn PullOutput>,
 }
 
-impl Show for Named {
+impl PullOutput for PrefixedOutput {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
         #[derive(Serialize)]
         struct Line<'a> {
@@ -161,8 +170,8 @@ impl Show for Named {
     }
 }
 
-/// How it is told: for scripts, at a terminal, or in a pipe.
-pub(crate) fn show(json: bool) -> Box<dyn Show> {
+/// Selects the output: JSON for scripts, bars at a terminal, or plain lines.
+pub(crate) fn show(json: bool) -> Box<dyn PullOutput> {
     match (json, Bars::new()) {
         (true, _) => Box::new(Json),
         (false, Some(bars)) => Box::new(bars),
@@ -170,10 +179,10 @@ pub(crate) fn show(json: bool) -> Box<dyn Show> {
     }
 }
 
-/// Every line as the daemon sent it, for scripts.
+/// Prints every line as the daemon sent it.
 struct Json;
 
-impl Show for Json {
+impl PullOutput for Json {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
         output::json(line)
     }
@@ -181,8 +190,8 @@ impl Show for Json {
     fn end(&mut self) {}
 }
 
-/// `pulling 6a0746a1ec1a`, its size.
-fn begun(line: &PullLine) -> String {
+/// Formats the first line of a blob: status and size.
+fn first_line(line: &PullLine) -> String {
     format!("{} ({})", line.status, human::bytes(line.total))
 }
 
@@ -191,9 +200,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates() {
-        assert_eq!(rate("20M").unwrap(), 20_000_000, "units of thousands");
+    fn rate_limit_is_parsed_with_units() {
+        assert_eq!(rate("20M").unwrap(), 20_000_000, "decimal units");
         assert_eq!(rate("none").unwrap(), 0, "no limit");
-        assert!(rate("fast").unwrap_err().to_string().contains("20M"), "an example is given");
+        assert!(rate("fast").unwrap_err().to_string().contains("20M"), "the error has an example");
     }
 }

@@ -1,28 +1,28 @@
-//! `cairn push`: sends a model to the registry that its name belongs to, and shows how far it has come.
+//! `cairn push`: pushes a model to the registry of its name and shows the progress.
 
 use anyhow::{anyhow, bail};
 use cairn_wire::ollama::PushRequest;
 
-use crate::{Setting, args, daemon, output, pull, several};
+use crate::{CliContext, args, daemon, output, pull, several};
 
-pub(crate) async fn push(setting: &Setting, args: &args::Push) -> anyhow::Result<()> {
-    several::told(args.json, Some(&args.model), shown(setting, args).await)
+pub(crate) async fn push(cli: &CliContext, args: &args::Push) -> anyhow::Result<()> {
+    several::report_failure(args.json, Some(&args.model), follow_push(cli, args).await)
 }
 
-async fn shown(setting: &Setting, args: &args::Push) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
+async fn follow_push(cli: &CliContext, args: &args::Push) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
     let model = &args.model;
     let request = PushRequest { model: model.clone(), insecure: args.insecure, ..PushRequest::default() };
     let mut show = pull::show(args.json);
     let lines = client.stream("/api/push", &request);
     let pushed = tokio::select! {
-        pushed = pull::follow(lines, show.as_mut(), "the push ended before the model was there") => pushed,
-        // The daemon stops when nobody reads any more.
-        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted; `cairn push {model}` sends what is missing")),
+        pushed = pull::follow(lines, show.as_mut(), "the push failed") => pushed,
+        // The daemon cancels the push when the client disconnects.
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted; `cairn push {model}` resumes the push")),
     };
     show.end();
     if !pushed? {
-        bail!("the daemon ended before all of {model} was sent; `cairn push {model}` sends what is missing");
+        bail!("the daemon ended before {model} was complete; `cairn push {model}` resumes the push");
     }
     match args.json {
         true => Ok(()),

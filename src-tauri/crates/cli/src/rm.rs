@@ -1,26 +1,29 @@
-//! `cairn rm`: deletes models from the store.
+//! `cairn rm`: deletes models from the library.
 //!
-//! Standard output has Ollama's line for each model and nothing else, because scripts read it. What was freed is told on
-//! standard error, and by `--json`.
+//! Standard output has only Ollama's line for each model, because scripts parse it. The freed bytes are printed to
+//! standard error and with `--json`.
 
 use cairn_wire::app::DeleteResponse;
 use cairn_wire::ollama::DeleteRequest;
 
 use crate::client::Client;
-use crate::{Setting, args, daemon, human, output, several};
+use crate::{CliContext, args, daemon, human, output, several};
 
-pub(crate) async fn delete(setting: &Setting, args: &args::Rm) -> anyhow::Result<()> {
+pub(crate) async fn delete(cli: &CliContext, args: &args::Rm) -> anyhow::Result<()> {
     let prepared = async {
         several::check_names(&args.models, "deleted")?;
-        daemon::reach(setting).await
+        daemon::connect_or_start(cli).await
     };
-    let client = several::told(args.json, several::only(&args.models), prepared.await)?;
-    several::each(args.json, &args.models, "were not deleted", async |model| one(&client, model, args.json).await).await
+    let client = several::report_failure(args.json, several::only(&args.models), prepared.await)?;
+    several::each(args.json, &args.models, "were not deleted", async |model| {
+        delete_one(&client, model, args.json).await
+    })
+    .await
 }
 
-async fn one(client: &Client, model: &str, json: bool) -> anyhow::Result<()> {
+async fn delete_one(client: &Client, model: &str, json: bool) -> anyhow::Result<()> {
     let request = DeleteRequest { model: model.to_owned(), ..Default::default() };
-    let deleted = if client.is_ours() {
+    let deleted = if client.is_own_daemon() {
         client.post::<_, DeleteResponse>("/app/delete", &request).await?
     } else {
         client.delete("/api/delete", &request).await?;

@@ -1,7 +1,7 @@
-//! `cairn run`: a chat with a model, or one question.
+//! `cairn run`: a chat with a model, or a single prompt.
 //!
-//! A prompt in the arguments, or text on standard input, makes it one question; the text comes before the prompt. Else a
-//! terminal begins a chat.
+//! With a prompt in the arguments or text on standard input, the model answers once; the text precedes the prompt.
+//! Without either, a chat starts if standard input is a terminal.
 
 mod footer;
 mod left_out;
@@ -18,28 +18,28 @@ use cairn_wire::{KeepAlive, Think};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
-use crate::{Setting, args, daemon, output, pull, stop, terminal};
-use session::{Heard, Session};
+use crate::{CliContext, args, daemon, output, pull, stop, terminal};
+use session::{AnswerOutcome, Session};
 
-pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
+pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
     if args.format.is_some() {
-        bail!("structured output (--format) is not supported yet by this version of Cairn");
+        bail!("this version of Cairn does not support structured output (--format) yet");
     }
     let keep_alive = args.keepalive.as_deref().map(KeepAlive::parse).transpose().context("--keepalive")?;
     let think = args.think.as_deref().map(parse_think).transpose()?;
     let prompt = whole_prompt(&args.prompt.join(" "))?;
-    // An empty prompt is one, as for `ollama run`: it loads the model, or unloads it when nothing is to be kept.
+    // As in `ollama run`, an empty prompt only loads the model, or unloads it with a keep-alive of zero.
     let only_loads = prompt.is_none() && !args.prompt.is_empty();
-    if prompt.is_none() && !only_loads && !terminal::is_typed() {
+    if prompt.is_none() && !only_loads && !terminal::is_stdin_terminal() {
         bail!(
-            "there is no prompt: give one, as in `cairn run {0} \"Why?\"` or `echo Why? | cairn run {0}`; \
-             a chat begins where standard input is a terminal",
+            "the prompt is missing; use `cairn run {0} \"Why?\"` or `echo Why? | cairn run {0}`. A chat needs a \
+             terminal as standard input",
             args.model
         );
     }
-    let client = runtime.block_on(daemon::reach(setting))?;
-    let while_loading = if only_loads { keep_alive } else { load_keep_alive(keep_alive) };
-    let model = runtime.block_on(ready(&client, &args, while_loading))?;
+    let client = runtime.block_on(daemon::connect_or_start(cli))?;
+    let load_keep_alive = if only_loads { keep_alive } else { without_zero(keep_alive) };
+    let model = runtime.block_on(prepare_model(&client, &args, load_keep_alive))?;
     if only_loads {
         return Ok(());
     }
@@ -53,28 +53,28 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
         think,
         force: args.force,
         hides_thinking: args.hidethinking,
-        wraps: !args.nowordwrap && terminal::is_watched(),
+        wraps: !args.nowordwrap && terminal::is_stdout_terminal(),
         verbose: args.verbose,
-        colours: terminal::is_watched() && !setting.settings.environment.no_color,
+        colours: terminal::is_stdout_terminal() && !cli.settings.environment.no_color,
         keeps_history: true,
     };
     match prompt {
         Some(prompt) => match runtime.block_on(session.ask(&prompt))? {
-            Heard::All => Ok(()),
-            Heard::Interrupted => bail!("interrupted"),
+            AnswerOutcome::Complete => Ok(()),
+            AnswerOutcome::Interrupted => bail!("interrupted"),
         },
-        None => repl::chat(setting, runtime, &mut session),
+        None => repl::chat(cli, runtime, &mut session),
     }
 }
 
-/// The model's name, once it is in memory. One that is not here is pulled first.
-async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
-    let model::Named { name: model, lacks_template } = model::name(client, &args.model).await?;
+/// Loads the model and returns its name. Pulls the model first if it is missing.
+async fn prepare_model(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
+    let model::ResolvedModel { name: model, lacks_template } = model::resolve(client, &args.model).await?;
     let mut loaded = load(client, &model, args.force, keep_alive).await;
     if matches!(&loaded, Err(error) if stop::is_not_found(error)) && !model::is_path(&args.model) {
         output::note(&format!("{model} is not here yet"));
         let request = PullRequest { model: model.clone(), insecure: args.insecure, ..PullRequest::default() };
-        pull::watched(client, &request, false).await?;
+        pull::pull_with_progress(client, &request, false).await?;
         loaded = load(client, &model, args.force, keep_alive).await;
     }
     loaded?;
@@ -86,26 +86,26 @@ async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>)
 
 async fn load(client: &Client, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> anyhow::Result<()> {
     if force {
-        if !client.is_ours() {
-            bail!("--force needs Cairn's own daemon, and OLLAMA_HOST names another server");
+        if !client.is_own_daemon() {
+            bail!("--force needs Cairn's own daemon, but OLLAMA_HOST names another server");
         }
         let request = LoadRequest { model: model.to_owned(), force: true, keep_alive };
-        return client.tell("/app/load", &request).await;
+        return client.post_without_response("/app/load", &request).await;
     }
     let request = GenerateRequest { model: model.to_owned(), keep_alive, ..Default::default() };
     client.post::<_, GenerateChunk>("/api/generate", &request).await.map(drop)
 }
 
-/// Loading with zero would unload.
-fn load_keep_alive(keep_alive: Option<KeepAlive>) -> Option<KeepAlive> {
+/// Removes a keep-alive of zero, because a load request with zero unloads the model.
+fn without_zero(keep_alive: Option<KeepAlive>) -> Option<KeepAlive> {
     keep_alive.filter(|keep_alive| *keep_alive != KeepAlive::ZERO)
 }
 
-/// Standard input, if it is no terminal, and the prompt; `None` when there is neither.
+/// Returns standard input, unless it is a terminal, followed by the prompt; `None` if both are empty.
 pub(crate) fn whole_prompt(prompt: &str) -> anyhow::Result<Option<String>> {
     let mut piped = String::new();
-    if !terminal::is_typed() {
-        std::io::stdin().read_to_string(&mut piped).context("standard input cannot be read as text")?;
+    if !terminal::is_stdin_terminal() {
+        std::io::stdin().read_to_string(&mut piped).context("cannot read standard input as text")?;
     }
     let parts: Vec<&str> = [piped.trim_end(), prompt].into_iter().filter(|part| !part.trim().is_empty()).collect();
     Ok((!parts.is_empty()).then(|| parts.join(" ")))
@@ -125,15 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thinking_words() {
+    fn think_argument_is_switch_or_level() {
         assert_eq!(parse_think("false").unwrap(), Think::Switch(false), "a switch");
         assert!(parse_think("high").unwrap().is_on(), "a level");
-        assert!(parse_think("hard").is_err(), "no word of ours");
+        assert!(parse_think("hard").is_err(), "an unknown level");
     }
 
     #[test]
-    fn nothing_to_keep_does_not_unload_before_the_answer() {
-        assert_eq!(load_keep_alive(Some(KeepAlive::ZERO)), None, "the load waits for the answer");
-        assert_eq!(load_keep_alive(Some(KeepAlive::Forever)), Some(KeepAlive::Forever), "all else is passed on");
+    fn keepalive_zero_does_not_unload_before_answer() {
+        assert_eq!(without_zero(Some(KeepAlive::ZERO)), None, "the model stays loaded for the answer");
+        assert_eq!(without_zero(Some(KeepAlive::Forever)), Some(KeepAlive::Forever), "other values are kept");
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn scan`: the models that other apps keep on this machine, and how to take them in.
+//! `cairn scan`: finds the models of other apps on this machine and shows how to import them.
 
 use std::path::PathBuf;
 
@@ -9,37 +9,37 @@ use crate::client::Client;
 use crate::progress::Progress;
 use crate::run::model;
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output};
 
-pub(crate) async fn scan(setting: &Setting, args: &args::Scan) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("looking for models")?;
+pub(crate) async fn scan(cli: &CliContext, args: &args::Scan) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("scanning for models")?;
     let folders = args.folders.iter().map(|folder| model::absolute(folder)).collect::<Result<_, _>>()?;
     let request = ScanRequest { folders, apps: true, digests: args.digests };
-    let mut scanned = look(&client, &request).await?;
+    let mut scanned = request_scan(&client, &request).await?;
     if args.json {
         output::json(&scanned)?;
     }
-    // What somebody named has to be there; what was passed over on the way is only told.
-    let (named, others) = scanned.skipped.into_iter().partition(|one| request.folders.contains(&one.path));
+    // A skipped folder is an error only if the command line names it. Other skipped folders are noted.
+    let (named, others) = scanned.skipped.into_iter().partition(|file| request.folders.contains(&file.path));
     let named: Vec<SkippedFile> = named;
     scanned.skipped = others;
     if !args.json {
         output::print(&table(&scanned.models))?;
         notes(&scanned).iter().for_each(|line| output::note(line));
         if named.is_empty() || !scanned.models.is_empty() {
-            output::print(&advice(&scanned.models, setting.home.as_ref()))?;
+            output::print(&advice(&scanned.models, cli.home.as_ref()))?;
         }
     }
     if !named.is_empty() {
-        let named: Vec<String> = named.iter().map(|one| format!("{} ({})", one.path, one.reason)).collect();
-        bail!("could not be looked through: {}", named.join(", "));
+        let named: Vec<String> = named.iter().map(|file| format!("{} ({})", file.path, file.reason)).collect();
+        bail!("cannot scan {}", named.join(", "));
     }
     Ok(())
 }
 
-/// Asks the daemon to look.
-pub(crate) async fn look(client: &Client, request: &ScanRequest) -> anyhow::Result<ScannedModels> {
+/// Requests a scan from the daemon and shows the progress.
+pub(crate) async fn request_scan(client: &Client, request: &ScanRequest) -> anyhow::Result<ScannedModels> {
     let mut progress = Progress::new();
     let scanned = async {
         let mut lines = client.stream("/app/scan", request).await?;
@@ -49,11 +49,11 @@ pub(crate) async fn look(client: &Client, request: &ScanRequest) -> anyhow::Resu
                 ScanLine::Done(scanned) => return Ok(scanned),
             }
         }
-        bail!("the scan broke off");
+        bail!("the daemon ended before the scan was complete");
     };
     let scanned = tokio::select! {
         scanned = scanned => scanned,
-        // The daemon stops looking when nobody waits for it any more.
+        // The daemon cancels the scan when the client disconnects.
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     progress.clear();
@@ -77,8 +77,8 @@ fn state(model: &FoundModel) -> String {
     let state = match model.state {
         FoundState::New => "new".to_owned(),
         FoundState::Here => format!("already here as {ours}"),
-        FoundState::MaybeHere => format!("as long as {ours}; --digests tells whether it is the same"),
-        FoundState::Projector => "mmproj: part of a model that sees".to_owned(),
+        FoundState::MaybeHere => format!("same size as {ours}; use --digests to compare"),
+        FoundState::Projector => "mmproj: part of a vision model".to_owned(),
         FoundState::Adapter => "adapter: part of a model".to_owned(),
         FoundState::Broken => format!("broken: {}", model.reason.as_deref().unwrap_or("no reason was given")),
     };
@@ -88,46 +88,46 @@ fn state(model: &FoundModel) -> String {
     }
 }
 
-/// What was not looked at, in a line for each kind.
+/// Returns one note for skipped folders and one for a scan that reached its limits.
 pub(crate) fn notes(scanned: &ScannedModels) -> Vec<String> {
     let mut notes = Vec::new();
     match scanned.skipped.as_slice() {
         [] => {}
-        [one] => notes.push(format!("{} could not be looked through: {}.", one.path, one.reason)),
-        [one, more @ ..] => {
-            let (path, reason) = (&one.path, &one.reason);
-            notes.push(format!("{path} and {} more could not be looked through: {reason}.", more.len()));
+        [file] => notes.push(format!("{} could not be scanned: {}.", file.path, file.reason)),
+        [file, more @ ..] => {
+            let (path, reason) = (&file.path, &file.reason);
+            notes.push(format!("{path} and {} more could not be scanned: {reason}.", more.len()));
         }
     }
     if let Some(folder) = &scanned.cut {
         notes.push(format!(
-            "Not everything was looked at: {folder} is too deep, or there is too much; name it to go on."
+            "The scan is incomplete: {folder} is too deep or has too many files; use `cairn scan {folder}`."
         ));
     }
     notes
 }
 
-/// The last line: what to type.
+/// Returns the last line: the next command.
 fn advice(models: &[FoundModel], home: Option<&PathBuf>) -> String {
     let new = || models.iter().filter(|model| model.state == FoundState::New);
     let maybe = || models.iter().filter(|model| model.state == FoundState::MaybeHere);
     let Some(first) = new().chain(maybe()).max_by_key(|model| (model.state == FoundState::New, model.size)) else {
         return match models {
-            [] => "No models of other apps were found; `cairn scan FOLDER` looks through further folders.\n".to_owned(),
-            _ => "Nothing to import: every whole model is here already.\n".to_owned(),
+            [] => "No models of other apps were found; `cairn scan FOLDER` scans another folder.\n".to_owned(),
+            _ => "Nothing to import: all complete models are here already.\n".to_owned(),
         };
     };
-    // A library has more than files: templates, parameters, names. It is read where it is.
+    // Ollama's library also has templates, parameters and names, so use it as a library instead of importing files.
     if let Some((root, _)) = first.path.split_once("/blobs/sha256-").filter(|_| first.app == "Ollama") {
-        return format!("To use Ollama's models where they are: CAIRN_LIBRARIES={} cairn serve\n", quoted(root, home));
+        return format!("To use Ollama's models in place: CAIRN_LIBRARIES={} cairn serve\n", quoted(root, home));
     }
     format!(
-        "To import one: cairn import {}  (--link shares the file, --move takes it away)\n",
+        "To import a model: cairn import {}  (--link makes a hard link, --move removes the original)\n",
         quoted(&first.path, home)
     )
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &str, home: Option<&PathBuf>) -> String {
     let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+:\\".contains(c));
     let home = home.and_then(|home| home.to_str()).filter(|home| home.len() > 1);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_what_was_found() {
+    fn scan_table_shows_state_of_found_models() {
         let models = [
             FoundModel { parts: 3, ..model(FoundState::New, "/a/new.gguf", 4_700_000_000) },
             model(FoundState::Here, "/a/here.gguf", 1_000),
@@ -173,7 +173,7 @@ m:latest    4.7 GB    LM Studio    /a/new.gguf     new, split in 3 files
 m:latest    1 KB      LM Studio    /a/here.gguf    already here as ours:latest    
 -           1 KB      LM Studio    /a/cut.gguf     broken: it is cut off          
 ";
-        assert_eq!(table(&models), expected, "a row each");
+        assert_eq!(table(&models), expected, "one row per model");
         let check = |found, part: &str| assert!(state(&model(found, "/a", 1)).contains(part), "{part}");
         check(FoundState::MaybeHere, "--digests");
         check(FoundState::Projector, "mmproj");
@@ -181,11 +181,11 @@ m:latest    1 KB      LM Studio    /a/here.gguf    already here as ours:latest
     }
 
     #[test]
-    fn the_last_line_says_what_to_type() {
+    fn advice_line_shows_next_command() {
         let home = PathBuf::from("/home/a");
         let check = |models: &[FoundModel], part: &str| {
-            let said = advice(models, Some(&home));
-            assert!(said.contains(part) && said.lines().count() == 1, "{part:?} is missing from {said:?}");
+            let line = advice(models, Some(&home));
+            assert!(line.contains(part) && line.lines().count() == 1, "{part:?} is missing from {line:?}");
         };
         check(&[], "`cairn scan FOLDER`");
         check(&[model(FoundState::Here, "/a", 1)], "Nothing to import");
@@ -198,15 +198,15 @@ m:latest    1 KB      LM Studio    /a/here.gguf    already here as ours:latest
     }
 
     #[test]
-    fn what_was_not_looked_at_is_said() {
+    fn notes_report_skipped_and_limited_folders() {
         let skipped = |path: &str| SkippedFile { path: path.to_owned(), reason: "no right".to_owned() };
         let mut scanned = ScannedModels { models: Vec::new(), folders: Vec::new(), skipped: Vec::new(), cut: None };
-        assert!(notes(&scanned).is_empty(), "everything was");
+        assert!(notes(&scanned).is_empty(), "a complete scan");
         scanned.skipped = vec![skipped("/a")];
-        assert_eq!(notes(&scanned), ["/a could not be looked through: no right."], "one");
+        assert_eq!(notes(&scanned), ["/a could not be scanned: no right."], "one skipped folder");
         scanned.skipped.extend([skipped("/b"), skipped("/c")]);
         scanned.cut = Some("/deep".to_owned());
-        let said = notes(&scanned);
-        assert!(said.len() == 2 && said[0].starts_with("/a and 2 ") && said[1].contains("/deep"), "{said:?}");
+        let notes = notes(&scanned);
+        assert!(notes.len() == 2 && notes[0].starts_with("/a and 2 ") && notes[1].contains("/deep"), "{notes:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn search`: models to pull, by words.
+//! `cairn search`: finds models to pull.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use cairn_wire::app::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output};
 
-/// Before it, nobody has begun to wonder.
-const SILENT: Duration = Duration::from_secs(1);
-/// Types of weights that a row names beside the one that it is about.
+/// Delay before the note that a search is running.
+const NOTE_DELAY: Duration = Duration::from_secs(1);
+/// Most other weight types that a row lists.
 const SHOWN_TYPES: usize = 6;
 
-pub(crate) async fn search(setting: &Setting, args: &args::Search) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("searching for models")?;
-    let mut asked = vec![("q", args.query.join(" "))];
-    asked.extend(args.limit.map(|limit| ("limit", limit.to_string())));
-    let found = said_when_slow(client.get_with::<DiscoverResponse>("/app/discover", &asked)).await?;
+pub(crate) async fn search(cli: &CliContext, args: &args::Search) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("searching for models")?;
+    let mut query = vec![("q", args.query.join(" "))];
+    query.extend(args.limit.map(|limit| ("limit", limit.to_string())));
+    let found = note_when_slow(client.get_with::<DiscoverResponse>("/app/discover", &query)).await?;
     if args.json {
         return output::json(&found);
     }
@@ -26,37 +26,37 @@ pub(crate) async fn search(setting: &Setting, args: &args::Search) -> anyhow::Re
         output::note(&format!("Note: {trouble}"));
     }
     match found.models.is_empty() {
-        true => output::print(&format!("nothing is called so: {}\n{ADVICE}\n", args.query.join(" "))),
+        true => output::print(&format!("no models found for: {}\n{ADVICE}\n", args.query.join(" "))),
         false => output::print(&table(&found)),
     }
 }
 
-/// What to do when nothing was found.
-const ADVICE: &str = "Try fewer or other words (`cairn search coder`). A model whose name you know need not be found \
-                      here: `cairn pull NAME` takes any of Ollama's library, `hf.co/user/repository:Q4_K_M`, or \
+/// Advice after a search without results.
+const ADVICE: &str = "Try fewer or other words (`cairn search coder`). `cairn pull NAME` also pulls models that the \
+                      search does not list: any of Ollama's library, `hf.co/user/repository:Q4_K_M`, or \
                       `host:port/library/model`.";
 
-/// Waits for an answer, and says so at a terminal when it takes its time.
-async fn said_when_slow<T>(answer: impl Future<Output = T>) -> T {
+/// Waits for a response. Shows a note at a terminal if the response takes more than [`NOTE_DELAY`].
+async fn note_when_slow<T>(answer: impl Future<Output = T>) -> T {
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
         answered = &mut answer => return answered,
-        () = tokio::time::sleep(SILENT) => {}
+        () = tokio::time::sleep(NOTE_DELAY) => {}
     }
-    let watched = io::stderr().is_terminal();
-    if watched {
-        // Nobody can be told when this fails.
+    let is_terminal = io::stderr().is_terminal();
+    if is_terminal {
+        // A failure is ignored, because it cannot be reported.
         let _ = write!(io::stderr(), "searching...");
     }
     let answered = answer.await;
-    if watched {
+    if is_terminal {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     answered
 }
 
-/// A row for each variant of the catalogue, whose variants are models of different sizes; one for each repository, whose
-/// variants are types of the same weights.
+/// Formats the results. Variants in the catalogue are models of different sizes, so each has a row. Variants of a
+/// repository are types of the same weights, so each repository has one row.
 fn table(found: &DiscoverResponse) -> String {
     let mut rows = vec![row(["NAME", "SIZE", "WHAT", "FROM"])];
     for model in &found.models {
@@ -65,7 +65,7 @@ fn table(found: &DiscoverResponse) -> String {
             DiscoveredFrom::HuggingFace => rows.push(of_hub(model)),
         }
     }
-    render(&rows) + "`cairn pull NAME` brings one here; `cairn run NAME` chats with it\n"
+    render(&rows) + "`cairn pull NAME` pulls a model; `cairn run NAME` starts a chat with it\n"
 }
 
 fn of_library(model: &DiscoveredModel, variant: &DiscoveredVariant) -> Vec<String> {
@@ -81,7 +81,7 @@ fn of_hub(model: &DiscoveredModel) -> Vec<String> {
     let others: Vec<&str> = types.filter(|other| Some(*other) != own).collect();
     let parameters = chosen.and_then(|variant| variant.parameters.as_deref());
     let mut what = parameters.map_or_else(String::new, |parameters| format!("{parameters}, "));
-    what += own.unwrap_or("types unknown");
+    what += own.unwrap_or("unknown type");
     if !others.is_empty() {
         let more = others.len().saturating_sub(SHOWN_TYPES);
         what += &format!(", also {}", others[..others.len() - more].join(" "));
@@ -97,8 +97,8 @@ fn size(variant: &DiscoveredVariant) -> String {
     format!("{}{}", if variant.estimated { "≈" } else { "" }, human::bytes(variant.size))
 }
 
-fn from(shelf: &str, here: bool) -> String {
-    if here { format!("{shelf}, here") } else { shelf.to_owned() }
+fn from(origin: &str, here: bool) -> String {
+    if here { format!("{origin}, here") } else { origin.to_owned() }
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_what_one_pulls() {
+    fn search_table_has_one_row_per_pullable_model() {
         let parameters = Some("8.2B".to_owned());
         let small =
             DiscoveredVariant { parameters, estimated: true, here: true, ..variant("q:8b", "Q4_K_M", 5_200_000_000) };
@@ -155,9 +155,9 @@ mod tests {
                 "7B, Q4_K_M, also IQ1_S IQ2_M Q2_K Q3_K_M Q4_0 Q5_0 and 2 more",
                 "Hugging Face",
             ],
-            &["hf.co/m/bare", "-", "types unknown", "Hugging Face"],
+            &["hf.co/m/bare", "-", "unknown type", "Hugging Face"],
         ];
         assert_eq!(lines[..5], expected, "{text}");
-        assert!(lines[5].concat().contains("cairn pull NAME"), "and what to do with a name: {text}");
+        assert!(lines[5].concat().contains("cairn pull NAME"), "the last line shows the next command: {text}");
     }
 }

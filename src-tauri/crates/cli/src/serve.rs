@@ -1,8 +1,10 @@
 //! `cairn serve`: the daemon.
 //!
-//! It holds `run/daemon.lock` for as long as it lives and says in `run/daemon.json` how to reach it. It ends on a signal,
-//! on `/app/stop`, and, when a client started it, after a while without clients or work: it stops accepting, ends what
-//! runs, and is gone after [`FLUSH_WITHIN`] at the latest. A second signal ends it at once.
+//! The daemon holds `run/daemon.lock` while it runs, and writes its address and token to `run/daemon.json`. It shuts
+//! down on a signal and on `/app/stop`. A daemon that a client started also shuts down after [`IDLE_TIMEOUT`].
+//!
+//! Shutdown stops accepting connections, cancels all work, and takes at most [`SHUTDOWN_TIMEOUT`]. A second signal ends
+//! the process at once.
 
 mod connections;
 mod listen;
@@ -25,41 +27,43 @@ use cairn_wire::Timestamp;
 use cairn_wire::app::DaemonFile;
 use tokio::runtime::Runtime;
 
-use crate::{Setting, args, log};
+use crate::{CliContext, args, log};
 
-/// A daemon that a client started ends after this long without clients or work.
-const IDLE_END: Duration = Duration::from_secs(600);
-/// Between two looks whether anybody is there.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Looks at a lock that somebody holds, before that somebody is a daemon.
+/// Time without clients or work after which a daemon that a client started shuts down.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time between two checks for activity.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Attempts to take the lock before another daemon is assumed to hold it.
 const LOCK_TRIES: u32 = 20;
-/// Between two of them.
-const LOCK_AGAIN: Duration = Duration::from_millis(10);
-/// Answers that run have this long to end.
-const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+/// Time between two attempts.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// Time for running answers and downloads to end during shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> anyhow::Result<ExitCode> {
+pub(crate) fn serve(cli: CliContext, runtime: &Runtime, args: &args::Serve) -> anyhow::Result<ExitCode> {
     if args.detached {
-        leave_starter();
+        detach_from_client();
     }
-    log::start(&setting, !args.detached);
-    let served = runtime.block_on(run(setting, args.detached));
+    log::start(&cli, !args.detached);
+    let served = runtime.block_on(run(cli, args.detached));
     if args.detached
         && let Err(error) = &served
     {
-        // Whoever started it reads the log, and nobody reads its standard error.
+        // The client shows the end of the log. Standard error is not read.
         tracing::error!("{}", crate::one_line(error));
     }
     served.map(|()| ExitCode::SUCCESS)
 }
 
-async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
-    let Setting { clock, places, settings, host_name, home: _ } = setting;
-    RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
+async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
+    let CliContext { clock, places, settings, host_name, home: _ } = cli;
+    RealDisk
+        .create_dir_all(&places.runtime)
+        .with_context(|| "the daemon needs this folder; set CAIRN_HOME to a writable folder")?;
     let _lock = take_lock(&places.daemon_lock()).await?;
-    let chosen = settings.origin("OLLAMA_HOST") != Some(Origin::Default);
+    let is_configured = settings.origin("OLLAMA_HOST") != Some(Origin::Default);
     let open_files = connections::raise_open_files();
-    let (listener, moved) = listen::bind(&settings.server.address, chosen).await?;
+    let (listener, moved) = listen::bind(&settings.server.address, is_configured).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     if moved {
         tracing::warn!("port {} is taken by another program", settings.server.address.port);
@@ -78,7 +82,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         token,
     };
     let bytes = serde_json::to_vec_pretty(&file).expect("our own types have string keys");
-    tell(&places.daemon_file(), &bytes)?;
+    write_daemon_file(&places.daemon_file(), &bytes)?;
     tracing::info!(version = VERSION, %address, log = %places.log_file().display(), "Cairn listens");
 
     signals::watch(server.clone());
@@ -87,100 +91,102 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     if detached {
         let server = server.clone();
         tokio::spawn(async move {
-            idle(server.activity(), IDLE_END, LOOK_EVERY).await;
-            tracing::info!("nobody has needed the daemon for {IDLE_END:?}");
+            wait_until_idle(server.activity(), IDLE_TIMEOUT, IDLE_CHECK_INTERVAL).await;
+            tracing::info!("shutting down after {IDLE_TIMEOUT:?} without clients or work");
             server.stop();
         });
     }
     let limits = connections::Limits::of(open_files, &app.settings().at_start().sharing.trusted_proxies);
-    let asked = server.clone();
-    let stopping = async move { asked.stopping().await };
+    let stopper = server.clone();
+    let stopping = async move { stopper.stopping().await };
     let serving = connections::serve(listener, cairn_http::router(server.clone()), limits, stopping);
     let deadline = async {
         server.stopping().await;
-        tokio::time::sleep(FLUSH_WITHIN).await;
+        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
     };
     let serving = async {
         tokio::select! {
             () = serving => {}
-            () = deadline => tracing::warn!("some answers did not end in time"),
+            () = deadline => tracing::warn!("some answers did not end within {SHUTDOWN_TIMEOUT:?}"),
         }
     };
-    // However soon serving ends: where nobody is connected, that is at once.
+    // Runs to its end even if `serving` ends at once, which it does without connections.
     let ending = async {
         server.stopping().await;
-        tracing::info!("Cairn ends");
+        tracing::info!("Cairn is shutting down");
         app.shutdown();
-        // Tells those who wait for a model that the daemon ends, so that their answers do.
-        rest(&app).await;
+        // Requests that wait for a pull end with it.
+        close_transfers(&app).await;
         app.transfers().close_lan().await;
     };
     tokio::join!(serving, ending);
-    // Here, and on none of the threads that work is shared out to: all of those may be waiting.
+    // Blocks this thread on purpose: all worker threads may be busy.
     app.cache().close();
-    // A file that stays as it is does no harm: the lock tells.
-    if let Err(error) = write_over(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
-        tracing::debug!(%error, "daemon.json stays as it is");
+    // A stale file is harmless, because clients check the lock.
+    if let Err(error) = overwrite(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
+        tracing::debug!(%error, "cannot clear daemon.json");
     }
     Ok(())
 }
 
-/// Writes how to reach this daemon. On a full disk the file of the last one is written over in its place: without a daemon nothing could
-/// be deleted.
-fn tell(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+/// Writes the address and token of this daemon. On a full disk, overwrites the previous daemon's file in place, because
+/// the user needs a daemon to delete models.
+fn write_daemon_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let Err(error) = RealDisk.write_atomic(path, bytes, Mode::Private) else { return Ok(()) };
     if error.source.kind() != io::ErrorKind::StorageFull {
         return Err(error.into());
     }
-    write_over(path, |_| bytes.to_vec()).map_err(|_| error).context("the daemon needs a few bytes of room")
+    overwrite(path, |_| bytes.to_vec()).map_err(|_| error).context("the daemon needs a few bytes of disk space")
 }
 
-/// Writes over a file in its place, with what becomes of its length. It keeps its room all the time, so that this works on a full disk:
-/// for that, a daemon that ends leaves blanks where it said how to reach it.
-fn write_over(path: &Path, contents: impl FnOnce(usize) -> Vec<u8>) -> io::Result<()> {
+/// Overwrites a file in place with `contents`, which gets the file's length in bytes.
+///
+/// The file keeps its disk space, so this works on a full disk. For that reason a daemon fills its file with blanks
+/// when it ends, instead of removing it.
+fn overwrite(path: &Path, contents: impl FnOnce(usize) -> Vec<u8>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     let bytes = contents(usize::try_from(file.metadata()?.len()).unwrap_or_default());
     file.write_all(&bytes)?;
     file.set_len(bytes.len() as u64)
 }
 
-/// Watches the local network, if this machine's user shares models. The daemon does without where that does not work.
+/// Announces this machine and discovers peers on the local network, if sharing is on. A failure is only logged.
 async fn open_lan(app: &App, host_name: Option<&str>, address: SocketAddr) {
-    match app.transfers().open_lan(host_name.unwrap_or("a machine without a name"), &[address]).await {
-        Ok(true) => tracing::info!("this machine is announced on the local network, and looks for others there"),
+    match app.transfers().open_lan(host_name.unwrap_or("unnamed machine"), &[address]).await {
+        Ok(true) => tracing::info!("peer discovery is on: this machine is announced on the local network"),
         Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "other machines of the local network are not found"),
+        Err(error) => tracing::warn!(%error, "cannot discover peers on the local network"),
     }
 }
 
-/// The daemon's lock. A client that looks whether a daemon lives holds it for a moment, which is no daemon.
+/// Takes the daemon's lock. Retries, because a client that checks for a daemon holds the lock for a moment.
 async fn take_lock(path: &Path) -> anyhow::Result<Lock> {
     for _ in 0..LOCK_TRIES {
         match Lock::try_acquire(path) {
             Ok(lock) => return Ok(lock),
-            Err(LockError::Held(_)) => tokio::time::sleep(LOCK_AGAIN).await,
-            Err(error) => return Err(error).context("the daemon needs its lock; CAIRN_HOME moves it"),
+            Err(LockError::Held(_)) => tokio::time::sleep(LOCK_RETRY_INTERVAL).await,
+            Err(error) => return Err(error).context("cannot take the daemon's lock; CAIRN_HOME sets its folder"),
         }
     }
-    bail!("Cairn's daemon runs already; `cairn stop --daemon` ends it")
+    bail!("Cairn's daemon runs already; `cairn stop --daemon` stops it")
 }
 
-/// Returns when nobody has been there for `limit`.
-async fn idle(activity: &Activity, limit: Duration, look_every: Duration) {
+/// Returns when there were no clients and no work for `limit`.
+async fn wait_until_idle(activity: &Activity, limit: Duration, check_interval: Duration) {
     while activity.idle(Instant::now()) < limit {
-        tokio::time::sleep(look_every).await;
+        tokio::time::sleep(check_interval).await;
     }
 }
 
-/// Lets downloads put away what came, for the next daemon to go on with. What a slow disk does not take in time is fetched
-/// again.
-async fn rest(app: &App) {
-    if tokio::time::timeout(FLUSH_WITHIN, app.transfers().close()).await.is_err() {
-        tracing::warn!("some downloads did not end in time");
+/// Stops downloads and flushes their data, so that the next daemon can resume them. Data that a slow disk does not take
+/// within [`SHUTDOWN_TIMEOUT`] is downloaded again.
+async fn close_transfers(app: &App) {
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, app.transfers().close()).await.is_err() {
+        tracing::warn!("some downloads did not end within {SHUTDOWN_TIMEOUT:?}");
     }
 }
 
-/// A model that comes is work, whether or not a client waits for it.
+/// Counts running downloads as activity, with or without a waiting client.
 async fn count_downloads(server: Server) {
     let mut working = server.app().transfers().working();
     // The sender lives as long as the server.
@@ -191,22 +197,23 @@ async fn count_downloads(server: Server) {
     }
 }
 
-/// Leaves the terminal of the client that started this, so that its Ctrl-C and its end do not reach here, and its folder,
-/// which must stay removable.
-fn leave_starter() {
+/// Detaches from the client that started this daemon: from its terminal session, whose signals must not reach the
+/// daemon, and from its working folder, which must stay removable.
+fn detach_from_client() {
     if let Err(error) = std::env::set_current_dir(std::env::temp_dir()) {
-        eprintln!("the daemon stays in its starter's folder: {error}");
+        eprintln!("cannot leave the working folder of the client: {error}");
     }
     #[cfg(unix)]
     if let Err(error) = rustix::process::setsid() {
-        eprintln!("the daemon stays in its starter's session: {error}");
+        eprintln!("cannot leave the terminal session of the client: {error}");
     }
 }
 
-/// 128 random bits.
+/// Returns 128 random bits as hexadecimal text.
 fn random_hex() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("cannot get random numbers from the system: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -215,30 +222,30 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn idle_is_when_nobody_has_been_there_for_a_while() {
+    async fn idle_time_counts_from_end_of_last_request() {
         const LIMIT: Duration = Duration::from_millis(50);
         let activity = Activity::new(Instant::now());
-        let somebody = activity.begin();
-        let ends = |activity: Activity| async move { idle(&activity, LIMIT, LIMIT / 10).await };
-        let early = tokio::time::timeout(LIMIT * 4, ends(activity.clone())).await;
-        assert!(early.is_err(), "somebody is there");
-        drop(somebody);
+        let request = activity.begin();
+        let idle = |activity: Activity| async move { wait_until_idle(&activity, LIMIT, LIMIT / 10).await };
+        let early = tokio::time::timeout(LIMIT * 4, idle(activity.clone())).await;
+        assert!(early.is_err(), "a request is active");
+        drop(request);
         let left = Instant::now();
-        tokio::time::timeout(LIMIT * 100, ends(activity)).await.expect("nobody is there any more");
+        tokio::time::timeout(LIMIT * 100, idle(activity)).await.expect("no request is active");
         assert!(left.elapsed() >= LIMIT, "the time counts from the end of the last request, not from the start");
     }
 
     #[tokio::test]
-    async fn a_client_that_looks_at_the_lock_keeps_no_daemon_from_it() {
+    async fn daemon_takes_lock_after_client_check() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
-        let looking = Lock::try_acquire(&path).unwrap();
+        let client = Lock::try_acquire(&path).unwrap();
         let (taken, ()) = tokio::join!(take_lock(&path), async {
-            tokio::time::sleep(LOCK_AGAIN * 2).await;
-            drop(looking);
+            tokio::time::sleep(LOCK_RETRY_INTERVAL * 2).await;
+            drop(client);
         });
-        let _daemon = taken.expect("the client was there for a moment only");
-        let error = take_lock(&path).await.expect_err("a daemon stays").to_string();
+        let _daemon = taken.expect("the client releases the lock");
+        let error = take_lock(&path).await.expect_err("the daemon holds the lock").to_string();
         assert!(error.contains("runs already"), "{error}");
     }
 }

@@ -1,12 +1,12 @@
-//! Verbs that are told of several models: each is tried, whatever became of the others, and what failed is summed up at the
-//! end. With `--json` the last line of a verb that failed is its error, for scripts that read nothing else.
+//! Verbs that take several models. Each model is tried even if another one failed; the last line sums up the failures.
+//! With `--json` the last line of a failed verb is its error.
 
 use anyhow::{anyhow, bail};
 use serde::Serialize;
 
 use crate::{is_broken_pipe, one_line, output};
 
-/// What `--json` says of a failure.
+/// A failure, as printed with `--json`.
 #[derive(Serialize)]
 struct Failure<'a> {
     error: String,
@@ -14,30 +14,30 @@ struct Failure<'a> {
     model: Option<&'a str>,
 }
 
-/// An error after which the other models are not tried: whoever asked has had enough, or nobody is there to do it.
+/// An error after which the other models are not tried: the user interrupted the verb, or the daemon ended.
 #[derive(Debug)]
-pub(crate) struct Enough(pub(crate) String);
+pub(crate) struct AbortAll(pub(crate) String);
 
-impl std::fmt::Display for Enough {
+impl std::fmt::Display for AbortAll {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Enough {}
+impl std::error::Error for AbortAll {}
 
-/// Tells scripts of an error, which is then handed on.
-pub(crate) fn told<T>(json: bool, model: Option<&str>, done: anyhow::Result<T>) -> anyhow::Result<T> {
-    if let Err(error) = &done
+/// Prints the error of a failed verb as JSON if `json` is set. Returns `result` unchanged.
+pub(crate) fn report_failure<T>(json: bool, model: Option<&str>, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    if let Err(error) = &result
         && json
         && !is_broken_pipe(error)
     {
         output::json(&Failure { error: one_line(error), model })?;
     }
-    done
+    result
 }
 
-/// The model, where there is one only.
+/// Returns the model if `models` has exactly one.
 pub(crate) fn only(models: &[String]) -> Option<&str> {
     match models {
         [model] => Some(model),
@@ -45,54 +45,55 @@ pub(crate) fn only(models: &[String]) -> Option<&str> {
     }
 }
 
-/// Refuses names that are none before anything is done, where others would be done first.
-pub(crate) fn check_names(models: &[String], not_done: &str) -> anyhow::Result<()> {
+/// Checks the syntax of all names before the first of several models is processed. `action` is a past participle for
+/// the error, for example `deleted`.
+pub(crate) fn check_names(models: &[String], action: &str) -> anyhow::Result<()> {
     if models.len() < 2 {
         return Ok(());
     }
-    let wrong =
+    let invalid =
         |model: &String| cairn_app::transfers::check_name(model).err().map(|error| format!("{model:?}: {error}"));
-    let wrong: Vec<String> = models.iter().filter_map(wrong).collect();
-    match wrong.is_empty() {
+    let invalid: Vec<String> = models.iter().filter_map(invalid).collect();
+    match invalid.is_empty() {
         true => Ok(()),
-        false => bail!("{}; nothing was {not_done}", wrong.join("; ")),
+        false => bail!("{}; nothing was {action}", invalid.join("; ")),
     }
 }
 
-/// Does `one` for each of the models; `not_done` is what is said of those for which it failed.
+/// Runs `action` for each of the models. `failure` is the predicate of the summary, for example `were not deleted`.
 ///
 /// # Errors
-/// The only model's own error; of several, which of them failed.
+/// For one model, its own error. For several, a list of the failed ones.
 pub(crate) async fn each(
     json: bool,
     models: &[String],
-    not_done: &str,
-    mut one: impl AsyncFnMut(&str) -> anyhow::Result<()>,
+    failure: &str,
+    mut action: impl AsyncFnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if let Some(model) = only(models) {
-        return told(json, Some(model), one(model).await);
+        return report_failure(json, Some(model), action(model).await);
     }
     let mut failed = Vec::new();
-    for (place, model) in models.iter().enumerate() {
-        let Err(error) = one(model).await else { continue };
+    for (index, model) in models.iter().enumerate() {
+        let Err(error) = action(model).await else { continue };
         if is_broken_pipe(&error) {
             return Err(error);
         }
-        let enough = error.is::<Enough>();
+        let is_abort = error.is::<AbortAll>();
         let error = format!("{model}: {}", one_line(&error));
         output::note(&format!("Error: {error}"));
         failed.push(model.as_str());
         if json {
             output::json(&Failure { error, model: Some(model) })?;
         }
-        if enough {
-            failed.extend(models[place + 1..].iter().map(String::as_str));
+        if is_abort {
+            failed.extend(models[index + 1..].iter().map(String::as_str));
             break;
         }
     }
     if failed.is_empty() {
         return Ok(());
     }
-    let sum = anyhow!("{} of {} models {not_done}: {}", failed.len(), models.len(), failed.join(", "));
-    told(json, None, Err(sum))
+    let summary = anyhow!("{} of {} models {failure}: {}", failed.len(), models.len(), failed.join(", "));
+    report_failure(json, None, Err(summary))
 }

@@ -1,4 +1,4 @@
-//! `cairn show`: all about one model.
+//! `cairn show`: details of one model.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::run::model;
 use crate::table::render;
-use crate::{Setting, args, daemon, output};
+use crate::{CliContext, args, daemon, output};
 
-/// Columns that the beginning of an array may take.
+/// Columns after which an array is truncated.
 const ARRAY_COLUMNS: usize = 10;
 /// Lines of a licence or a system message that are shown.
 const TEXT_LINES: usize = 2;
 
-pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Result<()> {
-    let client = daemon::reach(setting).await?;
-    let name = model::name(&client, &args.model).await?.name;
+pub(crate) async fn print(cli: &CliContext, args: &args::Show) -> anyhow::Result<()> {
+    let client = daemon::connect_or_start(cli).await?;
+    let name = model::resolve(&client, &args.model).await?.name;
     let request = ShowRequest { model: name, verbose: Some(args.verbose), ..Default::default() };
     let shown: ShowResponse = client.post("/api/show", &request).await?;
     if args.json {
@@ -29,7 +29,7 @@ pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Resul
         (args.template, &shown.template),
         (args.system, &shown.system),
     ];
-    match parts.into_iter().find(|(asked, _)| *asked) {
+    match parts.into_iter().find(|(is_selected, _)| *is_selected) {
         Some((_, text)) => output::print(&format!("{text}\n")),
         None => output::print(&text(&shown, args.verbose)),
     }
@@ -85,7 +85,7 @@ fn model_rows(shown: &ShowResponse) -> Vec<Vec<String>> {
     rows.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| vec![name.to_owned(), value]).collect()
 }
 
-/// A header and a table whose first column is empty; nothing for no rows.
+/// Appends a header and an indented table; nothing if there are no rows.
 fn section(out: &mut String, header: &str, rows: &[Vec<String>]) {
     if rows.is_empty() {
         return;
@@ -103,7 +103,7 @@ fn first_lines(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// A value in one cell; of an array, as much as fits.
+/// Formats a value for one cell. Long arrays are truncated.
 fn short(value: &Value) -> String {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let Value::Array(items) = value else { return plain(value) };
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections() {
+    fn section_has_header_and_indented_rows() {
         let mut out = String::new();
         section(&mut out, "Model", &[vec!["architecture".to_owned(), "llama".to_owned()]]);
         assert_eq!(out, "  Model\n    architecture    llama    \n\n", "a header, an empty column, an empty line");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
+    fn long_values_are_truncated() {
         let check = |value: Value, text: &str| assert_eq!(short(&value), text, "{value}");
         check(serde_json::json!([1, 2]), "[1 2]");
         check(serde_json::json!([100, 200, 300, 400]), "[100 200 300 ...+1 more]");

@@ -1,4 +1,4 @@
-//! `cairn stop`: takes a model out of memory, or ends the daemon.
+//! `cairn stop`: unloads a model, or shuts the daemon down.
 
 use anyhow::{anyhow, bail};
 use cairn_wire::KeepAlive;
@@ -6,18 +6,18 @@ use cairn_wire::ollama::{GenerateChunk, GenerateRequest};
 use reqwest::StatusCode;
 
 use crate::client::Refusal;
-use crate::{Setting, args, daemon};
+use crate::{CliContext, args, daemon};
 
-pub(crate) async fn stop(setting: &Setting, args: &args::Stop) -> anyhow::Result<()> {
-    let client = daemon::find(setting).await?;
+pub(crate) async fn stop(cli: &CliContext, args: &args::Stop) -> anyhow::Result<()> {
+    let client = daemon::connect(cli).await?;
     let Some(model) = &args.model else {
         return match client {
-            Some(client) if client.is_ours() => {
-                client.tell("/app/stop", &()).await?;
-                // Whoever starts another one next must find the lock free.
-                daemon::wait_for_end(setting).await
+            Some(client) if client.is_own_daemon() => {
+                client.post_without_response("/app/stop", &()).await?;
+                // The lock must be free for the next daemon when this verb returns.
+                daemon::wait_for_end(cli).await
             }
-            Some(_) => bail!("the server that OLLAMA_HOST names is not Cairn's daemon"),
+            Some(_) => bail!("cannot stop the server of OLLAMA_HOST: it is not this user's Cairn daemon"),
             None => Ok(()),
         };
     };
@@ -30,7 +30,7 @@ pub(crate) async fn stop(setting: &Setting, args: &args::Stop) -> anyhow::Result
     }
 }
 
-/// Did the server say that there is no such thing?
+/// Whether the server answered with status 404.
 pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.status == StatusCode::NOT_FOUND)
 }

@@ -1,9 +1,9 @@
-//! Tables as `ollama` prints them: no lines, every column padded, its width and four blanks, the last one too.
+//! Tables in `ollama`'s format: no lines, and every column padded to its width plus four blanks, including the last.
 
 /// Blanks after the widest cell of a column.
 const GAP: usize = 4;
 
-/// Rows as text, one line each.
+/// Formats rows as text, one line each.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -18,7 +18,7 @@ pub(crate) fn render(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A row of texts.
+/// Makes a row of texts.
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_padded() {
+    fn table_columns_are_padded() {
         let text = render(&[row(["NAME", "SIZE"]), row(["pebble:latest", "7 MB"])]);
         assert_eq!(text, "NAME             SIZE    \npebble:latest    7 MB    \n", "four blanks after the widest");
     }

@@ -1,30 +1,30 @@
-//! The terminal, if there is one: its width, and text broken between words to fit it.
+//! Terminal detection, terminal width, and word wrap.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::output;
 
-/// Columns that are left free at the right edge, as `ollama` leaves them.
+/// Columns that are left free at the right edge, as in `ollama`.
 const MARGIN: usize = 5;
-/// The width of a terminal that does not tell.
+/// Width of a terminal that does not report one.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Does a person read standard output?
-pub(crate) fn is_watched() -> bool {
+/// Whether standard output is a terminal.
+pub(crate) fn is_stdout_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Does a person type standard input?
-pub(crate) fn is_typed() -> bool {
+/// Whether standard input is a terminal.
+pub(crate) fn is_stdin_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Columns of the terminal.
+/// Columns of the terminal of standard output.
 pub(crate) fn width() -> usize {
     width_of(&io::stdout())
 }
 
-/// Columns of the terminal that a stream leads to.
+/// Columns of the terminal of a stream.
 #[cfg(unix)]
 pub(crate) fn width_of(stream: &impl std::os::fd::AsFd) -> usize {
     match rustix::termios::tcgetwinsize(stream) {
@@ -33,35 +33,35 @@ pub(crate) fn width_of(stream: &impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// Columns of the terminal that a stream leads to.
+/// Columns of the terminal of a stream.
 #[cfg(not(unix))]
 pub(crate) fn width_of<S>(_: &S) -> usize {
     DEFAULT_WIDTH
 }
 
-/// Breaks lines between words as text comes in. A word is printed once it is complete.
+/// Wraps streamed text between words. A word is printed when it is complete.
 pub(crate) struct Wrap<W> {
     out: W,
-    /// Columns to fill; `None` leaves lines alone.
+    /// Columns to fill; `None` disables wrapping.
     columns: Option<usize>,
-    /// Whether a terminal reads it, to which control characters are commands.
-    watched: bool,
+    /// Whether the output is a terminal, for which control characters are escaped.
+    is_terminal: bool,
     column: usize,
-    /// Blanks that belong before the next word, if it stays on this line.
+    /// Blanks before the next word, printed if the word stays on this line.
     blanks: String,
     word: String,
 }
 
 impl<W: Write> Wrap<W> {
-    /// Lines of at most `width` columns less a margin.
-    pub(crate) fn new(out: W, width: Option<usize>, watched: bool) -> Self {
+    /// Wraps at `width` columns minus a margin; `None` disables wrapping.
+    pub(crate) fn new(out: W, width: Option<usize>, is_terminal: bool) -> Self {
         let columns = width.map(|width| width.saturating_sub(MARGIN).max(10));
-        Self { out, columns, watched, column: 0, blanks: String::new(), word: String::new() }
+        Self { out, columns, is_terminal, column: 0, blanks: String::new(), word: String::new() }
     }
 
-    /// Takes more text.
+    /// Appends text.
     pub(crate) fn push(&mut self, text: &str) -> io::Result<()> {
-        let text = &*if self.watched { output::shown(text) } else { text.into() };
+        let text = &*if self.is_terminal { output::escape_controls(text) } else { text.into() };
         if self.columns.is_none() {
             self.out.write_all(text.as_bytes())?;
             return self.out.flush();
@@ -78,7 +78,7 @@ impl<W: Write> Wrap<W> {
                     self.word_ends()?;
                     self.blanks.push(letter);
                 }
-                // These scripts break anywhere.
+                // East Asian scripts break after any character.
                 letter if columns_of(letter) == 2 => {
                     self.word_ends()?;
                     self.word.push(letter);
@@ -90,13 +90,13 @@ impl<W: Write> Wrap<W> {
         self.out.flush()
     }
 
-    /// Sends the terminal a command of our own, in its place between the words.
+    /// Writes a terminal command between the words, without escaping it.
     pub(crate) fn command(&mut self, sequence: &str) -> io::Result<()> {
         self.word_ends()?;
         self.out.write_all(sequence.as_bytes())
     }
 
-    /// Prints what was held back.
+    /// Prints the buffered text.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.word_ends()?;
         self.out.write_all(std::mem::take(&mut self.blanks).as_bytes())?;
@@ -123,7 +123,7 @@ impl<W: Write> Wrap<W> {
     }
 }
 
-/// Columns that a character takes: two in the scripts of East Asia and for pictures, else one.
+/// Columns of a character: two for East Asian scripts and emoji, else one.
 fn columns_of(letter: char) -> usize {
     match letter {
         '\u{1100}'..='\u{115f}'
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_between_words() {
+    fn text_wraps_between_words() {
         check(&["one two th", "ree four"], Some(15), "one two\nthree four");
         check(&["one two th", "ree four"], None, "one two three four");
         check(&["a line\n\n  indented"], Some(80), "a line\n\n  indented");

@@ -1,4 +1,4 @@
-//! `cairn verify`: reads the contents of models, and tells which are damaged and what helps.
+//! `cairn verify`: verifies the blobs of models, lists the damaged ones and shows how to repair them.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use anyhow::bail;
 use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
 
 use crate::progress::Progress;
-use crate::{Setting, args, daemon, human, output, several};
+use crate::{CliContext, args, daemon, human, output, several};
 
-pub(crate) async fn verify(setting: &Setting, args: &args::Verify) -> anyhow::Result<()> {
-    let verified = several::told(args.json, several::only(&args.models), read(setting, args).await)?;
+pub(crate) async fn verify(cli: &CliContext, args: &args::Verify) -> anyhow::Result<()> {
+    let verified = several::report_failure(args.json, several::only(&args.models), request_verify(cli, args).await)?;
     let verdict = verdict(&verified);
     match (args.json, &verdict) {
         (true, _) => output::json(&verified)?,
@@ -19,10 +19,10 @@ pub(crate) async fn verify(setting: &Setting, args: &args::Verify) -> anyhow::Re
     verdict.map(drop).map_err(|damage| anyhow::anyhow!(damage))
 }
 
-/// Has the daemon read everything, and shows how far it is.
-async fn read(setting: &Setting, args: &args::Verify) -> anyhow::Result<VerifiedModels> {
-    let client = daemon::reach(setting).await?;
-    client.must_be_ours("verifying models")?;
+/// Requests the verification from the daemon and shows the progress.
+async fn request_verify(cli: &CliContext, args: &args::Verify) -> anyhow::Result<VerifiedModels> {
+    let client = daemon::connect_or_start(cli).await?;
+    client.require_own_daemon("verifying models")?;
     let request = VerifyRequest { models: args.models.clone(), discard: args.discard };
     let mut progress = Progress::new();
     let verified = async {
@@ -33,18 +33,18 @@ async fn read(setting: &Setting, args: &args::Verify) -> anyhow::Result<Verified
                 VerifyLine::Done(verified) => return Ok(verified),
             }
         }
-        bail!("the verification broke off");
+        bail!("the daemon ended before the verification was complete");
     };
     let verified = tokio::select! {
         verified = verified => verified,
-        // The daemon stops reading when nobody waits for it any more.
+        // The daemon cancels the verification when the client disconnects.
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     progress.clear();
     verified
 }
 
-/// A line for everything that is wrong.
+/// Returns a line for every damaged or unreadable file.
 fn lines(verified: &VerifiedModels) -> String {
     let flawed = verified.flawed.iter().map(|flawed| {
         let of = match flawed.models.is_empty() {
@@ -58,7 +58,7 @@ fn lines(verified: &VerifiedModels) -> String {
     flawed.chain(skipped).collect()
 }
 
-/// What to say in the end: that all is sound, or what to do.
+/// Returns the summary: `Ok` if everything is intact, `Err` with the next steps otherwise.
 fn verdict(verified: &VerifiedModels) -> Result<String, String> {
     let (contents, size) = (human::files(verified.contents), human::bytes(verified.bytes));
     let models = match verified.models {
@@ -66,11 +66,11 @@ fn verdict(verified: &VerifiedModels) -> Result<String, String> {
         models => format!("{models} models"),
     };
     if verified.flawed.is_empty() && verified.skipped.is_empty() {
-        return Ok(format!("{models}, {contents}, {size}: every one is what its name says\n"));
+        return Ok(format!("{models}, {contents}, {size}: all match their digests\n"));
     }
     let mut sentences = Vec::new();
     if !verified.flawed.is_empty() {
-        sentences.push(format!("{} of {contents} are not what their names say", verified.flawed.len()));
+        sentences.push(format!("{} of {contents} do not match their digests", verified.flawed.len()));
     }
     if !verified.skipped.is_empty() {
         let is_manifest = |path: &str| Path::new(path).components().any(|part| part.as_os_str() == "manifests");
@@ -90,20 +90,19 @@ fn verdict(verified: &VerifiedModels) -> Result<String, String> {
     let stays =
         |flawed: &FlawedContents| !flawed.discarded && matches!(flawed.flaw, FlawKind::Damaged | FlawKind::Length);
     if verified.flawed.iter().filter(own).any(stays) {
-        sentences.push(
-            "`cairn verify --discard` removes those that are damaged, so that a pull fetches them anew".to_owned(),
-        );
+        sentences
+            .push("`cairn verify --discard` removes damaged files, so that a pull downloads them again".to_owned());
     }
     let mut pull: Vec<&str> = verified.flawed.iter().filter(own).flat_map(|f| &f.models).map(String::as_str).collect();
     pull.sort_unstable();
     pull.dedup();
     if !pull.is_empty() {
         sentences.push(format!("pull again: cairn pull {}", pull.join(" ")));
-        let again = pull.first().copied().unwrap_or_default();
-        sentences.push(format!("or, where it came from a file: cairn import FILE {again}"));
+        let first = pull.first().copied().unwrap_or_default();
+        sentences.push(format!("or, for a model from a file: cairn import FILE {first}"));
     }
-    if let Some(far) = verified.flawed.iter().find(|flawed| !flawed.own) {
-        sentences.push(format!("{} is only read by Cairn: repair it with the program that it belongs to", far.library));
+    if let Some(foreign) = verified.flawed.iter().find(|flawed| !flawed.own) {
+        sentences.push(format!("{} is read-only for Cairn; repair it with the program that owns it", foreign.library));
     }
     Err(sentences.join("; "))
 }
@@ -115,10 +114,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_told_with_what_helps() {
+    fn verdict_lists_damage_and_repair_commands() {
         let sound = VerifiedModels { models: 1, contents: 3, bytes: 4_000, flawed: Vec::new(), skipped: Vec::new() };
-        let expected = "1 model, 3 files, 4 KB: every one is what its name says\n";
-        assert_eq!(verdict(&sound).as_deref(), Ok(expected), "nothing is wrong");
+        let expected = "1 model, 3 files, 4 KB: all match their digests\n";
+        assert_eq!(verdict(&sound).as_deref(), Ok(expected), "nothing is damaged");
         let flawed = |own, flaw, discarded| FlawedContents {
             digest: "sha256:00".to_owned(),
             kind: "model".to_owned(),
@@ -131,25 +130,28 @@ mod tests {
         };
         let check = |flawed: FlawedContents, parts: &[&str], not: &str| {
             let verified = VerifiedModels { flawed: vec![flawed], ..sound.clone() };
-            assert!(lines(&verified).starts_with("sha256:00 (model of m:latest) in /l is damaged"), "which and whose");
-            let said = verdict(&verified).expect_err("something is wrong");
+            assert!(
+                lines(&verified).starts_with("sha256:00 (model of m:latest) in /l is damaged"),
+                "the blob and its model"
+            );
+            let error = verdict(&verified).expect_err("a file is damaged");
             for part in parts {
-                assert!(said.contains(part), "{part:?} is missing from {said:?}");
+                assert!(error.contains(part), "{part:?} is missing from {error:?}");
             }
-            assert!(!said.contains(not), "{not:?} is in {said:?}");
+            assert!(!error.contains(not), "{not:?} is in {error:?}");
         };
         check(
             flawed(true, FlawKind::Damaged, false),
             &["1 of 3", "--discard", "cairn pull m:latest", "cairn import FILE m:latest"],
-            "only read",
+            "read-only",
         );
         check(flawed(true, FlawKind::Damaged, true), &["cairn pull m:latest"], "--discard");
         check(flawed(true, FlawKind::Missing, false), &["cairn pull m:latest"], "--discard");
-        check(flawed(false, FlawKind::Damaged, false), &["/l is only read"], "cairn pull");
+        check(flawed(false, FlawKind::Damaged, false), &["/l is read-only"], "cairn pull");
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_what_it_is() {
+    fn verdict_names_kind_of_unreadable_files() {
         let check = |path: &str, expected: &str| {
             let skipped = vec![SkippedFile { path: path.to_owned(), reason: "it is no folder".to_owned() }];
             let verified = VerifiedModels { models: 0, contents: 0, bytes: 0, flawed: Vec::new(), skipped };

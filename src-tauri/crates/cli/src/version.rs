@@ -3,11 +3,11 @@
 use cairn_app::VERSION;
 use cairn_wire::ollama::VersionResponse;
 
-use crate::{Setting, daemon, output};
+use crate::{CliContext, daemon, output};
 
-pub(crate) async fn print(setting: &Setting) -> anyhow::Result<()> {
+pub(crate) async fn print(cli: &CliContext) -> anyhow::Result<()> {
     output::print(&format!("cairn version is {VERSION}\n"))?;
-    if let Some(client) = daemon::find(setting).await? {
+    if let Some(client) = daemon::connect(cli).await? {
         let server: VersionResponse = client.get("/api/version").await?;
         if server.version != VERSION {
             output::print(&format!("Warning: the server's version is {}\n", server.version))?;

@@ -1,4 +1,4 @@
-//! The tray for made-up states, written as its user would read it.
+//! The tray for example states, as text.
 
 use cairn_wire::app::{DesktopServer, Download, DownloadState};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::seen::LoadedModel;
 use crate::words::Language;
 
-/// A download of a model `m<id>` of 5 GB, so many per cent of which are here.
+/// A download of a model `m<id>` of 5 GB, with this progress in per cent.
 pub(crate) fn download(id: u64, state: DownloadState, percent: u64) -> Download {
     let running = state == DownloadState::Running;
     Download {
@@ -25,12 +25,12 @@ pub(crate) fn download(id: u64, state: DownloadState, percent: u64) -> Download 
     }
 }
 
-fn here() -> Seen {
+fn running() -> ShellState {
     let server = DesktopServer { address: "http://127.0.0.1:11434".into(), token: "t".into() };
-    Seen { daemon: Daemon::Here(server), ..Seen::at_start(Language::English) }
+    ShellState { daemon: Daemon::Running(server), ..ShellState::new(Language::English) }
 }
 
-/// A menu as text: a line each, what is in a submenu behind two blanks.
+/// Formats a menu as text, one line per row, with submenus indented by two blanks.
 fn text(entries: &[Entry]) -> String {
     let mut lines = Vec::new();
     for entry in entries {
@@ -39,8 +39,8 @@ fn text(entries: &[Entry]) -> String {
             Entry::Item(text, _) => lines.push(text.clone()),
             Entry::Check(text, _, on) => lines.push(format!("[{}] {text}", if *on { "x" } else { " " })),
             Entry::Separator => lines.push("-".into()),
-            Entry::Submenu(text_of_it, rows) => {
-                lines.push(format!("{text_of_it} >"));
+            Entry::Submenu(title, rows) => {
+                lines.push(format!("{title} >"));
                 lines.extend(text(rows).lines().map(|line| format!("  {line}")));
             }
         }
@@ -48,29 +48,29 @@ fn text(entries: &[Entry]) -> String {
     lines.join("\n")
 }
 
-fn check(what: &str, seen: &Seen, icon: Icon, title: Option<&str>, expected: &[&str]) {
-    let face = face(seen);
-    assert_eq!(face.icon, icon, "{what}: the icon's shape");
-    assert_eq!(face.title.as_deref(), title, "{what}: the letters beside it");
-    let menu = text(&face.entries);
+fn check(case: &str, state: &ShellState, icon: Icon, title: Option<&str>, expected: &[&str]) {
+    let view = view(state);
+    assert_eq!(view.icon, icon, "{case}: the icon's shape");
+    assert_eq!(view.title.as_deref(), title, "{case}: the title");
+    let menu = text(&view.entries);
     for part in expected {
-        assert!(menu.contains(part), "{what}: {part:?} is not in\n{menu}");
+        assert!(menu.contains(part), "{case}: {part:?} is not in\n{menu}");
     }
 }
 
 #[test]
-fn a_daemon_with_nothing_to_do() {
-    let face = face(&here());
+fn idle_daemon_has_full_menu_without_title() {
+    let view = view(&running());
     let expected = "(Ready)\n-\nOpen Cairn\nNew chat\n-\nNo downloads\n(No model is loaded)\nServer: 127.0.0.1:11434 >\n  Copy address\n  Show server\nCache tiers\n-\n\
                     [ ] Start at login\n[x] Closing the window keeps Cairn running\nSettings…\nShow logs\n-\nQuit (stops the server)";
-    assert_eq!(text(&face.entries), expected, "the whole menu");
-    assert_eq!((face.icon, face.title), (Icon::Idle, None), "nothing is going on");
+    assert_eq!(text(&view.entries), expected, "the whole menu");
+    assert_eq!((view.icon, view.title), (Icon::Idle, None), "the icon is idle");
 }
 
 #[test]
-fn downloads_say_how_far_they_are() {
+fn downloads_menu_shows_progress() {
     use DownloadState::{Done, Failed, Paused, Queued, Running, Stopped};
-    let with = |downloads: Vec<Download>| Seen { downloads, ..here() };
+    let with = |downloads: Vec<Download>| ShellState { downloads, ..running() };
     check(
         "one runs",
         &with(vec![download(1, Running, 62)]),
@@ -89,7 +89,7 @@ fn downloads_say_how_far_they_are() {
         &["Downloads: 2 · 25 % · 41 MB/s · 3 min left >", "\n  Pause all\n  Show downloads"],
     );
     check(
-        "one waits, two rest, one has failed",
+        "one is queued, two are paused, one has failed",
         &with(vec![download(1, Queued, 0), download(2, Paused, 41), download(3, Paused, 0), download(4, Failed, 7)]),
         Icon::Attention,
         None,
@@ -100,24 +100,24 @@ fn downloads_say_how_far_they_are() {
         ],
     );
     check(
-        "what has ended is no download any more",
+        "completed and stopped downloads are not shown",
         &with(vec![download(1, Done, 100), download(2, Stopped, 20)]),
         Icon::Idle,
         None,
         &["\nNo downloads\n", "Quit (stops the server)"],
     );
     let unknown = Download { total: 0, completed: 0, eta_seconds: None, ..download(1, Running, 0) };
-    check("its size is not known yet", &with(vec![unknown]), Icon::Active, None, &["Downloads: 1 · 20 MB/s >"]);
+    check("the size is not known yet", &with(vec![unknown]), Icon::Active, None, &["Downloads: 1 · 20 MB/s >"]);
 }
 
 #[test]
-fn rows_do_what_they_say() {
+fn menu_rows_have_matching_actions() {
     use DownloadState::{Paused, Running};
     let downloads = vec![download(1, Running, 0), download(2, Running, 0), download(3, Paused, 0)];
     let models = vec![LoadedModel { name: "m".into(), size_bytes: 1 }];
-    let seen = Seen { downloads, models, ..here() };
+    let state = ShellState { downloads, models, ..running() };
     let mut actions = Vec::new();
-    let mut open = face(&seen).entries;
+    let mut open = view(&state).entries;
     open.reverse();
     while let Some(entry) = open.pop() {
         match entry {
@@ -150,9 +150,9 @@ fn rows_do_what_they_say() {
 }
 
 #[test]
-fn models_and_states() {
+fn menu_shows_models_and_daemon_states() {
     let model = |name: &str, size_bytes| LoadedModel { name: name.into(), size_bytes };
-    let with = |models| Seen { models, ..here() };
+    let with = |models| ShellState { models, ..running() };
     let one = with(vec![model("qwen3.5:9b", 6_140_000_000)]);
     check(
         "one model",
@@ -163,7 +163,7 @@ fn models_and_states() {
     );
     let two = with(vec![model("a", 999), model("b", 12_345_678)]);
     check("two models", &two, Icon::Idle, None, &["(Ready – 2 models (12 MB))", "  a (999 B) >", "  b (12 MB) >"]);
-    let starting = Seen::at_start(Language::English);
+    let starting = ShellState::new(Language::English);
     check(
         "at the start",
         &starting,
@@ -171,28 +171,28 @@ fn models_and_states() {
         None,
         &["(Starting…)\n-\nOpen Cairn\nNew chat\n-\n[ ] Start at login"],
     );
-    let gone = Seen { daemon: Daemon::Gone("port taken\nmore".into()), ..starting };
-    check("no daemon", &gone, Icon::Attention, None, &["(Not running: port taken)\n", "Quit"]);
+    let unavailable = ShellState { daemon: Daemon::Unavailable("port taken\nmore".into()), ..starting };
+    check("no daemon", &unavailable, Icon::Attention, None, &["(Not running: port taken)\n", "Quit"]);
 }
 
 #[test]
-fn the_cache_says_what_it_holds() {
-    let kept = vec![(TierName::Ram, 7_800_000_000), (TierName::Ssd, 31_200_000_000), (TierName::Remote, 0)];
-    let seen = Seen { kept, ..here() };
-    check("two tiers", &seen, Icon::Idle, None, &["\nCache: RAM 7.8 GB · SSD 31 GB\n"]);
-    let chinese = Seen { language: Language::Chinese, ..seen };
+fn cache_row_shows_used_bytes() {
+    let cache_bytes = vec![(TierName::Ram, 7_800_000_000), (TierName::Ssd, 31_200_000_000), (TierName::Remote, 0)];
+    let state = ShellState { cache_bytes, ..running() };
+    check("two tiers", &state, Icon::Idle, None, &["\nCache: RAM 7.8 GB · SSD 31 GB\n"]);
+    let chinese = ShellState { language: Language::Chinese, ..state };
     check("in Chinese", &chinese, Icon::Idle, None, &["\n缓存：内存 7.8 GB · 固态硬盘 31 GB\n"]);
-    let nothing = Seen { kept: vec![(TierName::Ram, 0)], ..here() };
-    check("nothing is kept", &nothing, Icon::Idle, None, &["\nCache tiers\n"]);
+    let nothing = ShellState { cache_bytes: vec![(TierName::Ram, 0)], ..running() };
+    check("empty tiers", &nothing, Icon::Idle, None, &["\nCache tiers\n"]);
 }
 
 #[test]
-fn chinese() {
+fn menu_is_translated_to_chinese() {
     let downloads = vec![download(1, DownloadState::Running, 62)];
-    let seen = Seen { downloads, language: Language::Chinese, ..here() };
+    let state = ShellState { downloads, language: Language::Chinese, ..running() };
     check(
         "in Chinese",
-        &seen,
+        &state,
         Icon::Active,
         Some("62 %"),
         &["(就绪)", "下载：1 · 62 % · 20 MB/s · 剩余 2 分钟 >", "暂停 m1"],

@@ -1,12 +1,12 @@
-//! Which command lines ask for JSON, so that a failure is told as JSON too.
+//! Selects the command lines whose failure is printed as JSON.
 
 use super::{DownloadsVerb, MirrorVerb, Verb};
 use crate::cache::args::CacheVerb;
 
 impl Verb {
-    /// Whether scripts read what this prints, and it leaves the telling of a failure to whoever called it. Verbs that are told of
-    /// models tell of each by themselves, and damage is a finding.
-    pub(crate) fn leaves_failure(&self) -> bool {
+    /// Whether `main` prints a failure of this verb as JSON: `--json` is set and the verb does not print failures
+    /// itself. Verbs with several models print one failure per model, and the result of `verify` lists the damage.
+    pub(crate) fn wants_json_failure(&self) -> bool {
         match self {
             Self::Cache(args) => args.json || args.verb.as_ref().is_some_and(in_cache),
             Self::Cp(args) => args.json,
@@ -39,7 +39,7 @@ fn in_cache(verb: &CacheVerb) -> bool {
         CacheVerb::Pin(args) | CacheVerb::Unpin(args) => args.json,
         CacheVerb::Drop(args) => args.json,
         CacheVerb::Trace(args) => args.json,
-        // What it found says it.
+        // The report lists the damage.
         CacheVerb::Fsck(_) => false,
         CacheVerb::Clear(args) => args.json,
     }

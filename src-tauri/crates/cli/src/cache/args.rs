@@ -15,27 +15,27 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheVerb {
-    /// Show how full each tier is, and what it has done
+    /// Show usage and counters of each tier
     Status(Json),
-    /// List what is kept, the last used first; at a terminal, until it is interrupted
+    /// List cached contexts, most recently used first; a terminal shows updates until Ctrl-C
     Top(Top),
-    /// Keep some from being evicted or forgotten
-    Pin(Which),
-    /// Let some go again when room is needed
-    Unpin(Which),
-    /// Delete some, but for what others begin with too
+    /// Protect contexts from eviction and expiry
+    Pin(ContextSelection),
+    /// Allow contexts to be evicted again
+    Unpin(ContextSelection),
+    /// Delete contexts, except prefixes that other contexts share
     Drop(Drop),
-    /// Say what is kept of a prompt, and why it is not more
+    /// Show how much of a prompt is cached, and the reason for the miss
     Trace(Trace),
-    /// Read every chunk of the folder, and say which are damaged
+    /// Verify every chunk of the folder and list the damaged ones
     Fsck(Fsck),
-    /// Delete everything, or what one tier has
+    /// Delete all cached prompts, or those of one tier
     Clear(Clear),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// The most to show
+    /// Show at most N contexts
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     /// As JSON, for scripts: once
@@ -44,7 +44,7 @@ pub(crate) struct Top {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct ContextSelection {
     /// Ids, as `cairn cache top` shows them, or at least their first four letters
     #[arg(required = true)]
     pub(crate) contexts: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Drop {
     /// Ids, as `cairn cache top` shows them, or at least their first four letters
     #[arg(required_unless_present = "owner")]
     pub(crate) contexts: Vec<String>,
-    /// All that is only this owner's, by the name that a client gave in X-Cairn-Owner
+    /// Delete all that belongs only to this owner, the name that a client sent in X-Cairn-Owner
     #[arg(long, conflicts_with = "contexts")]
     pub(crate) owner: Option<String>,
     /// As JSON, for scripts
@@ -68,17 +68,17 @@ pub(crate) struct Drop {
 
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
-    /// A model's name
+    /// Model name
     pub(crate) model: String,
-    /// The prompt; text on standard input comes before it
+    /// The prompt; text on standard input precedes it
     pub(crate) prompt: Vec<String>,
-    /// A file that has it
+    /// A file with the prompt
     #[arg(short, long, conflicts_with = "prompt")]
     pub(crate) file: Option<std::path::PathBuf>,
-    /// The text is a conversation, in JSON: a list of messages, or a request as /api/chat takes it
+    /// The text is JSON: a list of messages, or a request of /api/chat
     #[arg(long, conflicts_with = "raw")]
     pub(crate) chat: bool,
-    /// The text goes in as it is, without the model's template
+    /// Do not apply the model's template
     #[arg(long)]
     pub(crate) raw: bool,
     /// As JSON, for scripts
@@ -88,7 +88,7 @@ pub(crate) struct Trace {
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {
-    /// Remove what is damaged or of no use; the daemon must not run
+    /// Remove damaged and unusable chunks; the daemon must not run
     #[arg(long)]
     pub(crate) fix: bool,
     /// As JSON, for scripts
@@ -98,9 +98,9 @@ pub(crate) struct Fsck {
 
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
-    /// Only this one: ram, ssd or remote
+    /// Clear only this tier: ram, ssd or remote
     pub(crate) tier: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// As JSON, for scripts

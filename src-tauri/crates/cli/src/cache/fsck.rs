@@ -1,4 +1,4 @@
-//! `cairn cache fsck`: whether the folder's chunks are what was written, with the daemon or without one.
+//! `cairn cache fsck`: verifies the chunks of the cache folder, with or without a running daemon.
 
 use std::fmt::Write;
 
@@ -6,15 +6,17 @@ use anyhow::bail;
 use cairn_app::cache::check_folder;
 use cairn_wire::app::CacheFsck;
 
-use crate::{Setting, daemon, human, output};
+use crate::{CliContext, daemon, human, output};
 
-pub(super) async fn fsck(setting: &Setting, fix: bool, json: bool) -> anyhow::Result<()> {
-    let client = daemon::find(setting).await?.filter(|client| client.is_ours());
+pub(super) async fn fsck(cli: &CliContext, fix: bool, json: bool) -> anyhow::Result<()> {
+    let client = daemon::connect(cli).await?.filter(|client| client.is_own_daemon());
     let report = match client {
-        Some(_) if fix => bail!("the daemon uses the folder: `cairn stop --daemon` first, then try again"),
+        Some(_) if fix => {
+            bail!("cannot repair the cache folder while the daemon uses it; run `cairn stop --daemon` first")
+        }
         Some(client) => client.get("/app/cache/fsck").await?,
         None => {
-            let settings = setting.settings.clone();
+            let settings = cli.settings.clone();
             cairn_http::checkup(tokio::task::spawn_blocking(move || check_folder(&settings, fix)).await??)
         }
     };
@@ -36,21 +38,18 @@ fn text(report: &CacheFsck) -> String {
         line(format!("{done} {}: {}", file.path, file.reason));
     }
     for file in &report.unread {
-        line(format!("could not read {}: {}", file.path, file.reason));
+        line(format!("cannot read {}: {}", file.path, file.reason));
     }
-    let hint = if report.fixed { "removed" } else { "--fix removes them, while no daemon runs" };
+    let hint = if report.fixed { "removed" } else { "stop the daemon and use --fix to remove them" };
     if report.orphans > 0 {
         let size = human::bytes(report.orphan_bytes);
-        line(format!(
-            "{} chunks ({size}) are of no use, since what comes before them is not there: {hint}",
-            report.orphans
-        ));
+        line(format!("{} chunks ({size}) are unusable, because a preceding chunk is missing: {hint}", report.orphans));
     }
     if report.aside > 0 {
-        line(format!("{} put aside before, because they were damaged: {hint}", human::files(report.aside)));
+        line(format!("{} set aside earlier as damaged: {hint}", human::files(report.aside)));
     }
     if report.foreign > 0 {
-        line(format!("{} kept by other installations: left alone", human::files(report.foreign)));
+        line(format!("{} of other installations: not touched", human::files(report.foreign)));
     }
     text
 }
@@ -61,7 +60,7 @@ mod tests {
     use cairn_wire::app::DamagedChunk;
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn fsck_text_lists_all_defects() {
         let damaged = DamagedChunk { path: "/k/a".to_owned(), reason: "torn".to_owned() };
         let report = CacheFsck {
             folder: "/k".to_owned(),
@@ -75,10 +74,10 @@ mod tests {
             ..CacheFsck::default()
         };
         let expected = "/k: 3 whole chunks, 3 MB\ndamaged /k/a: torn\n\
-                        2 chunks (2 MB) are of no use, since what comes before them is not there: \
-                        --fix removes them, while no daemon runs\n\
-                        1 file put aside before, because they were damaged: --fix removes them, while no daemon runs\n\
-                        12 files kept by other installations: left alone\n";
-        assert_eq!(text(&report), expected, "and what to do about it");
+                        2 chunks (2 MB) are unusable, because a preceding chunk is missing: \
+                        stop the daemon and use --fix to remove them\n\
+                        1 file set aside earlier as damaged: stop the daemon and use --fix to remove them\n\
+                        12 files of other installations: not touched\n";
+        assert_eq!(text(&report), expected, "each defect with its remedy");
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn print(client: &Client, json: bool) -> anyhow::Result<()> {
 
 pub(super) fn text(status: &CacheResponse) -> String {
     if status.tiers.is_empty() {
-        return "nothing is kept: the settings leave the tiers out (CAIRN_KV_RAM, OLLAMA_KV_TIERING)\n".to_owned();
+        return "the cache has no tiers; see the settings CAIRN_KV_RAM and OLLAMA_KV_TIERING\n".to_owned();
     }
     let mut text: String = status.tiers.iter().map(tier).collect();
     if let Some(folder) = &status.folder {
@@ -29,21 +29,21 @@ pub(super) fn text(status: &CacheResponse) -> String {
         text += &format!("remote: {remote}\n");
     }
     if let Some(key) = &status.key {
-        text += &format!("encrypted: with a key {key}\n");
+        text += &format!("encrypted with a key {key}\n");
     }
     if status.prompt_tokens > 0 {
         let percent = status.cached_tokens as f64 / status.prompt_tokens as f64 * 100.0;
         let (cached, all) = (status.cached_tokens, status.prompt_tokens);
-        text += &format!("hit rate: {percent:.0}% ({cached} of {all} prompt tokens were not computed again)\n");
+        text += &format!("hit rate: {percent:.0}% ({cached} of {all} prompt tokens)\n");
     }
     if status.saved_today_ms > 0 {
-        text += &format!("saved today: {}\n", saved(status.saved_today_ms));
+        text += &format!("saved today: {}\n", saved_time(status.saved_today_ms));
     }
     if status.dropped > 0 {
-        text += &format!("not written down, for lack of room or time: {} chunks\n", status.dropped);
+        text += &format!("not stored, for lack of space or time: {} chunks\n", status.dropped);
     }
     if status.cut_short > 0 {
-        text += &format!("restores that ended early: {}\n", status.cut_short);
+        text += &format!("incomplete restores: {}\n", status.cut_short);
     }
     text
 }
@@ -54,14 +54,14 @@ fn tier(tier: &CacheTier) -> String {
     let (used, budget) = (bytes(tier.used_bytes), bytes(tier.budget_bytes));
     let mut text = format!("{:<7}{bar} {used} of {budget}, {} chunks\n", label(tier.tier), tier.chunks);
     let flows = [
-        (tier.stored_bytes, "in"),
-        (tier.restored_bytes, "back"),
+        (tier.stored_bytes, "stored"),
+        (tier.restored_bytes, "restored"),
         (tier.evicted_bytes, "evicted"),
         (tier.queued_bytes, "waiting to be written"),
         (tier.written_today_bytes, "written today"),
     ];
     let flows: Vec<String> =
-        flows.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", bytes(*count))).collect();
+        flows.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{} {name}", bytes(*count))).collect();
     if !flows.is_empty() {
         text += &format!("       {}\n", flows.join(", "));
     }
@@ -71,7 +71,7 @@ fn tier(tier: &CacheTier) -> String {
     text
 }
 
-/// How full something is, in eighths of a column.
+/// Renders the fill level as a bar, with a resolution of an eighth of a column.
 fn bar(used: u64, budget: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let part = (used as f64 / budget.max(1) as f64).min(1.0);
@@ -80,7 +80,7 @@ fn bar(used: u64, budget: u64) -> String {
     format!("[{full:<BAR$}]")
 }
 
-fn saved(ms: u64) -> String {
+fn saved_time(ms: u64) -> String {
     match ms / 1000 {
         0 => format!("{ms} ms"),
         seconds @ 1..120 => format!("{seconds} s"),
@@ -95,11 +95,11 @@ mod tests {
     use cairn_wire::app::TierName;
 
     #[test]
-    fn a_bar_is_as_full_as_its_tier() {
+    fn tier_bar_shows_fill_level() {
         let check = |used, budget, expected: &str| {
             let bar = bar(used, budget);
             assert_eq!(bar.trim_matches(['[', ']']).trim_end(), expected, "{used} of {budget}");
-            assert_eq!(bar.chars().count(), BAR + 2, "it has its width: {bar}");
+            assert_eq!(bar.chars().count(), BAR + 2, "the bar has a fixed width: {bar}");
         };
         check(0, 100, "");
         check(50, 100, "████████████");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tier_is_told_with_what_is_wrong() {
+    fn status_text_shows_tiers_with_their_health() {
         let tier = CacheTier {
             tier: TierName::Ssd,
             health: "read_only".to_owned(),
@@ -136,9 +136,9 @@ mod tests {
             ..CacheResponse::default()
         };
         let expected = "SSD    [██████                  ] 5 GB of 20 GB, 7 chunks\n       \
-                        6 GB in, 1 GB evicted\n       read only: it is full\nfolder: /k\n\
-                        hit rate: 75% (150 of 200 prompt tokens were not computed again)\nsaved today: 41 min\n";
-        assert_eq!(text(&status), expected, "what is zero is left out");
-        assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "what to do is said");
+                        6 GB stored, 1 GB evicted\n       read only: it is full\nfolder: /k\n\
+                        hit rate: 75% (150 of 200 prompt tokens)\nsaved today: 41 min\n";
+        assert_eq!(text(&status), expected, "counters that are zero are omitted");
+        assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "the text names the settings");
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn cache top`: what is kept, the last used first.
+//! `cairn cache top`: cached contexts, most recently used first.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,45 +7,45 @@ use cairn_wire::app::{CacheContext, CacheContexts, CacheResponse};
 use super::status;
 use crate::client::Client;
 use crate::table::{render, row};
-use crate::{Setting, human, output, terminal};
+use crate::{CliContext, human, output, terminal};
 
-/// Between two looks at a terminal.
-const EVERY: Duration = Duration::from_secs(1);
-/// Goes to the upper left corner, and clears what is below it.
-const HOME: &str = "\x1b[H\x1b[J";
+/// Time between two updates at a terminal.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// Terminal command: moves the cursor to the upper left corner and clears the screen below it.
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 
-pub(super) async fn top(setting: &Setting, client: &Client, limit: usize, json: bool) -> anyhow::Result<()> {
+pub(super) async fn top(cli: &CliContext, client: &Client, limit: usize, json: bool) -> anyhow::Result<()> {
     loop {
         let mut contexts: CacheContexts = client.get("/app/cache/contexts").await?;
         contexts.contexts.truncate(limit);
         if json {
             return output::json(&contexts);
         }
-        let table = text(&contexts, setting.clock.now());
-        if !terminal::is_watched() {
+        let table = text(&contexts, cli.clock.now());
+        if !terminal::is_stdout_terminal() {
             return output::print(&table);
         }
         let status: CacheResponse = client.get("/app/cache").await?;
         clear_screen()?;
         output::print(&format!("{}\n{table}", status::text(&status)))?;
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(REDRAW_INTERVAL) => {}
             _ = tokio::signal::ctrl_c() => return Ok(()),
         }
     }
 }
 
-/// The command is our own, so it goes past what shows commands in names.
+/// Bypasses [`output::print`], which would escape the command.
 fn clear_screen() -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
-    out.write_all(HOME.as_bytes())?;
+    out.write_all(CLEAR_SCREEN.as_bytes())?;
     Ok(out.flush()?)
 }
 
 fn text(contexts: &CacheContexts, now: SystemTime) -> String {
     if contexts.contexts.is_empty() {
-        return "nothing is kept yet: it comes when a conversation has been idle for half a minute, or its model is unloaded\n"
+        return "nothing is cached yet; a chat is cached when it is idle for half a minute or its model unloads\n"
             .to_owned();
     }
     let mut rows = vec![row(["ID", "MODEL", "TOKENS", "RAM", "SSD", "REMOTE", "USED", "OWNER", ""])];
@@ -75,7 +75,7 @@ mod tests {
     use cairn_wire::Timestamp;
 
     #[test]
-    fn a_row_for_each_context() {
+    fn context_table_has_one_row_per_context() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let context = CacheContext {
             id: "00ff00ff00ff00ff".to_owned(),
@@ -90,11 +90,14 @@ mod tests {
             last_used_at: Timestamp(now - Duration::from_secs(180)),
             pinned: true,
         };
-        let said = text(&CacheContexts { contexts: vec![context] }, now);
-        let row = said.lines().nth(1).expect("a row after the heads");
+        let table = text(&CacheContexts { contexts: vec![context] }, now);
+        let row = table.lines().nth(1).expect("a row after the header");
         let words: Vec<&str> = row.split_whitespace().collect();
         let expected = "00ff00ff00ff00ff - 812 - 4.7 MB - 3 minutes ago chat-12 pinned";
-        assert_eq!(words.join(" "), expected, "in the order of the heads");
-        assert!(text(&CacheContexts::default(), now).contains("half a minute"), "when something comes is said");
+        assert_eq!(words.join(" "), expected, "in the order of the header");
+        assert!(
+            text(&CacheContexts::default(), now).contains("half a minute"),
+            "an empty list explains when chats are cached"
+        );
     }
 }

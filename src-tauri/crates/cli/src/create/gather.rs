@@ -1,4 +1,4 @@
-//! Files that a Modelfile names.
+//! Finds the files that a Modelfile names.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,111 +10,111 @@ use cairn_convert::modelfile::{Origin, origin};
 use cairn_gguf::split::PartName;
 use sha2::Digest;
 
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes per read.
+const READ_BYTES: usize = 1 << 20;
 
-/// What a GGUF file begins with.
+/// First bytes of a GGUF file.
 const MAGIC: &[u8] = b"GGUF";
-/// How weights are called that are in other formats, which some servers take.
+/// File extensions of weights in other formats, which some servers accept.
 const OTHER_WEIGHTS: [&str; 3] = [".safetensors", ".bin", ".pth"];
 
-/// A file that is to be sent.
+/// A file to upload.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// What the server is to call it: its path, from the folder on that was named.
+pub(super) struct SourceFile {
+    /// Name in the request: the path relative to the named folder.
     pub(super) name: String,
     pub(super) path: PathBuf,
 }
 
-/// All that a model is made of.
+/// The base model, weights and adapters of a new model.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Gathered {
-    /// A model's name.
+pub(super) struct ModelSources {
+    /// Name of the base model.
     pub(super) from: Option<String>,
-    pub(super) files: Vec<Found>,
-    pub(super) adapters: Vec<Found>,
+    pub(super) files: Vec<SourceFile>,
+    pub(super) adapters: Vec<SourceFile>,
 }
 
-/// Finds what a recipe names, from the Modelfile's `folder` on.
-pub(super) fn gather(recipe: &Recipe, folder: &Path, home: Option<&Path>) -> anyhow::Result<Gathered> {
-    let mut gathered = Gathered::default();
+/// Finds the files that a recipe names. Relative paths start at `folder`, the Modelfile's folder.
+pub(super) fn gather(recipe: &Recipe, folder: &Path, home: Option<&Path>) -> anyhow::Result<ModelSources> {
+    let mut sources = ModelSources::default();
     for text in &recipe.from {
         match origin(text, folder, home).with_context(|| format!("FROM {text}"))? {
-            Origin::Model(name) => gathered.from = Some(name),
-            Origin::Files(paths) => add(&mut gathered.files, paths).with_context(|| format!("FROM {text}"))?,
+            Origin::Model(name) => sources.from = Some(name),
+            Origin::Files(paths) => add(&mut sources.files, paths).with_context(|| format!("FROM {text}"))?,
         }
     }
     for text in &recipe.adapters {
         match origin(text, folder, home).with_context(|| format!("ADAPTER {text}"))? {
             Origin::Model(path) => bail!("ADAPTER {path}: there is no such file"),
-            Origin::Files(paths) => add(&mut gathered.adapters, paths).with_context(|| format!("ADAPTER {text}"))?,
+            Origin::Files(paths) => add(&mut sources.adapters, paths).with_context(|| format!("ADAPTER {text}"))?,
         }
     }
-    Ok(gathered)
+    Ok(sources)
 }
 
-/// Adds one file, with the other parts of a split model that lie beside it, or a folder's.
-fn add(files: &mut Vec<Found>, paths: Vec<PathBuf>) -> anyhow::Result<()> {
+/// Adds one file with the other parts of a split model in its folder, or the files of a folder.
+fn add(files: &mut Vec<SourceFile>, paths: Vec<PathBuf>) -> anyhow::Result<()> {
     let mut paths = paths;
     if let [path] = paths.as_slice() {
-        look_at(path)?;
+        check_weights(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parts = PartName::parse(&name).into_iter().flat_map(|part| part.all().collect::<Vec<_>>());
-        let beside = parts.map(|part| path.with_file_name(part.to_string())).filter(|part| part != path);
-        let beside: Vec<PathBuf> = beside.filter(|part| part.is_file()).collect();
-        paths.extend(beside);
+        let other_parts = parts.map(|part| path.with_file_name(part.to_string())).filter(|part| part != path);
+        let other_parts: Vec<PathBuf> = other_parts.filter(|part| part.is_file()).collect();
+        paths.extend(other_parts);
     }
-    let top = common(&paths);
+    let top = common_folder(&paths);
     for path in paths {
         let name: Vec<_> = path.strip_prefix(&top).unwrap_or(&path).components().collect();
         let name: Vec<_> = name.iter().map(|part| part.as_os_str().to_string_lossy()).collect();
-        let found = Found { name: name.join("/"), path };
-        match files.iter().find(|other| other.name == found.name) {
-            Some(other) if other.path == found.path => {}
+        let file = SourceFile { name: name.join("/"), path };
+        match files.iter().find(|other| other.name == file.name) {
+            Some(other) if other.path == file.path => {}
             Some(other) => {
-                bail!("{} and {} have one name; rename one", other.path.display(), found.path.display())
+                bail!("{} and {} have the same name; rename one", other.path.display(), file.path.display())
             }
-            None => files.push(found),
+            None => files.push(file),
         }
     }
     Ok(())
 }
 
-/// Refuses what cannot be weights, before any of it is copied. A pipe or a device is not even opened.
-fn look_at(path: &Path) -> anyhow::Result<()> {
-    let unread = || format!("could not read {}", path.display());
-    let found = path.metadata().with_context(unread)?;
-    ensure!(found.is_file(), "{}: it is a pipe or a device, and a model must be a file", path.display());
+/// Fails if the file cannot contain weights, before it is uploaded. Does not open a pipe or a device.
+fn check_weights(path: &Path) -> anyhow::Result<()> {
+    let unread = || format!("cannot read {}", path.display());
+    let metadata = path.metadata().with_context(unread)?;
+    ensure!(metadata.is_file(), "{} is a pipe or a device; a model must be a file", path.display());
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)) {
         return Ok(());
     }
     let mut start = Vec::new();
     File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start)).with_context(unread)?;
-    ensure!(start == MAGIC, "{}: it is not in GGUF format, so no model can be made of it", path.display());
+    ensure!(start == MAGIC, "{} is not in GGUF format; weights must be a GGUF file", path.display());
     Ok(())
 }
 
-/// The folder that all these files are in.
-fn common(paths: &[PathBuf]) -> PathBuf {
+/// Returns the deepest folder that contains all these files.
+fn common_folder(paths: &[PathBuf]) -> PathBuf {
     let mut folder = paths.first().and_then(|path| path.parent()).map_or_else(PathBuf::new, Path::to_owned);
     while paths.iter().any(|path| !path.starts_with(&folder)) && folder.pop() {}
     folder
 }
 
-/// The digest of a file's contents, as `/api/blobs` has it. `watch` is told how many bytes were read.
-pub(super) fn digest(path: &Path, watch: &mut dyn FnMut(u64)) -> io::Result<String> {
+/// Returns the digest of a file in the form of `/api/blobs`. Calls `on_progress` with the bytes read.
+pub(super) fn digest(path: &Path, on_progress: &mut dyn FnMut(u64)) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = sha2::Sha256::new();
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut buffer = vec![0; READ_BYTES];
     let mut read_bytes = 0;
     loop {
-        match file.read(&mut piece) {
+        match file.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                hash.update(&piece[..count]);
+                hash.update(&buffer[..count]);
                 read_bytes += count as u64;
-                watch(read_bytes);
+                on_progress(read_bytes);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -136,25 +136,25 @@ mod tests {
             std::fs::write(path, "GGUF").unwrap();
         }
         let recipe = Recipe { from: from.split(' ').map(str::to_owned).collect(), ..Recipe::default() };
-        let gathered = gather(&recipe, folder.path(), None).map_err(|error| format!("{error:#}"));
-        match (gathered, expected) {
-            (Ok(gathered), Ok(expected)) => {
+        let sources = gather(&recipe, folder.path(), None).map_err(|error| format!("{error:#}"));
+        match (sources, expected) {
+            (Ok(sources), Ok(expected)) => {
                 let names: Vec<&str> =
-                    gathered.from.as_deref().into_iter().chain(gathered.files.iter().map(|f| &*f.name)).collect();
+                    sources.from.as_deref().into_iter().chain(sources.files.iter().map(|f| &*f.name)).collect();
                 assert_eq!(names, expected, "{from} among {files:?}");
             }
             (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
-            (gathered, expected) => panic!("{from} among {files:?}: {gathered:?}, not {expected:?}"),
+            (sources, expected) => panic!("{from} among {files:?}: {sources:?}, not {expected:?}"),
         }
     }
 
     #[test]
-    fn files_are_called_by_their_paths_inside() {
+    fn source_files_are_named_by_relative_path() {
         check(&["a/m.gguf"], "a/m.gguf", Ok(&["m.gguf"]));
         check(&["a/m.gguf", "a/config.json"], "a", Ok(&["m.gguf", "config.json"]));
         check(&["a/m.gguf"], "llama3:8b", Ok(&["llama3:8b"]));
         check(&["m.gguf", "p.gguf"], "m.gguf p.gguf", Ok(&["m.gguf", "p.gguf"]));
-        check(&["a/m.gguf", "b/m.gguf"], "a/m.gguf b/m.gguf", Err("have one name"));
+        check(&["a/m.gguf", "b/m.gguf"], "a/m.gguf b/m.gguf", Err("have the same name"));
         check(
             &["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"],
             "m-00002-of-00002.gguf",
@@ -163,37 +163,37 @@ mod tests {
     }
 
     #[test]
-    fn an_adapter_is_a_file() {
+    fn adapter_must_be_existing_file() {
         let folder = tempfile::tempdir().unwrap();
         let recipe = Recipe { from: vec!["m".into()], adapters: vec!["a.gguf".into()], ..Recipe::default() };
-        let error = gather(&recipe, folder.path(), None).expect_err("there is none").to_string();
-        assert_eq!(error, "ADAPTER a.gguf: there is no such file", "no model is meant");
+        let error = gather(&recipe, folder.path(), None).expect_err("the file is missing").to_string();
+        assert_eq!(error, "ADAPTER a.gguf: there is no such file", "an adapter cannot be a model name");
     }
 
     #[test]
-    fn what_cannot_be_weights_is_refused_by_its_name() {
+    fn gather_error_names_file_without_weights() {
         let check = |recipe: Recipe, folder: &Path, parts: &[&str]| {
-            let said = format!("{:#}", gather(&recipe, folder, None).expect_err("it is no model"));
+            let error = format!("{:#}", gather(&recipe, folder, None).expect_err("no file has weights"));
             for part in parts {
-                assert!(said.contains(part), "{part:?} is missing from {said:?}");
+                assert!(error.contains(part), "{part:?} is missing from {error:?}");
             }
         };
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes"), "root:x:0:0").unwrap();
         let from = |text: &str| Recipe { from: vec![text.into()], ..Recipe::default() };
-        check(from("notes"), folder.path(), &["FROM notes: ", "notes: it is not in GGUF format"]);
+        check(from("notes"), folder.path(), &["FROM notes: ", "notes is not in GGUF format"]);
         let adapter = Recipe { from: vec!["m".into()], adapters: vec!["notes".into()], ..Recipe::default() };
         check(adapter, folder.path(), &["ADAPTER notes: ", "not in GGUF format"]);
         #[cfg(unix)]
-        check(from("/dev/zero"), folder.path(), &["FROM /dev/zero: /dev/zero: it is a pipe or a device"]);
+        check(from("/dev/zero"), folder.path(), &["FROM /dev/zero: /dev/zero is a pipe or a device"]);
     }
 
     #[test]
-    fn digests_are_those_of_contents() {
+    fn digest_matches_sha256_test_vector() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("empty");
         std::fs::write(&path, b"").unwrap();
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(digest(&path, &mut |_| {}).unwrap(), empty, "as FIPS 180-4's test vectors have it");
+        assert_eq!(digest(&path, &mut |_| {}).unwrap(), empty, "from the test vectors of FIPS 180-4");
     }
 }

@@ -1,4 +1,4 @@
-//! Starting the daemon in the background, and waiting until it answers.
+//! Starts the daemon in the background and waits until it answers.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,55 +10,55 @@ use anyhow::{Context, bail};
 use cairn_app::settings::Address;
 use cairn_disk::{Disk, Lock, LockError, RealDisk};
 
-use super::{LOOK_EVERY, READY_WITHIN, own};
-use crate::Setting;
+use super::{POLL_INTERVAL, READY_TIMEOUT, connect_own};
+use crate::CliContext;
 use crate::client::Client;
 
 /// Lines of the log that an error shows.
 const SHOWN_LINES: usize = 10;
-/// The end of the log in which they are looked for.
+/// Bytes at the end of the log that are searched for these lines.
 const SHOWN_BYTES: u64 = 8 << 10;
 
-/// Starts the daemon and returns a client of it once it answers.
-pub(super) async fn start(setting: &Setting) -> anyhow::Result<(Client, Address)> {
-    check_places(setting)?;
-    let mut child = spawn(setting)?;
+/// Starts the daemon and returns a client once the daemon answers.
+pub(super) async fn start(cli: &CliContext) -> anyhow::Result<(Client, Address)> {
+    check_places(cli)?;
+    let mut child = spawn(cli)?;
     let mut waited = Duration::ZERO;
     loop {
-        if let Some(reached) = own(setting).await? {
-            return Ok(reached);
+        if let Some(connected) = connect_own(cli).await? {
+            return Ok(connected);
         }
-        // It may have ended because another one was faster; then that one is found above.
-        let ended = child.try_wait().context("could not look after the daemon")?;
+        // The child ends at once if another daemon got the lock first. Then the check below finds the other daemon.
+        let ended = child.try_wait().context("cannot get the state of the daemon")?;
         if let Some(status) = ended
-            && own(setting).await?.is_none()
+            && connect_own(cli).await?.is_none()
         {
-            bail!("the daemon ended at once ({status}){}", last_lines(&setting.places.log_file()));
+            bail!("the daemon ended during its start ({status}){}", last_lines(&cli.places.log_file()));
         }
-        if waited >= READY_WITHIN {
-            bail!("the daemon did not start within {READY_WITHIN:?}{}", last_lines(&setting.places.log_file()));
+        if waited >= READY_TIMEOUT {
+            bail!("the daemon did not start within {READY_TIMEOUT:?}{}", last_lines(&cli.places.log_file()));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-        waited += LOOK_EVERY;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        waited += POLL_INTERVAL;
     }
 }
 
-/// Where the daemon cannot keep its lock, it cannot keep a log either, and would end without a word.
-fn check_places(setting: &Setting) -> anyhow::Result<()> {
-    const ADVICE: &str = "the daemon needs this folder; set CAIRN_HOME to one that can be written";
-    RealDisk.create_dir_all(&setting.places.runtime).context(ADVICE)?;
-    match Lock::try_acquire(&setting.places.daemon_lock()) {
+/// Checks that the daemon can write its lock. Otherwise it could not write a log either and would end without an error.
+fn check_places(cli: &CliContext) -> anyhow::Result<()> {
+    const ADVICE: &str = "the daemon needs this folder; set CAIRN_HOME to a writable folder";
+    RealDisk.create_dir_all(&cli.places.runtime).context(ADVICE)?;
+    match Lock::try_acquire(&cli.places.daemon_lock()) {
         Ok(_) | Err(LockError::Held(_)) => Ok(()),
         Err(error) => Err(error).context(ADVICE),
     }
 }
 
-fn spawn(setting: &Setting) -> anyhow::Result<Child> {
-    let program = std::env::current_exe().context("could not find the path of this program")?;
-    let log = setting.places.log_file();
-    // What the daemon says before its log works, a panic for instance, goes to the same file.
+fn spawn(cli: &CliContext) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot get the path of this program")?;
+    let log = cli.places.log_file();
+    // Output before the log is set up, for example a panic, goes to the same file.
     let output = RealDisk
-        .create_dir_all(&setting.places.logs)
+        .create_dir_all(&cli.places.logs)
         .is_ok()
         .then(|| OpenOptions::new().create(true).append(true).open(&log));
     let stream = |file: Option<&std::fs::File>| match file.map(std::fs::File::try_clone) {
@@ -74,10 +74,10 @@ fn spawn(setting: &Setting) -> anyhow::Result<Child> {
         const DETACHED_PROCESS: u32 = 0x0000_0008;
         std::os::windows::process::CommandExt::creation_flags(&mut command, DETACHED_PROCESS);
     }
-    command.spawn().context("could not start the daemon")
+    command.spawn().context("cannot start the daemon")
 }
 
-/// The end of the log, for an error's text.
+/// Returns the last lines of the log for an error text; empty if there is no log.
 fn last_lines(log: &Path) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = std::fs::File::open(log)?;
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_shows_the_end_of_the_log() {
+    fn start_error_shows_last_log_lines() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         assert_eq!(last_lines(&log), "", "there is no log");

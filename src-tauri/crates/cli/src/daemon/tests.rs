@@ -1,4 +1,4 @@
-//! Finding a daemon, with small servers that pretend to be one.
+//! Connecting to mock daemons.
 
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -13,19 +13,19 @@ use cairn_wire::Timestamp;
 
 use super::*;
 
-fn setting(variables: &Env) -> Setting {
+fn context_from(variables: &Env) -> CliContext {
     let places = Places::of(variables, System::Xdg).unwrap();
     RealDisk.create_dir_all(&places.runtime).unwrap();
     let settings = Settings::load(variables, &places);
-    Setting { clock: Clock::standing(SystemTime::UNIX_EPOCH), places, settings, host_name: None, home: None }
+    CliContext { clock: Clock::standing(SystemTime::UNIX_EPOCH), places, settings, host_name: None, home: None }
 }
 
-/// Takes the lock and answers like a daemon of `version` with so many requests; `/app/stop` gives the lock back.
-async fn pretend(setting: &Setting, version: &'static str, active_requests: u64) {
-    pretend_with(Lock::try_acquire(&setting.places.daemon_lock()).unwrap(), setting, version, active_requests).await;
+/// Starts a mock daemon: it holds the lock and reports `version` and `active_requests`. `/app/stop` releases the lock.
+async fn pretend(cli: &CliContext, version: &'static str, active_requests: u64) {
+    pretend_with(Lock::try_acquire(&cli.places.daemon_lock()).unwrap(), cli, version, active_requests).await;
 }
 
-async fn pretend_with(lock: Lock, setting: &Setting, version: &'static str, active_requests: u64) {
+async fn pretend_with(lock: Lock, cli: &CliContext, version: &'static str, active_requests: u64) {
     let lock = Arc::new(Mutex::new(Some(lock)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = vec![listener.local_addr().unwrap().to_string()];
@@ -33,7 +33,7 @@ async fn pretend_with(lock: Lock, setting: &Setting, version: &'static str, acti
     let version = version.to_owned();
     let token = "secret".to_owned();
     let file = DaemonFile { pid: 1, started_at, addresses: addresses.clone(), version: version.clone(), token };
-    RealDisk.write_atomic(&setting.places.daemon_file(), &serde_json::to_vec(&file).unwrap(), Mode::Private).unwrap();
+    RealDisk.write_atomic(&cli.places.daemon_file(), &serde_json::to_vec(&file).unwrap(), Mode::Private).unwrap();
     let status = StatusResponse { version, pid: 1, started_at, addresses, active_requests, loaded_models: 0 };
     let stop = move || {
         lock.lock().unwrap().take();
@@ -47,14 +47,14 @@ async fn pretend_with(lock: Lock, setting: &Setting, version: &'static str, acti
 }
 
 #[tokio::test]
-async fn an_idle_daemon_of_another_version_makes_way() {
-    let check = async |version: &'static str, active_requests: u64, stays: bool| {
+async fn connect_stops_idle_daemon_of_another_version() {
+    let check = async |version: &'static str, active_requests: u64, keeps_running: bool| {
         let folder = tempfile::tempdir().unwrap();
-        let setting = setting(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
-        pretend(&setting, version, active_requests).await;
-        let found = find(&setting).await.unwrap();
-        assert_eq!(found.is_some(), stays, "version {version} with {active_requests} requests");
-        assert_eq!(is_alive(&setting).unwrap(), stays, "one that makes way has gone when we know it");
+        let cli = context_from(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
+        pretend(&cli, version, active_requests).await;
+        let found = connect(&cli).await.unwrap();
+        assert_eq!(found.is_some(), keeps_running, "version {version} with {active_requests} requests");
+        assert_eq!(is_alive(&cli).unwrap(), keeps_running, "a stopped daemon has ended when `connect` returns");
     };
     check(VERSION, 0, true).await;
     check("0.0.0", 0, false).await;
@@ -62,25 +62,26 @@ async fn an_idle_daemon_of_another_version_makes_way() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_was_just_started_is_waited_for() {
+async fn connect_waits_for_file_of_starting_daemon() {
     let folder = tempfile::tempdir().unwrap();
-    let setting = setting(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
-    assert!(living(&setting).await.unwrap().is_none(), "there is none");
-    let lock = Lock::try_acquire(&setting.places.daemon_lock()).unwrap();
+    let cli = context_from(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
+    assert!(wait_for_daemon_file(&cli).await.unwrap().is_none(), "no daemon runs");
+    let lock = Lock::try_acquire(&cli.places.daemon_lock()).unwrap();
     let written = async {
-        tokio::time::sleep(4 * LOOK_EVERY).await;
-        pretend_with(lock, &setting, VERSION, 0).await;
+        tokio::time::sleep(4 * POLL_INTERVAL).await;
+        pretend_with(lock, &cli, VERSION, 0).await;
     };
-    let (found, ()) = tokio::join!(living(&setting), written);
-    assert!(found.unwrap().is_some(), "it holds its lock, and says a moment later how to reach it");
+    let (found, ()) = tokio::join!(wait_for_daemon_file(&cli), written);
+    assert!(found.unwrap().is_some(), "the daemon writes its file after it has taken the lock");
 }
 
 #[test]
-fn the_token_is_for_this_machine() {
+fn token_is_sent_only_to_loopback_addresses() {
     let started_at = Timestamp(SystemTime::UNIX_EPOCH);
     let (version, token) = (VERSION.to_owned(), "secret".to_owned());
     let file = DaemonFile { pid: 1, started_at, addresses: vec!["127.0.0.1:11434".to_owned()], version, token };
-    let check = |host: &str, ours: bool| assert_eq!(is_ours(&Address::parse(host).unwrap(), &file), ours, "{host}");
+    let check =
+        |host: &str, ours: bool| assert_eq!(is_own_address(&Address::parse(host).unwrap(), &file), ours, "{host}");
     check("127.0.0.1", true);
     check("localhost:11434", true);
     check("localhost:11435", false);

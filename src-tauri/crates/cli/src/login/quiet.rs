@@ -1,42 +1,42 @@
-//! A terminal that does not show what is typed.
+//! Terminal input without echo.
 
 #[cfg(unix)]
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 
-/// While this is there, what is typed is not shown.
+/// Turns the terminal's echo off until dropped.
 #[cfg(unix)]
-pub(super) struct Quiet {
-    /// As the terminal was before.
+pub(super) struct HiddenInput {
+    /// Terminal settings to restore.
     before: Termios,
 }
 
 #[cfg(unix)]
-impl Quiet {
+impl HiddenInput {
     pub(super) fn begin() -> anyhow::Result<Self> {
         let before = termios::tcgetattr(std::io::stdin())?;
-        let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
-        // The end of the line is seen, so that what is printed next begins a new one.
-        quiet.local_modes.insert(LocalModes::ECHONL);
-        termios::tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet)?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        // The line break is echoed, so that later output starts on a new line.
+        hidden.local_modes.insert(LocalModes::ECHONL);
+        termios::tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden)?;
         Ok(Self { before })
     }
 }
 
 #[cfg(unix)]
-impl Drop for Quiet {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
-        // Nobody can be told when this fails; the terminal is gone then.
+        // This fails only if the terminal has closed.
         let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// There is none on this system: a password that would be seen is not asked for.
+/// Not available on this system, so a password is never read with echo.
 #[cfg(not(unix))]
-pub(super) struct Quiet;
+pub(super) struct HiddenInput;
 
 #[cfg(not(unix))]
-impl Quiet {
+impl HiddenInput {
     pub(super) fn begin() -> anyhow::Result<Self> {
         anyhow::bail!("this terminal would show the password; pipe it in: cairn login HOST --username NAME < FILE")
     }

@@ -1,4 +1,4 @@
-//! Progress at a terminal: a line for each of the contents, in Ollama's form, and troubles above them.
+//! Progress at a terminal: a line for each blob, like Ollama's, with warnings above them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 use cairn_wire::ollama::PullLine;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Show;
+use super::PullOutput;
 use super::repeats::Repeats;
 use crate::{output, progress};
 
-/// Between two pictures of what turns while somebody waits.
-const TICK: Duration = Duration::from_millis(100);
+/// Time between two frames of a spinner.
+const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Bars {
     all: MultiProgress,
     blobs: HashMap<String, ProgressBar>,
-    /// The step that is being done.
+    /// Spinner of the current step.
     step: Option<ProgressBar>,
     troubles: Repeats,
 }
 
 impl Bars {
-    /// None where no person looks.
+    /// `None` if standard error is not a terminal.
     pub(super) fn new() -> Option<Self> {
         let target = ProgressDrawTarget::stderr();
         (!target.is_hidden()).then(|| Self {
@@ -47,20 +47,20 @@ impl Bars {
     }
 }
 
-impl Show for Bars {
+impl PullOutput for Bars {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
         if line.trouble.is_some() {
             if let Some(line) = self.troubles.line(&line.status, Instant::now()) {
-                // Nobody can be told when this fails.
-                let _ = self.all.println(output::shown(&line));
+                // A failure is ignored, because it cannot be reported.
+                let _ = self.all.println(output::escape_controls(&line));
             }
             return Ok(());
         }
         if line.digest.is_empty() {
             self.end_step();
             let step = self.add("{msg} {spinner}");
-            step.set_message(output::shown(&line.status).into_owned());
-            step.enable_steady_tick(TICK);
+            step.set_message(output::escape_controls(&line.status).into_owned());
+            step.enable_steady_tick(SPINNER_INTERVAL);
             self.step = Some(step);
             return Ok(());
         }
@@ -82,8 +82,8 @@ impl Show for Bars {
     fn end(&mut self) {
         self.end_step();
         for line in self.troubles.rest() {
-            // As above.
-            let _ = self.all.println(output::shown(&line));
+            // Ignored, as above.
+            let _ = self.all.println(output::escape_controls(&line));
         }
         self.blobs.values().for_each(ProgressBar::abandon);
     }

@@ -1,4 +1,4 @@
-//! Progress as plain lines, for pipes and logs: one for each step, one when contents begin and end, and a few between.
+//! Progress as plain lines, for pipes and logs: one line for each step, and a few lines for each blob.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -6,21 +6,21 @@ use std::time::Instant;
 use cairn_wire::ollama::PullLine;
 
 use super::repeats::Repeats;
-use super::{Show, begun};
+use super::{PullOutput, first_line};
 use crate::output;
 
-/// So many lines are said of one of the contents on its way.
+/// Number of progress lines per blob.
 const STEPS: u64 = 10;
 
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Of each of the contents, what was said last, in steps.
-    said: HashMap<String, u64>,
+    /// Last printed step of each blob, by digest.
+    printed: HashMap<String, u64>,
     status: String,
     troubles: Repeats,
 }
 
-impl Show for Lines {
+impl PullOutput for Lines {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
         if let Some(text) = self.text(line) {
             output::note(&text);
@@ -34,7 +34,7 @@ impl Show for Lines {
 }
 
 impl Lines {
-    /// What is to be said of it, if anything is.
+    /// Returns the text for a line; `None` if it adds nothing.
     fn text(&mut self, line: &PullLine) -> Option<String> {
         if line.trouble.is_some() {
             return self.troubles.line(&line.status, Instant::now());
@@ -45,10 +45,10 @@ impl Lines {
             return new.then(|| line.status.clone());
         }
         let step = (line.completed * STEPS).checked_div(line.total).unwrap_or(STEPS);
-        match self.said.insert(line.digest.clone(), step) {
-            None if step == STEPS => Some(format!("{}: complete", begun(line))),
-            None => Some(begun(line)),
-            Some(said) if said == step => None,
+        match self.printed.insert(line.digest.clone(), step) {
+            None if step == STEPS => Some(format!("{}: complete", first_line(line))),
+            None => Some(first_line(line)),
+            Some(printed) if printed == step => None,
             Some(_) => Some(format!("{}: {}%", line.status, step * 100 / STEPS)),
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_lines_are_said() {
+    fn plain_lines_are_limited_per_blob() {
         let mut lines = Lines::default();
         let step = |status: &str| PullLine { status: status.to_owned(), ..PullLine::default() };
         let blob = |completed: u64| PullLine {
@@ -68,18 +68,18 @@ mod tests {
             completed,
             ..step("pulling 6a")
         };
-        let mut said = Vec::new();
-        said.extend(lines.text(&step("pulling manifest")));
-        said.extend(lines.text(&step("pulling manifest")));
+        let mut printed = Vec::new();
+        printed.extend(lines.text(&step("pulling manifest")));
+        printed.extend(lines.text(&step("pulling manifest")));
         for completed in (0..=1_000_000).step_by(10_000) {
-            said.extend(lines.text(&blob(completed)));
+            printed.extend(lines.text(&blob(completed)));
         }
         let trouble = |text: &str| PullLine { trouble: Some(text.to_owned()), ..step(text) };
-        assert!(lines.text(&trouble("nas: reset; trying again in 1 s")).is_some(), "trouble is told");
-        assert!(lines.text(&trouble("nas: reset; trying again in 2 s")).is_none(), "and not for every stream");
-        said.extend(lines.text(&step("success")));
-        assert_eq!(said.len(), 13, "two steps, the beginning, and ten on the way: {said:?}");
-        assert_eq!(said[1], "pulling 6a (1 MB)", "the size");
-        assert_eq!(said[11], "pulling 6a: 100%", "the end");
+        assert!(lines.text(&trouble("nas: reset; trying again in 1 s")).is_some(), "a new warning is printed");
+        assert!(lines.text(&trouble("nas: reset; trying again in 2 s")).is_none(), "a repeated warning is not");
+        printed.extend(lines.text(&step("success")));
+        assert_eq!(printed.len(), 13, "two steps, the first line of the blob and ten updates: {printed:?}");
+        assert_eq!(printed[1], "pulling 6a (1 MB)", "the first line has the size");
+        assert_eq!(printed[11], "pulling 6a: 100%", "the last update");
     }
 }

@@ -1,4 +1,4 @@
-//! What an answer cost, in lines, as `--verbose` prints it.
+//! Usage of an answer, as `--verbose` prints it.
 
 use std::time::Duration;
 
@@ -31,25 +31,25 @@ pub(super) fn text(metrics: &Metrics) -> String {
     written.collect()
 }
 
-/// `12,304 of 12,380 prompt tokens from SSD in 180 ms instead of about 11 s`.
+/// Formats the restored tokens: `12,304 of 12,380 prompt tokens from SSD in 180 ms instead of about 11 s`.
 fn restored(metrics: &Metrics) -> Option<String> {
-    let places = [("RAM", metrics.ram_tokens), ("SSD", metrics.ssd_tokens), ("the remote tier", metrics.remote_tokens)];
-    let there = places.into_iter().filter(|(_, tokens)| *tokens > 0);
-    let tokens: u64 = there.clone().map(|(_, tokens)| tokens).sum();
-    let from = match there.clone().count() {
+    let tiers = [("RAM", metrics.ram_tokens), ("SSD", metrics.ssd_tokens), ("the remote tier", metrics.remote_tokens)];
+    let used = tiers.into_iter().filter(|(_, tokens)| *tokens > 0);
+    let tokens: u64 = used.clone().map(|(_, tokens)| tokens).sum();
+    let from = match used.clone().count() {
         0 => return None,
-        1 => there.map(|(place, _)| place.to_owned()).collect::<String>(),
+        1 => used.map(|(tier, _)| tier.to_owned()).collect::<String>(),
         _ => {
             let parts: Vec<String> =
-                there.map(|(place, tokens)| format!("{place} ({})", human::thousands(tokens))).collect();
+                used.map(|(tier, tokens)| format!("{tier} ({})", human::thousands(tokens))).collect();
             parts.join(", ")
         }
     };
     let (tokens, all) = (human::thousands(tokens), human::thousands(metrics.prompt_eval_count));
-    let took = human::roughly(Duration::from_nanos(metrics.restore_duration));
+    let took = human::short_duration(Duration::from_nanos(metrics.restore_duration));
     let instead = match metrics.recompute_duration {
         0 => String::new(),
-        ns => format!(" instead of about {}", human::roughly(Duration::from_nanos(ns))),
+        ns => format!(" instead of about {}", human::short_duration(Duration::from_nanos(ns))),
     };
     Some(format!("{tokens} of {all} prompt tokens from {from} in {took}{instead}"))
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_is_left_out_and_rates_are_of_computed_tokens() {
+    fn usage_text_omits_zeros_and_rates_exclude_cached_tokens() {
         let metrics = Metrics {
             total_duration: 1_500_000_000,
             prompt_eval_count: 26,
@@ -82,8 +82,9 @@ mod tests {
                         eval rate:            50.00 tokens/s\n";
         assert_eq!(text(&metrics), expected, "labels are padded to 22 columns");
     }
+
     #[test]
-    fn what_was_restored_is_told_with_what_it_saved() {
+    fn restored_line_shows_tiers_and_saved_time() {
         let check = |metrics: Metrics, expected: &str| {
             assert_eq!(restored(&metrics).as_deref(), Some(expected), "{metrics:?}");
         };
@@ -97,6 +98,6 @@ mod tests {
         check(ssd, "12,304 of 12,380 prompt tokens from SSD in 180 ms instead of about 11 s");
         let two = Metrics { ram_tokens: 76, recompute_duration: 0, ..ssd };
         check(two, "12,380 of 12,380 prompt tokens from RAM (76), SSD (12,304) in 180 ms");
-        assert_eq!(restored(&Metrics::default()), None, "nothing was");
+        assert_eq!(restored(&Metrics::default()), None, "no restored tokens");
     }
 }

@@ -1,10 +1,10 @@
-//! What did not fit into the context, in one line after the answer.
+//! The messages that did not fit into the context, in one line after the answer.
 
 use cairn_wire::ollama::Truncated;
 
 use crate::human;
 
-/// What the model did not see.
+/// Describes the turns and tokens that were left out of the prompt.
 pub(super) fn text(truncated: &Truncated) -> String {
     let Truncated { turns, tokens, cut_tokens, context_tokens, .. } = *truncated;
     let amount = |tokens: u64| format!("{} {}", human::thousands(tokens), if tokens == 1 { "token" } else { "tokens" });
@@ -17,7 +17,7 @@ pub(super) fn text(truncated: &Truncated) -> String {
     let middle = (cut_tokens > 0).then(|| format!("{} out of the middle", amount(cut_tokens)));
     let all: Vec<String> = oldest.into_iter().chain(middle).collect();
     let context = human::thousands(context_tokens);
-    format!("Left out, since {context} tokens of context have no room for it: {}.", all.join(", and "))
+    format!("Left out of the context of {context} tokens: {}.", all.join(", and "))
 }
 
 #[cfg(test)]
@@ -27,13 +27,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_says_what_was_left_out() {
+    fn left_out_line_counts_turns_and_tokens() {
         let check = |turns: u64, tokens: u64, cut_tokens: u64, expected: &str| {
             let (reason, messages) = (Overflow::PromptTooLong, 2 * turns);
             let truncated = Truncated { reason, turns, messages, tokens, cut_tokens, context_tokens: 4096 };
-            let said = text(&truncated);
-            let beginning = "Left out, since 4,096 tokens of context have no room for it: ";
-            assert_eq!(said.strip_prefix(beginning), Some(expected), "{said}");
+            let line = text(&truncated);
+            let beginning = "Left out of the context of 4,096 tokens: ";
+            assert_eq!(line.strip_prefix(beginning), Some(expected), "{line}");
         };
         check(2, 812, 0, "the 2 oldest turns (812 tokens).");
         check(1, 1, 0, "the oldest turn (1 token).");

@@ -1,4 +1,4 @@
-//! The chat at a terminal: a prompt, lines with history, and `ollama`'s commands.
+//! The chat at a terminal: line editing with history, and `ollama`'s commands.
 
 mod act;
 mod command;
@@ -13,42 +13,42 @@ use rustyline::error::ReadlineError;
 use tokio::runtime::Runtime;
 
 use super::session::Session;
-use crate::{Setting, output};
-use command::{Command, is_open, understand};
+use crate::{CliContext, output};
+use command::{Command, is_open, parse};
 
 const PROMPT: &str = ">>> ";
 const CONTINUED: &str = "... ";
-/// Opens and closes a text of several lines.
+/// Start and end of a text of several lines.
 const QUOTES: &str = "\"\"\"";
-/// Lines of history that are kept.
+/// Most lines of history that are stored.
 const HISTORY_LINES: usize = 100;
 
-pub(super) fn chat(setting: &Setting, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
+pub(super) fn chat(cli: &CliContext, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
     let config = rustyline::Config::builder()
         .max_history_size(HISTORY_LINES)
-        .context("the history has a size")?
+        .context("cannot set the size of the history")?
         .auto_add_history(false)
         .build();
-    let mut editor = DefaultEditor::with_config(config).context("the terminal cannot be used")?;
-    let history = setting.places.history_file();
-    // There is none the first time, and one that cannot be read is no reason not to chat.
+    let mut editor = DefaultEditor::with_config(config).context("cannot use the terminal")?;
+    let history = cli.places.history_file();
+    // The history is optional, so a missing or unreadable file is ignored.
     let _ = editor.load_history(&history);
-    let attending = session.client.is_ours().then(|| {
-        let _inside = runtime.enter();
+    let attending = session.client.is_own_daemon().then(|| {
+        let _guard = runtime.enter();
         session.client.attend()
     });
-    let done = lines(&mut editor, runtime, session);
+    let result = run_lines(&mut editor, runtime, session);
     if let Some(attending) = attending {
         attending.abort();
     }
-    if RealDisk.create_dir_all(&setting.places.state).is_ok() {
-        // Nor is one that cannot be written a reason to fail at the end of a chat.
+    if RealDisk.create_dir_all(&cli.places.state).is_ok() {
+        // A failed write must not fail the chat.
         let _ = editor.save_history(&history);
     }
-    done
+    result
 }
 
-fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
+fn run_lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
     output::print(&format!("Chatting with {}. /? for help, /bye to leave.\n", session.model))?;
     loop {
         let text = match read(editor) {
@@ -58,14 +58,14 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(()),
-            // Typed under another encoding, or pasted: the line is lost, and the chat is not.
+            // Input of another encoding, typed or pasted: drop the line and continue the chat.
             Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
-                output::note("What was typed is not UTF-8; nothing was sent.");
+                output::note("The input is not UTF-8; nothing was sent.");
                 continue;
             }
-            Err(error) => return Err(error).context("the terminal cannot be read"),
+            Err(error) => return Err(error).context("cannot read from the terminal"),
         };
-        let done = match understand(&text) {
+        let result = match parse(&text) {
             Command::Nothing => Ok(String::new()),
             Command::Leave => return Ok(()),
             Command::Help(topic) => Ok(help::text(topic).to_owned()),
@@ -78,23 +78,23 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
             Command::Save(name) => runtime.block_on(session.save(&name)),
             Command::Set(set) => Ok(session.set(set)),
             Command::Show(part) => runtime.block_on(session.part(part)),
-            Command::Wrong(said) => Ok(said),
-            Command::Say(text) => {
+            Command::Invalid(message) => Ok(message),
+            Command::Prompt(text) => {
                 if session.keeps_history {
-                    editor.add_history_entry(&text).context("the history takes every line")?;
+                    editor.add_history_entry(&text).context("cannot add the line to the history")?;
                 }
                 runtime.block_on(session.ask(&text)).map(|_| String::new())
             }
         };
-        match done {
-            Ok(said) if said.is_empty() => {}
-            Ok(said) => output::print(&format!("{}\n", said.trim_end()))?,
+        match result {
+            Ok(text) if text.is_empty() => {}
+            Ok(text) => output::print(&format!("{}\n", text.trim_end()))?,
             Err(error) => output::note(&format!("Error: {}", crate::one_line(&error))),
         }
     }
 }
 
-/// One line, or the lines between two [`QUOTES`].
+/// Reads one line, or the lines between two [`QUOTES`].
 fn read(editor: &mut DefaultEditor) -> rustyline::Result<String> {
     let mut text = editor.readline(PROMPT)?;
     while is_open(&text) {

@@ -1,4 +1,4 @@
-//! One conversation: what was said, and how the next answer is asked for and printed.
+//! One chat at a terminal: its messages and settings, and the printing of answers.
 
 use std::io::{self, Write};
 
@@ -12,15 +12,15 @@ use crate::client::Client;
 use crate::output;
 use crate::terminal::{self, Wrap};
 
-/// A conversation with a model.
+/// A chat with a model.
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) model: String,
-    /// What was said, but for the system message.
+    /// Messages without the system message.
     pub(super) messages: Vec<Message>,
-    /// A system message in place of the model's own.
+    /// A system message that replaces the model's own.
     pub(super) system: Option<String>,
-    /// Options over the model's own.
+    /// Options that override the model's own.
     pub(super) options: Map<String, Value>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) think: Option<Think>,
@@ -32,24 +32,24 @@ pub(super) struct Session {
     pub(super) keeps_history: bool,
 }
 
-/// How an answer ended here.
+/// Outcome of a printed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// To its end.
-    All,
-    /// The user had heard enough.
+pub(super) enum AnswerOutcome {
+    /// The answer is complete.
+    Complete,
+    /// The user pressed Ctrl-C.
     Interrupted,
 }
 
 impl Session {
-    /// Asks, and prints the answer as it comes. A question that fails is not part of the conversation.
-    pub(super) async fn ask(&mut self, text: &str) -> anyhow::Result<Heard> {
+    /// Sends a message and prints the answer as it streams. A message that fails is removed from the chat.
+    pub(super) async fn ask(&mut self, text: &str) -> anyhow::Result<AnswerOutcome> {
         self.messages.push(message("user", text));
         match self.answer().await {
-            Ok((answer, heard)) => {
-                // What was said so far is part of the conversation, so that the next turn continues what is cached.
+            Ok((answer, outcome)) => {
+                // An interrupted answer stays in the chat, so that the next turn extends the cached prefix.
                 self.messages.push(answer);
-                Ok(heard)
+                Ok(outcome)
             }
             Err(error) => {
                 self.messages.pop();
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    async fn answer(&self) -> anyhow::Result<(Message, Heard)> {
+    async fn answer(&self) -> anyhow::Result<(Message, AnswerOutcome)> {
         let request = ChatRequest {
             model: self.model.clone(),
             messages: self.system.iter().map(|text| message("system", text)).chain(self.messages.clone()).collect(),
@@ -67,28 +67,33 @@ impl Session {
             think: self.think,
             ..Default::default()
         };
-        let mut printed = Printer::new(self);
-        let asked = async {
+        let mut printer = Printer::new(self);
+        let answered = async {
             if self.force {
                 let model = self.model.clone();
-                self.client.tell("/app/load", &LoadRequest { model, force: true, keep_alive: self.keep_alive }).await?;
+                self.client
+                    .post_without_response(
+                        "/app/load",
+                        &LoadRequest { model, force: true, keep_alive: self.keep_alive },
+                    )
+                    .await?;
             }
             let mut lines = self.client.stream("/api/chat", &request).await?;
             while let Some(chunk) = lines.next::<ChatChunk>().await? {
-                printed.chunk(&chunk)?;
+                printer.chunk(&chunk)?;
                 if chunk.done {
                     return Ok(Some((chunk.metrics, chunk.truncated)));
                 }
             }
-            anyhow::bail!("the answer broke off");
+            anyhow::bail!("the server ended before the answer was complete");
         };
         let metrics = tokio::select! {
-            asked = asked => asked,
-            // Dropping the request is what stops the computation.
+            answered = answered => answered,
+            // Dropping the request cancels the generation.
             _ = tokio::signal::ctrl_c() => Ok(None),
         };
-        printed.end()?;
-        let heard = match metrics? {
+        printer.end()?;
+        let outcome = match metrics? {
             Some((metrics, truncated)) => {
                 if let Some(truncated) = truncated {
                     output::note(&left_out::text(&truncated));
@@ -96,11 +101,11 @@ impl Session {
                 if self.verbose {
                     output::note(footer::text(&metrics).trim_end());
                 }
-                Heard::All
+                AnswerOutcome::Complete
             }
-            None => Heard::Interrupted,
+            None => AnswerOutcome::Interrupted,
         };
-        Ok((message("assistant", &printed.content), heard))
+        Ok((message("assistant", &printer.content), outcome))
     }
 }
 
@@ -108,27 +113,27 @@ fn message(role: &str, content: &str) -> Message {
     Message { role: role.to_owned(), content: content.to_owned(), ..Default::default() }
 }
 
-/// Prints an answer, its thinking set apart.
+/// Prints an answer, with its thinking marked.
 struct Printer {
     wrap: Wrap<io::Stdout>,
     hides_thinking: bool,
-    watched: bool,
+    is_terminal: bool,
     colours: bool,
-    thinking: bool,
-    printed: bool,
+    is_in_thinking: bool,
+    has_printed: bool,
     content: String,
 }
 
 impl Printer {
     fn new(session: &Session) -> Self {
-        let watched = terminal::is_watched();
+        let is_terminal = terminal::is_stdout_terminal();
         Self {
-            wrap: Wrap::new(io::stdout(), session.wraps.then(terminal::width), watched),
+            wrap: Wrap::new(io::stdout(), session.wraps.then(terminal::width), is_terminal),
             hides_thinking: session.hides_thinking,
-            watched,
+            is_terminal,
             colours: session.colours,
-            thinking: false,
-            printed: false,
+            is_in_thinking: false,
+            has_printed: false,
             content: String::new(),
         }
     }
@@ -136,27 +141,27 @@ impl Printer {
     fn chunk(&mut self, chunk: &ChatChunk) -> io::Result<()> {
         let message = &chunk.message;
         if !message.thinking.is_empty() && !self.hides_thinking {
-            if !self.thinking {
-                self.thinking = true;
+            if !self.is_in_thinking {
+                self.is_in_thinking = true;
                 if self.colours {
                     self.wrap.command("\x1b[90m")?;
                 }
                 self.wrap.push("Thinking...\n")?;
             }
             self.wrap.push(&message.thinking)?;
-            self.printed = true;
+            self.has_printed = true;
         }
         if !message.content.is_empty() {
             self.end_thinking()?;
             self.wrap.push(&message.content)?;
             self.content += &message.content;
-            self.printed = true;
+            self.has_printed = true;
         }
         Ok(())
     }
 
     fn end_thinking(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.thinking) {
+        if !std::mem::take(&mut self.is_in_thinking) {
             return Ok(());
         }
         self.wrap.push("\n...done thinking.")?;
@@ -166,15 +171,15 @@ impl Printer {
         self.wrap.push("\n\n")
     }
 
-    /// Prints what was held back, and a line's end for a reader.
+    /// Prints the buffered text and line breaks after the answer.
     fn end(&mut self) -> io::Result<()> {
         self.end_thinking()?;
         self.wrap.finish()?;
         let mut out = io::stdout();
-        if self.printed {
+        if self.has_printed {
             out.write_all(b"\n")?;
         }
-        if self.watched {
+        if self.is_terminal {
             out.write_all(b"\n")?;
         }
         out.flush()

@@ -1,10 +1,12 @@
-//! The daemon's connections: how many there may be, and how long one may say nothing.
+//! The daemon's connections, with limits on their number and their idle time.
 //!
-//! Whoever connects holds a file descriptor of this process, and there are few: a client that sends half of a request's head,
-//! or nothing, must not keep others out. So a head has [`HEAD_WITHIN`] to come, which also ends connections that nobody
-//! uses between requests; a body may pause for [`BODY_WITHIN`]; there are at most [`Limits::all`] connections, and of one address beyond this machine
-//! [`Limits::per_address`]. When a limit is reached, the oldest connection that waits for a request gives way to the new one;
-//! none is closed while it is answered.
+//! Every connection uses a file descriptor, of which a process has few. A client that sends nothing, or half of a
+//! request head, must not block others:
+//! - A request head must arrive within [`HEAD_TIMEOUT`]. This also closes idle connections.
+//! - A request body may pause for at most [`BODY_TIMEOUT`].
+//! - There are at most [`Limits::all`] connections, and [`Limits::per_address`] of one remote address.
+//!
+//! At a limit, a new connection evicts the oldest idle one. A connection with an active request is never evicted.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -30,42 +32,42 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
-/// How long a request's head may take, from when one is waited for.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a request's body may say nothing before its end.
-const BODY_WITHIN: Duration = Duration::from_secs(60);
-/// Connections at most, however many files may be open.
+/// Timeout for a request head, from the end of the previous response.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest pause between two chunks of a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most connections, for any limit of open files.
 const MAX_CONNECTIONS: usize = 4096;
-/// Connections of one address beyond this machine, at most.
+/// Most connections of one remote address.
 const MAX_PER_ADDRESS: usize = 128;
-/// How long nobody is let in after the system could not give a connection.
-const PAUSE: Duration = Duration::from_millis(200);
-/// Between two lines of the log that say so.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Pause after the system failed to accept a connection.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
+/// Time between two warnings about such failures.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What connections may take.
+/// Limits of the connections.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    head_within: Duration,
-    body_within: Duration,
+    head_timeout: Duration,
+    body_timeout: Duration,
     all: usize,
     per_address: usize,
-    /// Reverse proxies, each of which speaks for many.
+    /// Reverse proxies. The limit per address does not apply to them, because each serves many clients.
     proxies: Vec<IpAddr>,
 }
 
 impl Limits {
-    /// Those that suit a process which may have so many files open: half of them are for connections.
+    /// Limits for a process that may have `open_files` files open. Half of them are for connections.
     pub(super) fn of(open_files: Option<u64>, proxies: &[IpAddr]) -> Self {
         let files = open_files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
         let all = (files / 2).clamp(1, MAX_CONNECTIONS);
         let per_address = MAX_PER_ADDRESS.min(all.div_ceil(2));
-        Self { head_within: HEAD_WITHIN, body_within: BODY_WITHIN, all, per_address, proxies: proxies.to_vec() }
+        Self { head_timeout: HEAD_TIMEOUT, body_timeout: BODY_TIMEOUT, all, per_address, proxies: proxies.to_vec() }
     }
 
-    /// Whose connections are counted together; `None` for those that only the limit of all holds for. A network of IPv6
-    /// counts as one, because each machine of it has as many addresses as it wants.
-    fn counted(&self, ip: IpAddr) -> Option<IpAddr> {
+    /// Returns the address that a connection counts for; `None` if the limit per address does not apply. An IPv6 /64
+    /// network counts as one address, because one machine can use all its addresses.
+    fn counted_address(&self, ip: IpAddr) -> Option<IpAddr> {
         match ip.to_canonical() {
             ip if ip.is_loopback() || self.proxies.contains(&ip) => None,
             IpAddr::V6(ip) => Some(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64)).into()),
@@ -74,12 +76,12 @@ impl Limits {
     }
 }
 
-/// Answers connections until `stopping`, and then those that are being answered to their end.
+/// Serves connections until `stopping` completes, then waits for the active requests.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, stopping: impl Future<Output = ()>) {
-    let open = Open { limits, table: Arc::default() };
+    let open = Connections { limits, table: Arc::default() };
     let ending = GracefulShutdown::new();
     let mut stopping = pin!(stopping);
-    let mut said: Option<Instant> = None;
+    let mut warned_at: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -87,18 +89,18 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
         };
         match accepted {
             Ok((stream, peer)) => match open.take(peer.ip()) {
-                Some(seat) => answer(stream, peer, router.clone(), seat, &open.limits, &ending),
-                None => tracing::debug!(%peer, "a connection too many"),
+                Some(permit) => spawn_connection(stream, peer, router.clone(), permit, &open.limits, &ending),
+                None => tracing::debug!(%peer, "connection rejected: too many connections"),
             },
-            // The client's affair, and over.
-            Err(error) if is_of_the_client(&error) => {}
+            // The client closed the connection again.
+            Err(error) if is_client_error(&error) => {}
             Err(error) => {
-                if said.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
-                    tracing::warn!(%error, "connections cannot be taken; trying again");
-                    said = Some(Instant::now());
+                if warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
+                    tracing::warn!(%error, "cannot accept connections; retrying");
+                    warned_at = Some(Instant::now());
                 }
-                open.make_room();
-                tokio::time::sleep(PAUSE).await;
+                open.evict_oldest_idle();
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
     }
@@ -106,112 +108,125 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
     ending.shutdown().await;
 }
 
-fn is_of_the_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
     )
 }
 
-/// Answers what comes over one connection, in a task of its own.
-fn answer(stream: TcpStream, peer: SocketAddr, router: Router, seat: Seat, limits: &Limits, ending: &GracefulShutdown) {
-    // A token is smaller than a packet, and must not wait for the next one.
+/// Serves one connection in its own task.
+fn spawn_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    permit: ConnectionPermit,
+    limits: &Limits,
+    ending: &GracefulShutdown,
+) {
+    // A streamed token is smaller than a packet and must be sent at once.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps small packets back");
+        tracing::debug!(%error, "cannot turn Nagle's algorithm off for a connection");
     }
-    let (held, body_within) = (Arc::clone(&seat.held), limits.body_within);
+    let (connection, body_timeout) = (Arc::clone(&permit.connection), limits.body_timeout);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (router, working) = (router.clone(), Working::begin(&held));
+        let (router, active) = (router.clone(), ActiveRequest::begin(&connection));
         request.extensions_mut().insert(ConnectInfo(peer));
-        let request = request.map(|body| Asking::new(body, body_within));
+        let request = request.map(|body| RequestBody::new(body, body_timeout));
         async move {
             let Ok(response) = router.oneshot(request).await;
-            Ok::<_, Infallible>(response.map(|body| Answering { body, _working: working }))
+            Ok::<_, Infallible>(response.map(|body| ResponseBody { body, _active: active }))
         }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_within)
+        .header_read_timeout(limits.head_timeout)
         .serve_connection(TokioIo::new(stream), service);
     let serving = ending.watch(serving);
     tokio::spawn(async move {
         tokio::select! {
             served = serving => if let Err(error) = served {
-                tracing::debug!(%peer, %error, "a connection broke off");
+                tracing::debug!(%peer, %error, "connection failed");
             },
-            () = seat.held.gives_way.notified() => tracing::debug!(%peer, "a connection gave way to another"),
+            () = permit.connection.evicted.notified() => tracing::debug!(%peer, "connection evicted"),
         }
     });
 }
 
-/// The connections that there are.
-struct Open {
+/// All connections, with their limits.
+struct Connections {
     limits: Limits,
     table: Arc<Mutex<Table>>,
 }
 
-/// By age: the first is the oldest.
+/// Connections by id; the lowest id is the oldest.
 #[derive(Default)]
 struct Table {
-    last: u64,
-    held: BTreeMap<u64, Arc<Held>>,
+    last_id: u64,
+    connections: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// One connection, as the others see it.
-struct Held {
-    counted: Option<IpAddr>,
-    /// Requests of it that are being answered.
-    working: AtomicUsize,
-    gives_way: Notify,
+/// State of one connection.
+struct Connection {
+    counted_address: Option<IpAddr>,
+    active_requests: AtomicUsize,
+    /// Notified when the connection must close.
+    evicted: Notify,
 }
 
-/// The right to one connection, until it is dropped.
-struct Seat {
+/// Permit for one connection. Dropping it frees the place.
+struct ConnectionPermit {
     id: u64,
-    held: Arc<Held>,
+    connection: Arc<Connection>,
     table: Arc<Mutex<Table>>,
 }
 
-impl Open {
-    /// A seat for a new connection; `None` when there are too many that are being answered.
-    fn take(&self, ip: IpAddr) -> Option<Seat> {
-        let counted = self.limits.counted(ip);
+impl Connections {
+    /// Returns a permit for a new connection; `None` at a limit if no connection is idle.
+    fn take(&self, ip: IpAddr) -> Option<ConnectionPermit> {
+        let counted_address = self.limits.counted_address(ip);
         let mut table = lock(&self.table);
-        if counted.is_some()
-            && table.held.values().filter(|held| held.counted == counted).count() >= self.limits.per_address
+        if counted_address.is_some()
+            && table.connections.values().filter(|connection| connection.counted_address == counted_address).count()
+                >= self.limits.per_address
         {
-            table.make_room(|held| held.counted == counted).then_some(())?;
+            table.evict_oldest_idle(|connection| connection.counted_address == counted_address).then_some(())?;
         }
-        if table.held.len() >= self.limits.all {
-            table.make_room(|_| true).then_some(())?;
+        if table.connections.len() >= self.limits.all {
+            table.evict_oldest_idle(|_| true).then_some(())?;
         }
-        table.last += 1;
-        let id = table.last;
-        let held = Arc::new(Held { counted, working: AtomicUsize::new(0), gives_way: Notify::new() });
-        table.held.insert(id, Arc::clone(&held));
-        Some(Seat { id, held, table: Arc::clone(&self.table) })
+        table.last_id += 1;
+        let id = table.last_id;
+        let connection =
+            Arc::new(Connection { counted_address, active_requests: AtomicUsize::new(0), evicted: Notify::new() });
+        table.connections.insert(id, Arc::clone(&connection));
+        Some(ConnectionPermit { id, connection, table: Arc::clone(&self.table) })
     }
 
-    /// Ends the oldest connection that waits for a request, if there is one.
-    fn make_room(&self) {
-        lock(&self.table).make_room(|_| true);
+    /// Evicts the oldest idle connection, if any.
+    fn evict_oldest_idle(&self) {
+        lock(&self.table).evict_oldest_idle(|_| true);
     }
 }
 
 impl Table {
-    fn make_room(&mut self, among: impl Fn(&Held) -> bool) -> bool {
-        let waits = |held: &Held| held.working.load(Ordering::Relaxed) == 0 && among(held);
-        let Some(id) = self.held.iter().find(|(_, held)| waits(held)).map(|(id, _)| *id) else { return false };
-        if let Some(held) = self.held.remove(&id) {
-            held.gives_way.notify_one();
+    /// Evicts the oldest idle connection that `among` selects. Returns whether there was one.
+    fn evict_oldest_idle(&mut self, among: impl Fn(&Connection) -> bool) -> bool {
+        let is_idle =
+            |connection: &Connection| connection.active_requests.load(Ordering::Relaxed) == 0 && among(connection);
+        let Some(id) = self.connections.iter().find(|(_, connection)| is_idle(connection)).map(|(id, _)| *id) else {
+            return false;
+        };
+        if let Some(connection) = self.connections.remove(&id) {
+            connection.evicted.notify_one();
         }
         true
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.table).held.remove(&self.id);
+        lock(&self.table).connections.remove(&self.id);
     }
 }
 
@@ -219,53 +234,53 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request that is being answered.
-struct Working(Arc<Held>);
+/// Counts an active request of a connection until dropped.
+struct ActiveRequest(Arc<Connection>);
 
-impl Working {
-    fn begin(held: &Arc<Held>) -> Self {
-        held.working.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(held))
+impl ActiveRequest {
+    fn begin(connection: &Arc<Connection>) -> Self {
+        connection.active_requests.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connection))
     }
 }
 
-impl Drop for Working {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.0.working.fetch_sub(1, Ordering::Relaxed);
+        self.0.active_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The body of a request, which may pause for so long and no longer.
-struct Asking {
+/// A request body that fails if it pauses for longer than `timeout`.
+struct RequestBody {
     body: Incoming,
-    within: Duration,
-    /// Runs while a piece is waited for.
-    patience: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// Runs while the next chunk is pending.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Asking {
-    fn new(body: Incoming, within: Duration) -> Self {
-        Self { body, within, patience: None }
+impl RequestBody {
+    fn new(body: Incoming, timeout: Duration) -> Self {
+        Self { body, timeout, timer: None }
     }
 }
 
-impl hyper::body::Body for Asking {
+impl hyper::body::Body for RequestBody {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
-            this.patience = None;
+            this.timer = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
         }
-        let within = this.within;
-        let patience = this.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
-        match patience.as_mut().poll(cx) {
+        let timeout = this.timeout;
+        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        match timer.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
-                let silent = format!("the rest of the request did not come within {within:?}");
-                Poll::Ready(Some(Err(axum::Error::new(io::Error::new(io::ErrorKind::TimedOut, silent)))))
+                let text = format!("the request body paused for more than {timeout:?}");
+                Poll::Ready(Some(Err(axum::Error::new(io::Error::new(io::ErrorKind::TimedOut, text)))))
             }
         }
     }
@@ -279,13 +294,13 @@ impl hyper::body::Body for Asking {
     }
 }
 
-/// The body of an answer, which is being answered until its end.
-struct Answering {
+/// A response body. Its request stays active until the body is dropped.
+struct ResponseBody {
     body: axum::body::Body,
-    _working: Working,
+    _active: ActiveRequest,
 }
 
-impl hyper::body::Body for Answering {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -302,13 +317,12 @@ impl hyper::body::Body for Answering {
     }
 }
 
-/// How many files this process may have open, after raising that as far as is useful and allowed; `None` for no limit that
-/// is known.
+/// Raises the limit of open files as far as useful and allowed. Returns the limit; `None` if there is no known limit.
 #[cfg(unix)]
 pub(super) fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Some systems allow less than they say.
+    // Some systems report a higher maximum than they allow.
     for wanted in [65_536, 10_240] {
         let wanted = limit.maximum.map_or(wanted, |most| most.min(wanted));
         if limit.current.is_none_or(|current| current >= wanted) {
@@ -330,18 +344,18 @@ pub(super) fn raise_open_files() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn open(all: usize, per_address: usize) -> Open {
+    fn open(all: usize, per_address: usize) -> Connections {
         let proxies = ["10.0.0.5".parse().unwrap()];
         let limits = Limits { all, per_address, ..Limits::of(None, &proxies) };
-        Open { limits, table: Arc::default() }
+        Connections { limits, table: Arc::default() }
     }
 
-    async fn gave_way(seat: &Seat) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), seat.held.gives_way.notified()).await.is_ok()
+    async fn was_evicted(permit: &ConnectionPermit) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), permit.connection.evicted.notified()).await.is_ok()
     }
 
     #[test]
-    fn half_of_the_files_are_for_connections() {
+    fn limits_use_half_of_open_files() {
         let check = |files: Option<u64>, all: usize, per_address: usize| {
             let limits = Limits::of(files, &[]);
             assert_eq!((limits.all, limits.per_address), (all, per_address), "{files:?}");
@@ -354,26 +368,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_that_waits_gives_way() {
+    async fn connection_limit_evicts_oldest_idle_connection() {
         let open = open(3, 9);
         let here: IpAddr = "127.0.0.1".parse().unwrap();
         let [first, second, third] = [(); 3].map(|()| open.take(here).expect("there is room"));
-        let working = Working::begin(&first.held);
-        let fourth = open.take(here).expect("somebody waits");
-        assert!(gave_way(&second).await, "the oldest that is not being answered");
-        assert!(!gave_way(&first).await && !gave_way(&third).await, "and no other");
-        let _all = [&third, &fourth].map(|seat| Working::begin(&seat.held));
-        assert!(open.take(here).is_none(), "nobody is thrown out while being answered");
-        drop(working);
-        assert!(open.take(here).is_some(), "once answered, it waits");
+        let active = ActiveRequest::begin(&first.connection);
+        let fourth = open.take(here).expect("two connections are idle");
+        assert!(was_evicted(&second).await, "the oldest idle connection");
+        assert!(!was_evicted(&first).await && !was_evicted(&third).await, "and no other");
+        let _all = [&third, &fourth].map(|permit| ActiveRequest::begin(&permit.connection));
+        assert!(open.take(here).is_none(), "active connections are not evicted");
+        drop(active);
+        assert!(open.take(here).is_some(), "the first connection is idle again");
     }
 
     #[tokio::test]
-    async fn one_address_beyond_this_machine_has_few() {
+    async fn remote_address_has_lower_limit() {
         let open = open(100, 2);
         let check = async |ips: [&str; 3], limited: bool| {
-            let seats = ips.map(|ip| open.take(ip.parse().unwrap()).expect("the oldest gives way"));
-            assert_eq!(gave_way(&seats[0]).await, limited, "{ips:?}");
+            let permits = ips.map(|ip| open.take(ip.parse().unwrap()).expect("the oldest is evicted"));
+            assert_eq!(was_evicted(&permits[0]).await, limited, "{ips:?}");
         };
         check(["192.168.1.9"; 3], true).await;
         check(["::ffff:192.168.1.9", "192.168.1.9", "192.168.1.9"], true).await;
@@ -384,12 +398,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_a_head_is_waited_for_no_longer_than_its_time() {
+    async fn request_head_times_out_when_incomplete() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", axum::routing::get(async || "here"));
-        let limits = Limits { head_within: Duration::from_millis(100), ..Limits::of(None, &[]) };
+        let limits = Limits { head_timeout: Duration::from_millis(100), ..Limits::of(None, &[]) };
         let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
         let check = async |sent: &[u8], expected: &str| {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -406,13 +420,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_a_body_is_waited_for_no_longer_than_its_time() {
+    async fn request_body_times_out_after_long_pause() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let read = async |body: Bytes| format!("read {}", body.len());
         let router = Router::new().route("/", axum::routing::post(read));
-        let limits = Limits { body_within: Duration::from_millis(400), ..Limits::of(None, &[]) };
+        let limits = Limits { body_timeout: Duration::from_millis(400), ..Limits::of(None, &[]) };
         let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
         let check = async |pieces: &[&[u8]], status: &str, text: &str| {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -428,7 +442,7 @@ mod tests {
         };
         check(&[b"bo"], "HTTP/1.1 400", "").await;
         check(&[], "HTTP/1.1 400", "").await;
-        // Longer than that in all, and never silent for so long.
+        // The whole body takes longer than the timeout, but no pause does.
         check(&[b"b", b"o", b"d", b"y"], "HTTP/1.1 200", "read 4").await;
         served.abort();
     }

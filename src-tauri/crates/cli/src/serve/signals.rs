@@ -1,15 +1,15 @@
-//! Signals that end the daemon: the first one well, the second one at once.
+//! Signals that end the daemon. The first one shuts it down in order; the second one exits at once.
 
 use cairn_http::Server;
 
-/// What a shell reports of a program that Ctrl-C ended.
+/// Exit code that shells report for a program ended by Ctrl-C.
 const EXIT_CODE: i32 = 130;
 
 /// Watches for signals for as long as the daemon runs.
 pub(super) fn watch(server: Server) {
     tokio::spawn(async move {
         let Ok(mut signals) = Signals::new() else {
-            tracing::error!("the system does not let this program see signals");
+            tracing::error!("cannot register signal handlers");
             return;
         };
         signals.next().await;

@@ -1,4 +1,4 @@
-//! What commands do: to the session, and through the daemon to the store.
+//! The actions of the chat commands.
 
 use anyhow::Context;
 use cairn_wire::ollama::{CreateRequest, GenerateChunk, GenerateRequest, ProgressLine, ShowRequest, ShowResponse};
@@ -11,15 +11,15 @@ use crate::run::session::Session;
 use crate::{output, show, stop};
 
 impl Session {
-    /// Sets something, and says so.
+    /// Changes a setting of the session and returns the confirmation.
     pub(super) fn set(&mut self, set: Set) -> String {
         match set {
             Set::Parameter { name, value } => {
-                let said = match &value {
+                let text = match &value {
                     Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("', '"),
                     value => plain(value),
                 };
-                let line = format!("Set parameter '{name}' to '{said}'.");
+                let line = format!("Set parameter '{name}' to '{text}'.");
                 self.options.insert(name, value);
                 line
             }
@@ -29,7 +29,7 @@ impl Session {
             }
             Set::KeepHistory(keeps) => {
                 self.keeps_history = keeps;
-                if keeps { "Lines are remembered." } else { "Lines are not remembered." }.to_owned()
+                if keeps { "Set 'history' mode." } else { "Set 'nohistory' mode." }.to_owned()
             }
             Set::Wrap(wraps) => {
                 self.wraps = wraps;
@@ -47,11 +47,11 @@ impl Session {
         }
     }
 
-    /// A part of what is known of the model, and of what this session has set.
+    /// Returns one part of the model's description, with the session's changes.
     pub(super) async fn part(&self, part: Part) -> anyhow::Result<String> {
         let shown = self.shown().await?;
-        let some = |text: &str, what: &str| match text.trim_end() {
-            "" => format!("No {what} was specified for this model.\n"),
+        let some = |text: &str, name: &str| match text.trim_end() {
+            "" => format!("No {name} was specified for this model.\n"),
             text => format!("{text}\n"),
         };
         Ok(match part {
@@ -75,29 +75,30 @@ impl Session {
         })
     }
 
-    /// Goes on with another model.
+    /// Loads another model and starts a new chat with it.
     pub(super) async fn load(&mut self, text: &str) -> anyhow::Result<String> {
-        let named = model::name(&self.client, text).await?;
-        let request = GenerateRequest { model: named.name.clone(), keep_alive: self.keep_alive, ..Default::default() };
+        let resolved = model::resolve(&self.client, text).await?;
+        let request =
+            GenerateRequest { model: resolved.name.clone(), keep_alive: self.keep_alive, ..Default::default() };
         let loaded: anyhow::Result<GenerateChunk> = self.client.post("/api/generate", &request).await;
         match loaded {
             Ok(_) => {}
-            Err(error) if stop::is_not_found(&error) => anyhow::bail!("{error}; /list shows those there are"),
+            Err(error) if stop::is_not_found(&error) => anyhow::bail!("{error}; /list shows the available models"),
             Err(error) => return Err(error),
         }
-        if named.lacks_template {
+        if resolved.lacks_template {
             output::note(model::NO_TEMPLATE);
         }
-        self.model = named.name;
+        self.model = resolved.name;
         self.messages.clear();
         Ok(format!("Loaded '{}'.", self.model))
     }
 
-    /// Saves the model with what this session has set and said.
+    /// Saves the model with the session's settings and messages under a new name.
     pub(super) async fn save(&self, name: &str) -> anyhow::Result<String> {
         let mut messages: Vec<Message> = Vec::new();
         if !self.messages.is_empty() {
-            // Messages replace those of the model that it is made of.
+            // The messages of the request replace those of the base model.
             messages.extend(self.shown().await?.messages);
             messages.extend(self.messages.iter().cloned());
         }
@@ -114,11 +115,11 @@ impl Session {
         while let Some(ProgressLine { status, .. }) = lines.next().await? {
             last = status;
         }
-        anyhow::ensure!(last == "success", "saving broke off");
+        anyhow::ensure!(last == "success", "the server ended before the model was saved");
         Ok(format!("Created new model '{name}'."))
     }
 
-    /// Names of the models that are here.
+    /// Returns the names of all models, one per line.
     pub(super) async fn names(&self) -> anyhow::Result<String> {
         let tags: TagsResponse = self.client.get("/api/tags").await?;
         Ok(tags.models.iter().map(|model| format!("{}\n", model.name)).collect())
@@ -126,11 +127,11 @@ impl Session {
 
     async fn shown(&self) -> anyhow::Result<ShowResponse> {
         let request = ShowRequest { model: self.model.clone(), ..Default::default() };
-        self.client.post("/api/show", &request).await.context("the model cannot be shown")
+        self.client.post("/api/show", &request).await.context("cannot show the model")
     }
 }
 
-/// A value without the quotes of JSON.
+/// Formats a value without the quotes of JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

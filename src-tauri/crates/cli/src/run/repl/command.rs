@@ -1,4 +1,4 @@
-//! What a line of the chat asks for: something to be said to the model, or a command of `ollama`'s.
+//! Parses a line of the chat: a prompt for the model, or one of `ollama`'s commands.
 
 use cairn_wire::{Options, Think};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::QUOTES;
 use crate::run::parse_think;
 
-/// What a line asks for.
+/// A parsed line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Command {
     Nothing,
@@ -18,12 +18,12 @@ pub(super) enum Command {
     Save(String),
     Set(Set),
     Show(Part),
-    /// A command that is none, and what to say of it.
-    Wrong(String),
-    Say(String),
+    /// An invalid command, with the message for the user.
+    Invalid(String),
+    Prompt(String),
 }
 
-/// What there is help about.
+/// Topic of a help text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topic {
     All,
@@ -32,7 +32,7 @@ pub(super) enum Topic {
     Shortcuts,
 }
 
-/// What can be set.
+/// A change of the session's settings.
 #[derive(Debug, PartialEq)]
 pub(super) enum Set {
     Parameter { name: String, value: Value },
@@ -44,7 +44,7 @@ pub(super) enum Set {
     NoFormat,
 }
 
-/// What can be shown of the model.
+/// Part of a model's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Info,
@@ -55,12 +55,12 @@ pub(super) enum Part {
     Template,
 }
 
-/// Reads a line, or the lines of a text in quotes.
-pub(super) fn understand(text: &str) -> Command {
+/// Parses a line, or the lines of a text in quotes.
+pub(super) fn parse(text: &str) -> Command {
     let trimmed = text.trim();
     if trimmed.starts_with(QUOTES) {
-        let said = unquoted(trimmed);
-        return if said.trim().is_empty() { Command::Nothing } else { Command::Say(said) };
+        let prompt = unquoted(trimmed);
+        return if prompt.trim().is_empty() { Command::Nothing } else { Command::Prompt(prompt) };
     }
     let (command, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
     let rest = rest.trim();
@@ -78,20 +78,20 @@ pub(super) fn understand(text: &str) -> Command {
         ("/clear", _) => Command::Clear,
         ("/list", _) => Command::List,
         ("/load", [model]) => Command::Load((*model).to_owned()),
-        ("/load", _) => wrong("Usage: /load MODEL"),
+        ("/load", _) => invalid("Usage: /load MODEL"),
         ("/save", [name]) => Command::Save((*name).to_owned()),
-        ("/save", _) => wrong("Usage: /save NAME"),
+        ("/save", _) => invalid("Usage: /save NAME"),
         ("/set", _) => set(rest, &words),
         ("/show", _) => show(&words),
-        // A path begins with a slash too, and has another one.
+        // A word with a second slash is a path, not a command.
         (command, _) if command.starts_with('/') && !command[1..].contains('/') => {
-            wrong(format!("Unknown command '{command}'. Type /? for help."))
+            invalid(format!("Unknown command '{command}'. Type /? for help."))
         }
-        _ => Command::Say(text.to_owned()),
+        _ => Command::Prompt(text.to_owned()),
     }
 }
 
-/// Does the text begin a quotation that is not closed yet?
+/// Whether the text opens a quotation without closing it.
 pub(super) fn is_open(text: &str) -> bool {
     let text = text.trim_start();
     let quoted = match text.strip_prefix("/set") {
@@ -102,11 +102,11 @@ pub(super) fn is_open(text: &str) -> bool {
     inside.is_some_and(|inside| !inside.trim_end().ends_with(QUOTES))
 }
 
-fn wrong(text: impl Into<String>) -> Command {
-    Command::Wrong(text.into())
+fn invalid(text: impl Into<String>) -> Command {
+    Command::Invalid(text.into())
 }
 
-/// A text without the quotes around it, and without the line breaks beside them.
+/// Removes the quotes around a text, and the line breaks next to them.
 fn unquoted(text: &str) -> String {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix(QUOTES) {
@@ -120,33 +120,33 @@ fn set(rest: &str, words: &[&str]) -> Command {
     let set = match words {
         ["parameter", name, values @ ..] if !values.is_empty() => match parameter(name, values) {
             Ok(value) => Set::Parameter { name: (*name).to_owned(), value },
-            Err(why) => return wrong(why),
+            Err(message) => return invalid(message),
         },
-        ["parameter", ..] => return wrong(format!("Usage: /set parameter NAME VALUE. {}", known_names())),
+        ["parameter", ..] => return invalid(format!("Usage: /set parameter NAME VALUE. {}", known_names())),
         ["system", _, ..] => {
             let text = unquoted(rest.trim_start().strip_prefix("system").unwrap_or_default());
             if text.trim().is_empty() {
-                return wrong("Usage: /set system TEXT");
+                return invalid("Usage: /set system TEXT");
             }
             Set::System(text)
         }
-        ["system"] => return wrong("Usage: /set system TEXT"),
+        ["system"] => return invalid("Usage: /set system TEXT"),
         ["history"] => Set::KeepHistory(true),
         ["nohistory"] => Set::KeepHistory(false),
         ["wordwrap"] => Set::Wrap(true),
         ["nowordwrap"] => Set::Wrap(false),
         ["verbose"] => Set::Verbose(true),
         ["quiet"] => Set::Verbose(false),
-        ["format", ..] => return wrong("Structured output is not supported yet by this version of Cairn."),
+        ["format", ..] => return invalid("Structured output is not supported yet in this version of Cairn."),
         ["noformat"] => Set::NoFormat,
         ["think"] => Set::Think(Think::Switch(true)),
         ["think", how] => match parse_think(how) {
             Ok(think) => Set::Think(think),
-            Err(_) => return wrong(format!("Thinking cannot be '{how}': use high, medium, low, max or nothing.")),
+            Err(_) => return invalid(format!("Thinking cannot be '{how}': use high, medium, low, max or nothing.")),
         },
         ["nothink"] => Set::Think(Think::Switch(false)),
         [] => return Command::Help(Topic::Set),
-        [other, ..] => return wrong(format!("Unknown setting '{other}'. Type /? set for those there are.")),
+        [other, ..] => return invalid(format!("Unknown setting '{other}'. Type /? set for a list.")),
     };
     Command::Set(set)
 }
@@ -160,11 +160,11 @@ fn show(words: &[&str]) -> Command {
         ["system"] => Part::System,
         ["template"] => Part::Template,
         [] => return Command::Help(Topic::Show),
-        [other, ..] => return wrong(format!("Unknown part '{other}'. Type /? show for those there are.")),
+        [other, ..] => return invalid(format!("Unknown part '{other}'. Type /? show for a list.")),
     })
 }
 
-/// The value of a parameter, in the type that it has.
+/// Parses the value of a parameter according to its type.
 fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     use cairn_wire::OptionKind::{Array, Boolean, Float32, Integer, String as Text};
     let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
@@ -172,7 +172,7 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     };
     let one = || match values {
         [value] => Ok(unquoted(value)),
-        _ => Err(format!("Parameter '{name}' has one value.")),
+        _ => Err(format!("Parameter '{name}' takes one value.")),
     };
     match kind {
         Array => Ok(values.iter().map(|value| Value::from(unquoted(value))).collect()),
@@ -204,7 +204,7 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
 
 fn known_names() -> String {
     let names: Vec<&str> = Options::KNOWN.iter().map(|(name, _)| *name).collect();
-    format!("Known are: {}.", names.join(", "))
+    format!("Parameters: {}.", names.join(", "))
 }
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
     use serde_json::json;
 
     fn check(text: &str, expected: Command) {
-        assert_eq!(understand(text), expected, "{text:?}");
+        assert_eq!(parse(text), expected, "{text:?}");
     }
 
     fn parameter(name: &str, value: Value) -> Command {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_questions() {
+    fn chat_lines_are_commands_or_prompts() {
         check("  ", Command::Nothing);
         check("/bye", Command::Leave);
         check(" /? ", Command::Help(Topic::All));
@@ -232,15 +232,15 @@ mod tests {
         check("/show  template", Command::Show(Part::Template));
         check("/load  me/model:7b", Command::Load("me/model:7b".to_owned()));
         check("/save mine", Command::Save("mine".to_owned()));
-        check("/tmp/x is a path", Command::Say("/tmp/x is a path".to_owned()));
-        check("why?", Command::Say("why?".to_owned()));
-        check("\"\"\"one\ntwo\"\"\"", Command::Say("one\ntwo".to_owned()));
-        check("\"\"\"\none\n\"\"\"", Command::Say("one".to_owned()));
+        check("/tmp/x is a path", Command::Prompt("/tmp/x is a path".to_owned()));
+        check("why?", Command::Prompt("why?".to_owned()));
+        check("\"\"\"one\ntwo\"\"\"", Command::Prompt("one\ntwo".to_owned()));
+        check("\"\"\"\none\n\"\"\"", Command::Prompt("one".to_owned()));
         check("\"\"\" \"\"\"", Command::Nothing);
     }
 
     #[test]
-    fn settings_have_their_types() {
+    fn set_command_parses_value_types() {
         check("/set parameter num_ctx 8192", parameter("num_ctx", json!(8192)));
         check("/set parameter temperature 0.5", parameter("temperature", json!(0.5)));
         check("/set parameter seed -1", parameter("seed", json!(-1)));
@@ -252,13 +252,13 @@ mod tests {
         check("/set nohistory", Command::Set(Set::KeepHistory(false)));
         check("/set think", Command::Set(Set::Think(Think::Switch(true))));
         check("/set nothink", Command::Set(Set::Think(Think::Switch(false))));
-        assert!(matches!(understand("/set think low"), Command::Set(Set::Think(Think::Level(_)))), "a level");
+        assert!(matches!(parse("/set think low"), Command::Set(Set::Think(Think::Level(_)))), "a level");
     }
 
     #[test]
-    fn what_is_wrong_is_said_helpfully() {
-        let check = |text: &str, part: &str| match understand(text) {
-            Command::Wrong(said) => assert!(said.contains(part), "{text:?} is answered by {said:?}"),
+    fn invalid_commands_have_helpful_messages() {
+        let check = |text: &str, part: &str| match parse(text) {
+            Command::Invalid(message) => assert!(message.contains(part), "{text:?} has the message {message:?}"),
             other => panic!("{text:?} is {other:?}"),
         };
         check("/sing", "Unknown command '/sing'. Type /? for help.");
@@ -266,20 +266,20 @@ mod tests {
         check("/save a b", "Usage: /save NAME");
         check("/set colour red", "Unknown setting 'colour'");
         check("/show everything", "Unknown part 'everything'");
-        check("/set parameter warmth 1", "Unknown parameter 'warmth'. Known are: num_keep, seed");
+        check("/set parameter warmth 1", "Unknown parameter 'warmth'. Parameters: num_keep, seed");
         check("/set parameter num_ctx big", "must be a whole number, not 'big'");
-        check("/set parameter num_ctx 1 2", "has one value");
+        check("/set parameter num_ctx 1 2", "takes one value");
         check("/set parameter num_ctx -5", "Parameter 'num_ctx' must be 0 or more, not -5.");
         check("/set parameter top_p inf", "must be a number, not 'inf'");
         check("/set parameter use_mmap maybe", "must be true or false");
-        check("/set parameter", "Known are:");
+        check("/set parameter", "Parameters:");
         check("/set system", "Usage: /set system TEXT");
         check("/set format json", "not supported yet");
         check("/set think hard", "cannot be 'hard'");
     }
 
     #[test]
-    fn quotes_stay_open_until_they_close() {
+    fn multiline_quote_is_open_until_closed() {
         let check = |text: &str, open: bool| assert_eq!(is_open(text), open, "{text:?}");
         check("one line", false);
         check("\"\"\"", true);

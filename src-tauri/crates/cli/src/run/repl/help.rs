@@ -1,58 +1,58 @@
-//! What `/?` prints.
+//! The help texts of `/?`.
 
 use super::command::Topic;
 
 const ALL: &str = "\
 Commands:
-  /set            Set parameters and how things are shown
-  /show           Show what is known of the model
-  /load MODEL     Go on with another model; what was said is forgotten
+  /set            Set parameters and display options
+  /show           Show details of the model
+  /load MODEL     Start a new chat with another model
   /save NAME      Save the model with this session's system message, parameters and messages
-  /clear          Forget what was said
+  /clear          Clear the messages
   /list           List models
   /bye            Leave (or Ctrl-D)
-  /?, /help       This help; /? set, /? show and /? shortcuts tell more
+  /?, /help       This help; more with /? set, /? show and /? shortcuts
 
-\"\"\" begins a text of several lines and ends it. Ctrl-C stops an answer.
+Enclose a text of several lines in \"\"\". Ctrl-C stops an answer.
 ";
 
 const SET: &str = "\
-  /set parameter NAME VALUE  Set a parameter, num_ctx or temperature for instance
+  /set parameter NAME VALUE  Set a parameter, for example num_ctx or temperature
   /set system TEXT           Set the system message
-  /set history               Remember lines that were typed
-  /set nohistory             Do not remember them
+  /set history               Record typed lines in the history
+  /set nohistory             Do not record them
   /set wordwrap              Break lines between words
-  /set nowordwrap            Leave lines as they are
+  /set nowordwrap            Do not break lines
   /set format json           (not supported yet)
-  /set noformat              Answers have no format
-  /set verbose               Print what an answer cost
-  /set quiet                 Do not
+  /set noformat              Disable the answer format
+  /set verbose               Print token counts and times after an answer
+  /set quiet                 Do not print them
   /set think [HOW]           Think before answering; HOW is high, medium, low or max
-  /set nothink               Answer at once
+  /set nothink               Answer without thinking
 ";
 
 const SHOW: &str = "\
-  /show info                 What the model is
+  /show info                 Architecture, size and capabilities
   /show license              Its licence
   /show modelfile            Its Modelfile
   /show parameters           Its parameters, and those of this session
-  /show system               The system message that holds
+  /show system               The current system message
   /show template             Its chat template
 ";
 
 const SHORTCUTS: &str = "\
   Ctrl-A, Ctrl-E     To the beginning of the line, to its end
-  Ctrl-B, Ctrl-F     One character back, one on
-  Alt-B, Alt-F       One word back, one on
-  Ctrl-K, Ctrl-U     Delete what follows, what precedes
-  Ctrl-W             Delete the word before
+  Ctrl-B, Ctrl-F     One character back, forward
+  Alt-B, Alt-F       One word back, forward
+  Ctrl-K, Ctrl-U     Delete to the end of the line, to its beginning
+  Ctrl-W             Delete the previous word
   Ctrl-L             Clear the screen
-  Up, Down, Ctrl-R   Lines that were typed before; search them
+  Up, Down, Ctrl-R   Browse the history; search it
   Ctrl-C             Stop an answer
   Ctrl-D             Leave
 ";
 
-/// The help on a topic.
+/// Returns the help text of a topic.
 pub(super) fn text(topic: Topic) -> &'static str {
     match topic {
         Topic::All => ALL,
