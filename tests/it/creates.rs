@@ -111,15 +111,15 @@ fn invalid_modelfile_is_refused_with_its_line() {
     check("FROM pebble\nADAPTER ./none.gguf\n", "ADAPTER ./none.gguf: there is no such file");
     check("FROM ./notes.gguf\n", "invalid model name");
     put(&home, "notes.gguf", "These are my notes.");
-    check("FROM ./notes.gguf\n", "notes.gguf: it is not in GGUF format");
+    check("FROM ./notes.gguf\n", "notes.gguf is not in GGUF format");
     #[cfg(unix)]
     {
-        check("FROM /dev/zero\n", "/dev/zero: it is a pipe or a device");
-        refused(&create(&home, "x", Path::new("/dev/zero"), &[]), "/dev/zero: it is a pipe or a device");
+        check("FROM /dev/zero\n", "/dev/zero is a pipe or a device");
+        refused(&create(&home, "x", Path::new("/dev/zero"), &[]), "/dev/zero is a pipe or a device");
     }
     let long = put(&home, "long", vec![b'#'; (8 << 20) + 1]);
     refused(&create(&home, "x", &long, &[]), "longer than 8 MiB");
-    refused(&home.run(&["create", "x", "-f", "absent"]), "could not read absent");
+    refused(&home.run(&["create", "x", "-f", "absent"]), "cannot read absent");
 }
 
 #[test]
