@@ -113,7 +113,7 @@ fn pull_resumes_after_a_full_disk() {
     until("half of the bytes were sent", || registry.sent_bytes(&digest) > LAYER as u64 / 2);
     disk.fill(0);
     let output = pull.wait_with_output().expect("the command ends");
-    let stderr = refused(&output, "What came is kept. Make room");
+    let stderr = refused(&output, "downloaded data is kept; free space");
     assert!(stderr.contains("free") && !stderr.contains("panicked"), "{stderr}");
     let rows = downloads(&home);
     let row = rows.iter().find(|row| row["model"] == model.name).expect("the row exists");

@@ -40,10 +40,10 @@ const PULL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Parts of accepted error messages.
 const CLEAR: [&str; 8] = [
     "Nothing is lost",
-    "nothing was lost",
-    "what came is kept",
+    "nothing is lost",
+    "downloaded data is kept",
     "digest mismatch, file must be downloaded again",
-    "trying again is of no use",
+    "retrying does not help",
     "refused",
     "check the spelling",
     "does not have",

@@ -1,8 +1,8 @@
 //! Settings: one table that help, documents, `config.toml` and the program itself read.
 //!
-//! A value comes from the command line, else the environment, else `config.toml`, else it is the default ([`Origin`]). A value
-//! that cannot be read is not fatal: the default is used and [`Settings::warnings`] reports it, so that a typo does not keep the
-//! daemon from starting. Changes at run time go to `config.toml` ([`SettingsStore`]).
+//! A value comes from the command line, else the environment, else `config.toml`, else it is the default ([`Origin`]).
+//! A value that cannot be read is not fatal: the default is used and [`Settings::warnings`] reports it, so that a typo
+//! does not keep the daemon from starting. Changes at run time go to `config.toml` ([`SettingsStore`]).
 
 mod address;
 mod change;
@@ -34,7 +34,7 @@ pub use env::Env;
 pub use load::Settings;
 pub use mirror::MirroredOrigin;
 pub use origin::{Flag, FlagError, Origin, Sources};
-pub use other_apps::{Keeper, Kept};
+pub use other_apps::{AppFolder, Keeper};
 pub use places::{NoHome, Places, System};
 pub use row::{Applies, Kind, Row};
 pub use table::{

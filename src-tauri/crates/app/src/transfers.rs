@@ -1,5 +1,5 @@
-//! Transfers of models between this machine and others: pull, push, the mirror, sharing on the local network, sign-in to
-//! registries, and which machines are trusted.
+//! Transfers of models between this machine and others: pull, push, the mirror, sharing on the local network, sign-in
+//! to registries, and which machines are trusted.
 //!
 //! [`Transfers`] is the handle.
 

@@ -22,7 +22,7 @@ use crate::library::head;
 use crate::library::head::Head;
 use crate::library::import::name;
 use crate::library::summary::Details;
-use crate::settings::{Keeper, Kept};
+use crate::settings::{AppFolder, Keeper};
 use walk::{Bounds, Sight, Walk};
 
 /// Between two reports of progress.
@@ -61,7 +61,7 @@ pub struct Scanned {
     /// Models and what goes with them.
     pub found: Vec<Found>,
     /// Folders that are there and were looked through.
-    pub looked: Vec<Kept>,
+    pub looked: Vec<AppFolder>,
     /// Folders that could not be looked through, each with the reason.
     pub unread: Vec<(PathBuf, String)>,
     /// A folder beyond which nothing was looked at, because it is too deep or there is too much.
@@ -136,7 +136,7 @@ impl ModelLibrary {
 
     fn look(&self, scan: &Scan, known: &Known, scanned: &mut Scanned, go_on: &mut dyn FnMut() -> bool) {
         let mut walk = Walk::within(Bounds::default());
-        let mut roots: Vec<Kept> = Vec::new();
+        let mut roots: Vec<AppFolder> = Vec::new();
         if scan.apps {
             let apps = self.settings.other_apps.iter();
             roots.extend(apps.filter(|kept| kept.folder.is_dir()).cloned());
@@ -144,7 +144,7 @@ impl ModelLibrary {
         for folder in &scan.folders {
             match std::fs::metadata(folder) {
                 Ok(found) if found.is_dir() => {
-                    roots.push(Kept { keeper: Keeper::Folder, folder: folder.clone() });
+                    roots.push(AppFolder { keeper: Keeper::Folder, folder: folder.clone() });
                 }
                 Ok(_) => scanned.unread.push((folder.clone(), "it is no folder".to_owned())),
                 Err(error) => scanned.unread.push((folder.clone(), error.to_string())),

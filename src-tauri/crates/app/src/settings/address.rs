@@ -1,19 +1,19 @@
-//! `OLLAMA_HOST`: where a daemon listens, and where its clients find it.
+//! `OLLAMA_HOST`: the address on which the daemon listens and to which clients connect.
 
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-/// An address as Ollama's variable writes it: host, host and port, port alone, or a URL with a path.
+/// An address in the forms of `OLLAMA_HOST`: host, host and port, port alone, or a URL with a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `http` or `https`.
     pub scheme: &'static str,
-    /// A name or an IP address, without brackets.
+    /// A host name or an IP address, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// What a URL has after the port, without a slash at its end; mostly empty.
+    /// Path of the URL without a trailing slash; usually empty.
     pub path: String,
 }
 
@@ -27,8 +27,9 @@ impl Default for Address {
 }
 
 impl Address {
-    /// Reads the variable's text; `None` when it has a scheme that is none of ours. A port that is no port is the
-    /// default one.
+    /// Parses the variable's text. An invalid port becomes the default port. Returns `None` if the scheme is neither
+    /// `http` nor
+    /// `https`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest, scheme_port) = match text.split_once("://") {
@@ -41,7 +42,7 @@ impl Address {
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         let (host, port) = match authority.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':')),
-            // More than one colon and no brackets: an IPv6 address alone.
+            // Several colons without brackets: an IPv6 address without a port.
             None if authority.matches(':').count() > 1 => (authority, None),
             None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
         };
@@ -53,7 +54,7 @@ impl Address {
         })
     }
 
-    /// `host:port`, with brackets where the host needs them.
+    /// `host:port`, with brackets around an IPv6 address.
     #[must_use]
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -69,7 +70,7 @@ impl Address {
         self.port
     }
 
-    /// The address that a client connects to: an address that means "every interface" is this machine.
+    /// The address that a client connects to. The unspecified address becomes loopback.
     #[must_use]
     pub fn for_client(&self) -> Self {
         let host = match self.host.as_str() {
@@ -80,24 +81,24 @@ impl Address {
         Self { host: host.to_owned(), ..self.clone() }
     }
 
-    /// Does it name this machine only?
+    /// Whether the address names only this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
-/// Could a daemon of this machine listen there? Another program may hold the port now, and let it go.
+/// Checks that a daemon of this machine can listen on the address. A port that another program uses now is accepted.
 pub(super) fn check(text: &str) -> Result<(), String> {
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
     let port = authority.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
     if port.is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err()) {
-        return Err("its port is a number up to 65535".to_owned());
+        return Err("the port must be a number up to 65535".to_owned());
     }
-    let address = Address::parse(text).ok_or("it is host:port")?;
+    let address = Address::parse(text).ok_or("must be host:port")?;
     match TcpListener::bind((address.host.as_str(), address.port)) {
         Err(error) if error.kind() != ErrorKind::AddrInUse => {
-            Err(format!("this machine cannot listen on {}: {error}", address.authority()))
+            Err(format!("cannot listen on {}: {error}", address.authority()))
         }
         _ => Ok(()),
     }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn address_parses_all_forms_of_ollama() {
         let check = |text: &str, expected: &str| {
             assert_eq!(Address::parse(text).map(|address| address.to_string()).as_deref(), Some(expected), "{text:?}");
         };
@@ -129,13 +130,13 @@ mod tests {
         check("[::1]:5000", "http://[::1]:5000");
         check("::1", "http://[::1]:11434");
         check("example.org:99999", "http://example.org:11434");
-        assert_eq!(Address::parse("ftp://x"), None, "no scheme of ours");
+        assert_eq!(Address::parse("ftp://x"), None, "unsupported scheme");
     }
 
     #[test]
-    fn a_client_connects_to_this_machine() {
+    fn client_address_of_unspecified_host_is_loopback() {
         let everywhere = Address::parse("0.0.0.0:1").unwrap();
-        assert_eq!(everywhere.for_client().authority(), "127.0.0.1:1", "not to every interface");
-        assert!(!everywhere.is_loopback() && everywhere.for_client().is_loopback(), "what others can reach");
+        assert_eq!(everywhere.for_client().authority(), "127.0.0.1:1", "client address");
+        assert!(!everywhere.is_loopback() && everywhere.for_client().is_loopback(), "loopback for the client only");
     }
 }

@@ -1,7 +1,8 @@
-//! Settings of a running daemon: as they hold, and changed for good.
+//! Changes settings of a running daemon and stores them in `config.toml`.
 //!
-//! A change is checked as a whole, by the reader that reads the file at the next start, then written to `config.toml`, then
-//! applied as far as it can be without a restart. What cannot is told row by row: what is set is held against what holds.
+//! A change is validated as a whole by the reader that will load the file at the next start, then written to
+//! `config.toml`, then applied. A row that needs a restart is reported as such: its stored value differs from the value
+//! in effect.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -17,72 +18,72 @@ use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
 
-/// Every setting that a file can set.
+/// All settings that `config.toml` can hold.
 #[derive(Debug, Clone)]
 pub struct SettingTable {
-    /// Where `config.toml` is.
+    /// Path of `config.toml`.
     pub path: PathBuf,
-    /// Why it cannot be read.
+    /// Why the file cannot be read.
     pub trouble: Option<String>,
-    /// In the table's order.
+    /// In the order of [`TABLE`].
     pub rows: Vec<SettingRow>,
 }
 
-/// A setting as it is set.
+/// The stored value of a setting.
 #[derive(Debug, Clone)]
 pub struct SettingRow {
-    /// What it is.
+    /// The row of the table.
     pub row: &'static Row,
-    /// What it is set to, or the default where that is a value.
+    /// The stored value, else the default if it is a value and not words.
     pub value: Option<Value>,
-    /// The default, where that is a value.
+    /// The default, if it is a value and not words.
     pub default: Option<Value>,
-    /// Who set it.
+    /// Where the value comes from.
     pub origin: Origin,
-    /// Whether it holds only when the daemon is started anew.
+    /// Whether the value takes effect only after a restart.
     pub restart: bool,
 }
 
-/// Why settings cannot be changed.
+/// Errors of [`SettingsStore::change`].
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// Values that cannot be; nothing was changed.
+    /// Invalid values. Nothing was changed.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Wrong(Vec<WrongSetting>),
-    /// What is there is not to be overwritten.
-    #[error("{} cannot be read, so nothing was changed: {why}", path.display())]
+    /// The file cannot be read, so it is not overwritten.
+    #[error("cannot change the settings: cannot read {}: {why}; nothing was changed", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
-    /// It cannot be kept.
-    #[error("the change could not be written: {0}")]
+    /// The file cannot be written.
+    #[error("cannot write the settings: {0}")]
     Unwritten(String),
 }
 
-/// A value that cannot be.
+/// An invalid value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {reason}")]
 pub struct WrongSetting {
-    /// Of which setting.
+    /// The key of the setting.
     pub key: String,
-    /// Why.
+    /// The cause.
     pub reason: String,
 }
 
-/// What holds of the settings that can change while the daemon runs.
+/// The values in effect of the settings that can change while the daemon runs.
 #[derive(Debug)]
 pub(crate) struct LiveValues {
-    holding: Mutex<Holding>,
-    /// One change at a time.
+    in_effect: Mutex<InEffect>,
+    /// Serialises changes.
     changing: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Holding {
-    /// By row of the table, in the environment's form.
+struct InEffect {
+    /// By row of the table, in the form of the environment.
     texts: Vec<Option<String>>,
     keep_alive: KeepAlive,
     context_tokens: Option<u32>,
@@ -90,32 +91,32 @@ struct Holding {
 
 impl LiveValues {
     pub(crate) fn of(settings: &Settings) -> Self {
-        let texts = settings.assigned.iter().map(|said| said.text.clone()).collect();
+        let texts = settings.assigned.iter().map(|assigned| assigned.text.clone()).collect();
         let (keep_alive, context_tokens) = (settings.engine.keep_alive, settings.engine.context_tokens);
-        Self { holding: Mutex::new(Holding { texts, keep_alive, context_tokens }), changing: Mutex::default() }
+        Self { in_effect: Mutex::new(InEffect { texts, keep_alive, context_tokens }), changing: Mutex::default() }
     }
 
-    /// How long a model stays whose request does not say.
+    /// How long a model stays loaded if its request does not set it.
     pub(crate) fn keep_alive(&self) -> KeepAlive {
-        self.holding().keep_alive
+        self.in_effect().keep_alive
     }
 
-    /// Tokens of context of a model whose request does not say.
+    /// Context size in tokens if the request does not set it.
     pub(crate) fn context_tokens(&self) -> Option<u32> {
-        self.holding().context_tokens
+        self.in_effect().context_tokens
     }
 
-    fn holding(&self) -> MutexGuard<'_, Holding> {
-        self.holding.lock()
+    fn in_effect(&self) -> MutexGuard<'_, InEffect> {
+        self.in_effect.lock()
     }
 }
 
-/// What the parts of a running daemon do when a setting changes.
+/// Applies changed settings to the parts of a running daemon.
 pub trait Apply: Send + Sync {
-    /// Checks a value that its reader accepts.
+    /// Checks a value beyond the checks of its reader.
     ///
     /// # Errors
-    /// Why the value cannot be used, for people.
+    /// Why the value cannot be used, as a text for the user.
     fn check(&self, row: &Row, next: &Settings) -> Result<(), String>;
 
     /// Applies a setting to the running daemon. Returns whether it is in effect now; otherwise it is at the next start.
@@ -124,11 +125,11 @@ pub trait Apply: Send + Sync {
     /// The value of a setting that a version before `config.toml` stored elsewhere.
     fn older_value(&self, row: &Row) -> Option<String>;
 
-    /// Forgets what a version before `config.toml` stored for these keys.
+    /// Deletes the values that a version before `config.toml` stored for these keys.
     fn forget_older(&self, keys: &[&str]);
 }
 
-/// The handle of the settings: reads them as they are in effect, and changes them. Clones share everything.
+/// The handle of the settings: reads and changes them. Clones share all state.
 #[derive(Clone)]
 pub struct SettingsStore {
     settings: Arc<Settings>,
@@ -147,24 +148,24 @@ impl SettingsStore {
         &self.settings
     }
 
-    /// Every setting that a file can set, as it is set. Reads the file.
+    /// Reads the file and returns all settings that it can hold.
     #[must_use]
     pub fn table(&self) -> SettingTable {
         self.table_of(&ConfigFile::read(&self.settings.sources.path()))
     }
 
-    /// What is set in place of a text, `chats.titles` for instance; the default where nobody did.
+    /// The stored value of a setting, else its default.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<Value> {
         self.table().rows.into_iter().find(|row| row.row.key == Some(key)).and_then(|row| row.value)
     }
 
-    /// Changes settings, all of them or none; no value means the default. Blocks.
+    /// Changes all of these settings or none; `None` resets a setting to its default. Blocks.
     ///
     /// # Errors
-    /// Values that cannot be, by key; or that the file cannot be read or written.
+    /// If a value is invalid, or the file cannot be read or written.
     pub fn change(&self, changes: &BTreeMap<String, Option<Value>>) -> Result<SettingTable, SettingsError> {
-        let _one = self.live.changing.lock();
+        let _guard = self.live.changing.lock();
         let sources = &self.settings.sources;
         let mut file = ConfigFile::read(&sources.path());
         if let Some(why) = file.trouble {
@@ -175,9 +176,9 @@ impl SettingsStore {
         let mut changed = Vec::new();
         for (key, value) in changes {
             let found = TABLE.iter().zip(&before).position(|(row, _)| row.key == Some(key));
-            let checked = found.ok_or_else(|| "there is no such setting".to_owned()).and_then(|at| {
+            let checked = found.ok_or_else(|| "unknown setting".to_owned()).and_then(|at| {
                 let row = &TABLE[at];
-                refuse_set(&before[at])?;
+                refuse_overridden(&before[at])?;
                 value.as_ref().map_or(Ok(String::new()), |value| value::text(row, value))?;
                 file.set(row, value.as_ref())?;
                 Ok(at)
@@ -209,14 +210,14 @@ impl SettingsStore {
 
     fn table_of(&self, file: &ConfigFile) -> SettingTable {
         let sources = &self.settings.sources;
-        let said = sources.merged(file).assigned;
-        let held = self.live.holding();
-        let row = |(at, (row, said)): (usize, (&'static Row, Assigned))| {
+        let assigned = sources.merged(file).assigned;
+        let in_effect = self.live.in_effect();
+        let row = |(at, (row, assigned)): (usize, (&'static Row, Assigned))| {
             row.key?;
-            let kept = self.parts.older_value(row).filter(|_| said.origin == Origin::Default);
-            let (origin, text) = match kept {
+            let older = self.parts.older_value(row).filter(|_| assigned.origin == Origin::Default);
+            let (origin, text) = match older {
                 Some(text) => (Origin::File, Some(text)),
-                None => (said.origin, said.text.clone()),
+                None => (assigned.origin, assigned.text.clone()),
             };
             let default = (!row.has_default_in_words).then(|| value::shown(row, row.default)).flatten();
             Some(SettingRow {
@@ -224,18 +225,18 @@ impl SettingsStore {
                 value: text.as_deref().and_then(|text| value::shown(row, text)).or_else(|| default.clone()),
                 default,
                 origin,
-                // What nobody but clients reads holds at once.
-                restart: row.variable.is_some() && said.text != held.texts[at],
+                // Settings without a variable are read by clients only and take effect at once.
+                restart: row.variable.is_some() && assigned.text != in_effect.texts[at],
             })
         };
-        let rows = TABLE.iter().zip(said).enumerate().filter_map(row).collect();
+        let rows = TABLE.iter().zip(assigned).enumerate().filter_map(row).collect();
         SettingTable { path: sources.path(), trouble: file.trouble.clone(), rows }
     }
 
-    /// Checks what the reader of the settings cannot know: whether this machine can use the value.
+    /// Checks whether this machine can use the value.
     fn check(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), String> {
         if row.variable.is_some_and(|name| next.unread.contains(&name)) {
-            return Err(format!("this cannot be read as: {}", row.about));
+            return Err(format!("invalid value for: {}", row.about));
         }
         text.map_or(Ok(()), row.check)?;
         self.parts.check(row, next)
@@ -243,31 +244,31 @@ impl SettingsStore {
 
     /// Applies a change to the running daemon if that is possible.
     fn apply(&self, at: usize, next: &Settings) {
-        let mut held = self.live.holding();
+        let mut in_effect = self.live.in_effect();
         let is_in_effect = match TABLE[at].key {
             Some("engine.keep_alive") => {
-                held.keep_alive = next.engine.keep_alive;
+                in_effect.keep_alive = next.engine.keep_alive;
                 true
             }
             Some("engine.context") => {
-                held.context_tokens = next.engine.context_tokens;
+                in_effect.context_tokens = next.engine.context_tokens;
                 true
             }
             _ => self.parts.apply(&TABLE[at], next),
         };
         if is_in_effect {
-            held.texts[at].clone_from(&next.assigned[at].text);
+            in_effect.texts[at].clone_from(&next.assigned[at].text);
         }
     }
 }
 
-/// What goes before the file cannot be changed in it.
-fn refuse_set(said: &Assigned) -> Result<(), String> {
-    match said.origin {
+/// Refuses to change a setting that the environment or a flag overrides.
+fn refuse_overridden(assigned: &Assigned) -> Result<(), String> {
+    match assigned.origin {
         Origin::Environment(variable) => {
-            Err(format!("{variable} is set in the daemon's environment, which goes before config.toml"))
+            Err(format!("{variable} is set in the daemon's environment, which overrides config.toml"))
         }
-        Origin::Flag => Err("it is set on the daemon's command line, which goes before config.toml".to_owned()),
+        Origin::Flag => Err("the daemon's command line sets it, which overrides config.toml".to_owned()),
         Origin::Default | Origin::File => Ok(()),
     }
 }

@@ -1,8 +1,7 @@
-//! `config.toml`: what people write down for good, by hand or through a panel.
+//! `config.toml`: stored settings, edited by hand or through the settings panel.
 //!
-//! A key is a group and a name, `[cache]` and `ram` for instance; the table says which there are. Whoever edits it by hand
-//! finds comments, order and spelling as they were after a change through a panel, ends of lines as on Windows too, and a link where
-//! there was one. A file that is no TOML is left alone: nothing of it holds, and nothing is written to it.
+//! A key is a group and a name, for example `[cache]` and `ram`. A change through the panel keeps comments, order,
+//! formatting, line ends of Windows, and a symbolic link. A file that is not TOML is ignored and never written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,35 +13,35 @@ use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
 
-/// What a new file begins with.
-const HEAD: &str = "# Cairn's settings. What the environment says goes before them.\n\n";
-/// A file that is longer is none of ours.
+/// The comment at the start of a new file.
+const HEAD: &str = "# Cairn's settings. Environment variables override them.\n\n";
+/// Largest file that is read.
 const MAX_BYTES: usize = 1 << 20;
-/// What an editor on Windows may put before the text.
-const MARK: char = '\u{feff}';
+/// Byte order mark, which editors on Windows may write.
+const BOM: char = '\u{feff}';
 
-/// The file as it was read.
+/// The content of the file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConfigFile {
     path: PathBuf,
     document: DocumentMut,
-    /// Whether it begins with [`MARK`].
-    is_marked: bool,
-    /// Whether all of its lines end as on Windows; the document has plain ends.
-    is_of_windows: bool,
+    /// Whether the file begins with a [`BOM`].
+    has_bom: bool,
+    /// Whether all lines end with CR LF. Lines of `document` end with LF.
+    has_crlf: bool,
     /// Why it cannot be read.
     pub(super) trouble: Option<String>,
 }
 
 impl ConfigFile {
-    /// Reads it; one that is not there says nothing.
+    /// Reads the file. A missing file is empty.
     pub(super) fn read(path: &Path) -> Self {
         let read = || match RealDisk.read(path) {
             Ok(bytes) => Self::parsed(bytes),
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error.to_string()),
         };
-        let read = if may_be_endless(path) { Err("it is a pipe or a device".to_owned()) } else { read() };
+        let read = if may_be_endless(path) { Err("the file is a pipe or a device".to_owned()) } else { read() };
         let file = read.unwrap_or_else(|trouble| Self { trouble: Some(trouble), ..Self::default() });
         Self { path: path.to_owned(), ..file }
     }
@@ -51,39 +50,40 @@ impl ConfigFile {
         if bytes.len() > MAX_BYTES {
             return Err(too_long());
         }
-        let text = String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned())?;
-        let plain = text.strip_prefix(MARK).unwrap_or(&text);
+        let text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())?;
+        let plain = text.strip_prefix(BOM).unwrap_or(&text);
         let document = plain.parse().map_err(|error: toml_edit::TomlError| {
             let before = error.span().and_then(|span| plain.get(..span.start)).unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, error.message().replace('\n', ", "))
         })?;
         let ends = plain.matches('\n').count();
-        let is_of_windows = ends > 0 && plain.matches("\r\n").count() == ends;
-        Ok(Self { document, is_marked: text.starts_with(MARK), is_of_windows, ..Self::default() })
+        let has_crlf = ends > 0 && plain.matches("\r\n").count() == ends;
+        Ok(Self { document, has_bom: text.starts_with(BOM), has_crlf, ..Self::default() })
     }
 
-    /// What it says of a row, as the environment would; none where it says nothing, and why where that cannot be.
+    /// The value of a row in the form of the environment, or why it is invalid; `None` if the file does not set the
+    /// row.
     pub(super) fn text(&self, row: &Row) -> Option<Result<String, String>> {
         let (group, name) = row.key?.split_once('.')?;
         let item = self.document.get(group)?.as_table_like()?.get(name)?;
         Some(value_of(row, item).and_then(|value| value::text(row, &value)))
     }
 
-    /// Keys that no row has, with what else is there that is no setting.
-    pub(super) fn strange(&self) -> Vec<String> {
-        let mut strange = Vec::new();
+    /// Unknown keys, and top-level items that are not groups.
+    pub(super) fn unknown_keys(&self) -> Vec<String> {
+        let mut unknown = Vec::new();
         for (group, item) in self.document.iter() {
             let Some(table) = item.as_table_like() else {
-                strange.push(group.to_owned());
+                unknown.push(group.to_owned());
                 continue;
             };
             let keys = table.iter().map(|(name, _)| format!("{group}.{name}"));
-            strange.extend(keys.filter(|key| TABLE.iter().all(|row| row.key != Some(key))));
+            unknown.extend(keys.filter(|key| TABLE.iter().all(|row| row.key != Some(key))));
         }
-        strange
+        unknown
     }
 
-    /// Sets what a row has, or takes it out; says why where something else stands in its place.
+    /// Sets or removes the value of a row. Fails if its group is another kind of item.
     pub(super) fn set(&mut self, row: &Row, value: Option<&Value>) -> Result<(), String> {
         let Some((group, name)) = row.key.and_then(|key| key.split_once('.')) else { return Ok(()) };
         let is_new = self.document.is_empty() && self.document.to_string().is_empty();
@@ -93,7 +93,7 @@ impl ConfigFile {
         };
         let value = match value {
             Value::Bool(on) => toml_edit::Value::from(*on),
-            // The kinds of rows keep numbers below what TOML can say.
+            // The parsers of rows reject larger numbers.
             Value::Number(number) => toml_edit::Value::from(i64::try_from(*number).unwrap_or(i64::MAX)),
             Value::Text(text) => toml_edit::Value::from(text.as_str()),
         };
@@ -103,10 +103,10 @@ impl ConfigFile {
         }
         let table: &mut dyn TableLike = item
             .as_table_like_mut()
-            .ok_or_else(|| format!("config.toml has {group} as something else than a group"))?;
+            .ok_or_else(|| format!("config.toml has a value {group} where the group [{group}] belongs"))?;
         match table.get_mut(name).and_then(Item::as_value_mut) {
             Some(old) => {
-                // A comment behind a value belongs to the key.
+                // A comment after a value stays.
                 let decor = old.decor().clone();
                 *old = value;
                 *old.decor_mut() = decor;
@@ -117,7 +117,7 @@ impl ConfigFile {
     }
 
     fn remove(&mut self, group: &str, name: &str) {
-        // Comments go with a value in the document, and may be about more than it.
+        // The document would drop comments before the value, which may be about other keys.
         let rest = without(&self.document.to_string(), group, name).and_then(|text| text.parse().ok());
         if let Some(rest) = rest {
             self.document = rest;
@@ -126,41 +126,41 @@ impl ConfigFile {
         }
     }
 
-    /// What it is as a file; why that cannot be one.
+    /// The file's content, or why it cannot be written.
     fn contents(&self) -> Result<String, String> {
         let mut text = self.document.to_string();
-        if self.is_of_windows {
+        if self.has_crlf {
             text = text.replace("\r\n", "\n").replace('\n', "\r\n");
         }
-        if self.is_marked {
-            text.insert(0, MARK);
+        if self.has_bom {
+            text.insert(0, BOM);
         }
-        // It could not be read again.
+        // A longer file could not be read again.
         if text.len() > MAX_BYTES { Err(too_long()) } else { Ok(text) }
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file atomically.
     pub(super) fn write(&self) -> Result<(), String> {
         if let Some(folder) = self.path.parent() {
             RealDisk.create_dir_all(folder).map_err(|error| error.to_string())?;
         }
-        // Who keeps it elsewhere has a link here, which would be replaced.
+        // Follow a symbolic link: writing to its own path would replace it.
         let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         RealDisk.write_atomic(&path, self.contents()?.as_bytes(), Mode::Private).map_err(|error| error.to_string())
     }
 }
 
-/// Whether reading it might wait for ever or never end: pipes and devices, but for the one that is empty.
+/// Whether reading might block or never end: pipes and devices, except the null device.
 fn may_be_endless(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
         && path.canonicalize().is_ok_and(|path| path != Path::new("/dev/null"))
 }
 
 fn too_long() -> String {
-    format!("it has more than {MAX_BYTES} bytes")
+    format!("the file has more than {MAX_BYTES} bytes")
 }
 
-/// A text without a value, and with what is said of it; none where the value does not stand on lines of its own.
+/// Removes the lines of a value from a text, but keeps its comment; `None` if the value is not on lines of its own.
 fn without(text: &str, group: &str, name: &str) -> Option<String> {
     let document = Document::parse(text).ok()?;
     let (key, value) = document.as_table().get(group)?.as_table()?.get_key_value(name)?;
@@ -172,27 +172,27 @@ fn without(text: &str, group: &str, name: &str) -> Option<String> {
     Some(format!("{}{line}{after}", text.get(..from)?))
 }
 
-/// What is there, in the form that the other places have. A list is its parts between the list's separators.
+/// The value of an item. A list becomes one text, joined with the list's separator.
 fn value_of(row: &Row, item: &Item) -> Result<Value, String> {
     match item.as_value() {
         Some(toml_edit::Value::Boolean(on)) => Ok(Value::Bool(*on.value())),
         Some(toml_edit::Value::String(text)) => Ok(Value::Text(text.value().clone())),
         Some(toml_edit::Value::Integer(number)) => {
-            u64::try_from(*number.value()).map(Value::Number).map_err(|_| "it is 0 or more".to_owned())
+            u64::try_from(*number.value()).map(Value::Number).map_err(|_| "must be 0 or more".to_owned())
         }
         Some(toml_edit::Value::Array(items)) => {
             let parts: Option<Vec<&str>> = items.iter().map(|item| item.as_str()).collect();
-            let parts = parts.ok_or("it is a list of texts")?;
+            let parts = parts.ok_or("must be a list of texts")?;
             match row.unit {
                 Some("list") => Ok(Value::Text(parts.join(","))),
                 Some("paths") => {
                     let joined = std::env::join_paths(parts).map_err(|error| error.to_string())?;
-                    joined.into_string().map(Value::Text).map_err(|_| "it is text".to_owned())
+                    joined.into_string().map(Value::Text).map_err(|_| "must be text".to_owned())
                 }
-                _ => Err("it is one value".to_owned()),
+                _ => Err("must be one value".to_owned()),
             }
         }
-        _ => Err("it is text, a whole number, true or false".to_owned()),
+        _ => Err("must be text, a whole number, true or false".to_owned()),
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn row(key: &str) -> &'static Row {
-        TABLE.iter().find(|row| row.key == Some(key)).expect("there is such a setting")
+        TABLE.iter().find(|row| row.key == Some(key)).expect("the setting exists")
     }
 
     fn check(before: &str, key: &str, value: Option<Value>, after: &str) {
@@ -213,13 +213,13 @@ mod tests {
         }
         let mut file = ConfigFile::read(&path);
         assert_eq!(file.trouble, None, "{before}");
-        file.set(row(key), value.as_ref()).expect("its group is one");
+        file.set(row(key), value.as_ref()).expect("a group");
         file.write().expect("the folder is writable");
-        assert_eq!(std::fs::read_to_string(&path).expect("it was written"), after, "{key} = {value:?} in {before:?}");
+        assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), after, "{key} = {value:?} in {before:?}");
     }
 
     #[test]
-    fn a_change_leaves_all_else_as_it_was() {
+    fn change_keeps_the_rest_of_the_file() {
         let number = |number| Some(Value::Number(number));
         check("", "cache.ram", number(5), &format!("{HEAD}[cache]\nram = 5\n"));
         let by_hand = "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\ntheme='dark'\n";
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_outlive_the_values_that_they_stand_at() {
+    fn comments_survive_removal_of_their_value() {
         let by_hand = "[ui]\n# mine\n# zoom = 2\ntheme = 'dark' # for the night\nlanguage = 'en'\n";
         check(by_hand, "ui.theme", None, "[ui]\n# mine\n# zoom = 2\n# for the night\nlanguage = 'en'\n");
         let last = "# top\n[ui]\n# mine\ntheme = 'dark'\n\n# cache\n[cache]\nram = 1\n";
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_windows_stays_one() {
+    fn windows_line_ends_and_bom_are_kept() {
         let dark = Some(Value::Text("dark".into()));
         check(
             "# mine\r\n[ui]\r\ntheme = 'light' # why\r\n",
@@ -255,21 +255,21 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_to_a_file_elsewhere_stays_one() {
+    fn symbolic_link_is_kept_and_its_target_is_written() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (path, elsewhere) = (folder.path().join("config.toml"), folder.path().join("dotfiles.toml"));
         std::fs::write(&elsewhere, "[ui]\ntheme = 'light'\n").expect("the folder is writable");
         std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is writable");
         let mut file = ConfigFile::read(&path);
-        file.set(row("ui.theme"), Some(&Value::Text("dark".into()))).expect("its group is one");
+        file.set(row("ui.theme"), Some(&Value::Text("dark".into()))).expect("a group");
         file.write().expect("the folder is writable");
-        assert!(path.is_symlink(), "the link is there");
-        let text = std::fs::read_to_string(&elsewhere).expect("the file is there");
-        assert_eq!(text, "[ui]\ntheme = \"dark\"\n", "and what it leads to is changed");
+        assert!(path.is_symlink(), "the link is kept");
+        let text = std::fs::read_to_string(&elsewhere).expect("the target exists");
+        assert_eq!(text, "[ui]\ntheme = \"dark\"\n", "the target is changed");
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_left_alone() {
+    fn config_file_that_cannot_be_parsed_has_no_values() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("config.toml");
         for wrong in ["cache = [", "\u{0}", "[cache]\nram = 1\nram = 2\n"] {
@@ -278,21 +278,21 @@ mod tests {
             assert!(file.trouble.is_some() && file.text(row("cache.ram")).is_none(), "{wrong:?}: {file:?}");
         }
         std::fs::write(&path, b"\xff").expect("the folder is writable");
-        assert_eq!(ConfigFile::read(&path).trouble.as_deref(), Some("it is no UTF-8"), "bytes");
+        assert_eq!(ConfigFile::read(&path).trouble.as_deref(), Some("the file is not UTF-8"), "invalid UTF-8");
         std::fs::create_dir(folder.path().join("folder")).expect("the folder is writable");
-        assert!(ConfigFile::read(&folder.path().join("folder")).trouble.is_some(), "a folder is no file");
+        assert!(ConfigFile::read(&folder.path().join("folder")).trouble.is_some(), "a folder");
     }
 
     #[test]
-    fn lists_and_strange_keys() {
+    fn config_file_reads_lists_and_reports_unknown_keys() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("config.toml");
         let text = "odd = 1\n[server]\norigins = ['http://a', 'http://b']\nhots = 1\nhost = 5\n[cache]\nram = -1\n";
         std::fs::write(&path, text).expect("the folder is writable");
         let file = ConfigFile::read(&path);
         assert_eq!(file.text(row("server.origins")), Some(Ok("http://a,http://b".into())), "a list");
-        assert!(matches!(file.text(row("server.host")), Some(Err(_))), "a number is no host");
-        assert!(matches!(file.text(row("cache.ram")), Some(Err(_))), "less than nothing");
-        assert_eq!(file.strange(), ["odd", "server.hots"], "what nobody reads");
+        assert!(matches!(file.text(row("server.host")), Some(Err(_))), "a number as host");
+        assert!(matches!(file.text(row("cache.ram")), Some(Err(_))), "a negative number");
+        assert_eq!(file.unknown_keys(), ["odd", "server.hots"], "unknown keys");
     }
 }

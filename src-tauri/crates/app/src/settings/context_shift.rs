@@ -1,25 +1,25 @@
-//! What a full context loses so that an answer can continue.
+//! What a context shift drops from a full context.
 
-/// How an answer goes on when its context is full.
+/// How generation continues when the context is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextShift {
-    /// The conversation's oldest turns go, and what is left is read anew.
+    /// Drops the oldest turns of the conversation and computes the rest again.
     Turns,
-    /// Tokens after the beginning go, and what was computed of the rest is moved. Quicker and less exact: what is moved still carries
-    /// what is gone.
+    /// Drops tokens after the beginning and moves the positions of the remaining rows. Faster but inexact: the
+    /// remaining rows still depend on the dropped tokens.
     Rope,
 }
 
-/// No way to go on has this name.
+/// The name of no context shift.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown context_shift {0:?}: it must be turns or rope")]
 pub struct UnknownContextShift(pub String);
 
 impl ContextShift {
-    /// The one that has this name, in small letters or capitals.
+    /// Parses a name; case-insensitive.
     ///
     /// # Errors
-    /// For any other name.
+    /// If the name is unknown.
     pub fn parse(name: &str) -> Result<Self, UnknownContextShift> {
         match name.to_ascii_lowercase().as_str() {
             "turns" => Ok(Self::Turns),
@@ -37,7 +37,7 @@ mod tests {
     fn context_shift_parses_known_names_and_rejects_others() {
         assert_eq!(ContextShift::parse("Turns"), Ok(ContextShift::Turns), "the default");
         assert_eq!(ContextShift::parse("rope"), Ok(ContextShift::Rope), "the other");
-        let error = ContextShift::parse("slide").expect_err("it is neither").to_string();
-        assert_eq!(error, "unknown context_shift \"slide\": it must be turns or rope", "what would do");
+        let error = ContextShift::parse("slide").expect_err("an unknown name").to_string();
+        assert_eq!(error, "unknown context_shift \"slide\": it must be turns or rope", "message");
     }
 }

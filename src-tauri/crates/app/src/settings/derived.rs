@@ -1,4 +1,4 @@
-//! What follows from settings and from the user's folders.
+//! Values derived from settings and the user's folders.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use super::table::{CacheSettings, DownloadSettings, NetworkSettings, SharingSett
 use super::tiers::RemotePlace;
 
 impl DownloadSettings {
-    /// Bytes of the disk that downloads leave free.
+    /// Bytes of disk space that downloads leave free.
     #[must_use]
     pub fn reserve_bytes(&self) -> u64 {
         self.reserve_bytes.unwrap_or(cairn_registry::DownloadConfig::default().reserve_bytes)
     }
 }
 
-/// The proxies that lead to registries.
+/// The proxies for connections to registries.
 pub(super) fn proxies(network: &NetworkSettings, env: &Env) -> Proxies {
     match &network.proxy {
         Some(url) => Proxies::all(url, &network.no_proxy),
@@ -28,7 +28,7 @@ pub(super) fn proxies(network: &NetworkSettings, env: &Env) -> Proxies {
 }
 
 impl SharingSettings {
-    /// The origin that a name belongs to, if it is one of those that are fetched from.
+    /// The mirrored origin that a name belongs to, if any.
     #[must_use]
     pub fn origin_of(&self, name: &ModelRef) -> Option<&MirroredOrigin> {
         self.mirror_origins.iter().find(|origin| {
@@ -39,31 +39,32 @@ impl SharingSettings {
     }
 }
 
-/// The cache of computed prefixes as it is opened: the settings, and what follows from them and from the user's folders.
+/// Configuration of the cache of computed prefixes: the settings, and values derived from them and from the user's
+/// folders.
 #[derive(Debug, Clone)]
 pub struct TierSettings {
     /// The settings of the group.
     pub values: CacheSettings,
-    /// The folder of the SSD tier; `None` if tiering is off, or the folder may hold nothing.
+    /// The folder of the SSD tier; `None` if tiering is off or the folder's size is 0.
     pub folder: Option<PathBuf>,
     /// The remote tier; `None` if tiering is off.
     pub remote: Option<RemotePlace>,
     /// Whether the encryption key is stored in the system's keychain.
     pub keychain: bool,
-    /// The secret that names chunks and marks files as ours.
+    /// The secret that names chunks and authenticates files.
     pub secret_file: PathBuf,
     /// The encryption key, if no keychain has it.
     pub key_file: PathBuf,
     /// Owners and pins of chunks.
     pub index_file: PathBuf,
-    /// Digests of files outside the libraries, so that their prefixes are found again.
+    /// Digests of model files outside the libraries, by which their prefixes are found.
     pub digests_file: PathBuf,
-    /// Which shares were used, so that one that is not mounted is not taken for an empty one.
+    /// Records of the shares that were used: an unmounted share must not be taken for an empty one.
     pub shares_folder: PathBuf,
 }
 
 impl TierSettings {
-    /// `keychain_by_default`: one folder that holds everything holds the key too.
+    /// `keychain_by_default`: false if `CAIRN_HOME` is set, because its folder then holds the key too.
     pub(super) fn new(values: CacheSettings, places: &Places, keychain_by_default: bool) -> Self {
         let folder = values.folder.clone().unwrap_or_else(|| places.cache.join("kv"));
         Self {

@@ -1,17 +1,17 @@
-//! The table of settings as people read it: behind `--help`, and as a document.
+//! The table of settings for users: the text of `--help`, and a Markdown document.
 
 use std::fmt::Write;
 
 use super::row::{Applies, Kind, Row};
 use super::table::TABLE;
 
-const FITS: &str = "writing into a string does not fail";
+const FITS: &str = "writing to a string cannot fail";
 
 /// The table as text, for `--help`.
 #[must_use]
 pub fn help() -> String {
     let width = TABLE.iter().filter_map(|row| row.variable.or(row.key)).map(str::len).max().unwrap_or(0);
-    let mut text = "Environment, and keys of config.toml, over which the environment goes:\n".to_owned();
+    let mut text = "Environment, and keys of config.toml, which the environment overrides:\n".to_owned();
     for (row, name) in TABLE.iter().filter_map(|row| Some((row, row.variable?))) {
         let key = row.key.map(|key| format!(" [key: {key}]")).unwrap_or_default();
         writeln!(text, "  {name:width$}  {} [default: {}]{key}", row.about, row.default).expect(FITS);
@@ -32,15 +32,15 @@ Written by `cargo xtask gen` from the table in `src-tauri/crates/app/src/setting
 
 A value comes from `cairn serve --set KEY=VALUE`, else from the environment, else from `config.toml` in the folder for
 settings (`src-tauri/ARCHITECTURE.md`, Places), else it is the default. In `config.toml` the key `cache.ram` is `ram` below `[cache]`;
-bytes are numbers, or texts such as `\"20G\"`. A change by hand holds when the daemon is started anew; one through the interface
-holds as the last column says.
+bytes are numbers, or texts such as `\"20G\"`. A change by hand takes effect when the daemon is restarted; a change through the
+interface takes effect as the last column states.
 "
     .to_owned();
     let mut group = None;
     for (row, key) in TABLE.iter().filter_map(|row| Some((row, row.key?))) {
         if group.replace(row.group()) != Some(row.group()) {
             let heading =
-                "| key | environment | what it does | value | default | a change holds |\n|---|---|---|---|---|---|";
+                "| key | environment | what it does | value | default | takes effect |\n|---|---|---|---|---|---|";
             writeln!(text, "\n## {}\n\n{heading}", row.group()).expect(FITS);
         }
         let names: Vec<String> =
@@ -79,7 +79,7 @@ fn applies(row: &Row) -> &'static str {
     }
 }
 
-/// Text that does not end its cell.
+/// Escapes text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_have_every_row() {
+    fn help_and_document_list_every_row() {
         let (help, document) = (help(), document());
         for row in &TABLE {
             for text in [&help, &document] {

@@ -1,10 +1,10 @@
-//! Values of the download settings: bytes, mirrors, stall times.
+//! Parsers for the download settings: bytes, mirrors, stall times.
 
 use std::time::Duration;
 
 use cairn_wire::go_duration;
 
-/// A number of bytes as people write it: `20M`, `1.5G`, `500000`, with units of thousands.
+/// Parses a number of bytes with decimal units: `20M`, `1.5G`, `500000`.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
@@ -15,11 +15,11 @@ pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = unit.unwrap_or((text, 1.0));
     let number: f64 = number.trim_end().parse().ok()?;
     let count = number * unit;
-    // More than this is no rate and no space that anybody has.
+    // Larger numbers are typos: no rate or disk is that large.
     (number.is_finite() && (0.0..1e18).contains(&count)).then_some(count as u64)
 }
 
-/// `registry.ollama.ai=http://nas:11434, hf.co=https://mirror`.
+/// Parses pairs of host and address: `registry.ollama.ai=http://nas:11434, hf.co=https://mirror`.
 pub(super) fn mirrors(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split([',', ';']).map(str::trim).filter(|pair| !pair.is_empty());
     let pair = |pair: &str| {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_bytes() {
+    fn bytes_parses_decimal_units() {
         let check = |text: &str, expected: Option<u64>| assert_eq!(bytes(text), expected, "{text:?}");
         check("20M", Some(20_000_000));
         check("1.5 GB", Some(1_500_000_000));

@@ -1,4 +1,4 @@
-//! The environment, passed in: the variables of this process in `main`, a list in tests.
+//! Environment variables as a value: those of the process in `main`, a list in tests.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,11 +15,11 @@ impl Env {
     /// The environment of this process.
     #[must_use]
     pub fn real() -> Self {
-        // Where `HOME` is missing, this asks the system's list of users.
+        // Without `HOME`, this reads the system's user database.
         Self { variables: std::env::vars_os().collect(), home: std::env::home_dir() }
     }
 
-    /// Exactly these variables. The home folder is what `HOME` says.
+    /// An environment of exactly these variables. `HOME` is the home folder.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let variables: BTreeMap<OsString, OsString> =
             pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -27,12 +27,12 @@ impl Env {
         Self { variables, home }
     }
 
-    /// Says a variable anew.
+    /// Sets a variable.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// A variable's text, without blanks and quotes around it; `None` when it is missing, empty or no Unicode.
+    /// A variable's text without surrounding blanks and quotes; `None` if it is missing, empty or not Unicode.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         let text = self.variables.get(OsStr::new(name))?.to_str()?;
@@ -40,28 +40,28 @@ impl Env {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Is a variable there, with nothing in it?
+    /// Whether a variable is set, but empty.
     #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {
         self.variables.contains_key(OsStr::new(name)) && self.text(name).is_none()
     }
 
-    /// A variable as a path, which need not be Unicode; `None` when it is missing or empty.
+    /// A variable as a path, which need not be Unicode; `None` if it is missing or empty.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let path = self.variables.get(OsStr::new(name))?;
         (!path.is_empty()).then(|| PathBuf::from(path))
     }
 
-    /// A variable as a path, seen from the folder that this process was started in: a daemon leaves that folder, and its
-    /// clients are in others.
+    /// A variable as an absolute path. A relative path is resolved against the working directory of this process,
+    /// because the daemon and its clients have different ones.
     #[must_use]
     pub fn full_path(&self, name: &str) -> Option<PathBuf> {
         let path = self.path(name)?;
         Some(std::path::absolute(&path).unwrap_or(path))
     }
 
-    /// A variable as a list of such paths, written as the system writes `PATH`; empty ones are left out.
+    /// A variable as a list of absolute paths, in the format of `PATH`. Empty entries are dropped.
     #[must_use]
     pub fn full_paths(&self, name: &str) -> Vec<PathBuf> {
         let list = self.path(name).unwrap_or_default();

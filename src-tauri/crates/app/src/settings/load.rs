@@ -8,7 +8,7 @@ use super::config_file::ConfigFile;
 use super::derived::{TierSettings, proxies};
 use super::env::Env;
 use super::origin::{Assigned, Merged, Origin, Sources};
-use super::other_apps::{self, Kept};
+use super::other_apps::{self, AppFolder};
 use super::places::{Places, System};
 use super::reader::Reader;
 use super::table::{
@@ -20,37 +20,37 @@ use super::tiers::{self, RemotePlace};
 /// The settings of one start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the daemon listens.
+    /// Address and origins of the server.
     pub server: ServerSettings,
-    /// Models on this machine.
+    /// Local models.
     pub models: ModelSettings,
     /// Chats.
     pub chats: ChatSettings,
     /// The engine.
     pub engine: EngineSettings,
-    /// The cache of computed prefixes.
+    /// The cache of computed prefixes and its tiers.
     pub tiers: TierSettings,
     /// Downloads.
     pub downloads: DownloadSettings,
-    /// The way to other machines.
+    /// Connections to other machines.
     pub network: NetworkSettings,
     /// Sharing with other machines.
     pub sharing: SharingSettings,
     /// The log.
     pub log: LogSettings,
-    /// Settings that only the environment has.
+    /// Settings of the environment only.
     pub environment: EnvironmentSettings,
-    /// The library of models that is written.
+    /// The library to which models are written.
     pub library: PathBuf,
     /// The library of Ollama, which is read if it exists; `None` if `OLLAMA_MODELS` names the library.
     pub ollama_library: Option<PathBuf>,
     /// Folders in which other apps store models. They are scanned only on request.
-    pub other_apps: Vec<Kept>,
+    pub other_apps: Vec<AppFolder>,
     /// The database in which Ollama's app stores its chats, if it is installed.
     pub ollama_chats: Option<PathBuf>,
     /// The proxies that lead to registries.
     pub proxies: Proxies,
-    /// Whether models are downloaded for other machines too; then no redirect leads into a private network.
+    /// Whether other machines can make this one download models. Then redirects to private networks are refused.
     pub fetches_for_others: bool,
     /// Warnings about values that cannot be read.
     pub warnings: Vec<String>,
@@ -68,14 +68,14 @@ impl Settings {
         Self::of(Sources::new(env, places, Vec::new()))
     }
 
-    /// Reads settings from all their sources.
+    /// Reads the settings of all sources.
     #[must_use]
     pub fn of(sources: Sources) -> Self {
         let file = ConfigFile::read(&sources.path());
         Self::with(sources, &file)
     }
 
-    /// The settings as the next start will read them.
+    /// Reads the settings again, as the next start will.
     #[must_use]
     pub(crate) fn reload(&self) -> Self {
         Self::of(self.sources.clone())
@@ -87,7 +87,7 @@ impl Settings {
         &self.sources.places
     }
 
-    /// A remote tier at an address, with the credentials of the environment.
+    /// Parses the address of a remote tier and adds the credentials of the environment.
     pub(crate) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
         let mut env = self.sources.env().clone();
         env.set("OLLAMA_KV_TIER_REMOTE", text);
@@ -107,9 +107,9 @@ impl Settings {
         let warnings = warnings.into_iter().map(|(row, why)| {
             format!("config.toml: {} is invalid: {why}; the default is used", row.key.unwrap_or_default())
         });
-        let strange = file.strange().into_iter().map(|key| format!("config.toml: there is no setting {key}"));
-        let trouble = file.trouble.iter().map(|why| format!("{} cannot be read: {why}", sources.path().display()));
-        let mut reader = Reader::new(env, &assigned, trouble.chain(warnings).chain(strange).collect());
+        let unknown = file.unknown_keys().into_iter().map(|key| format!("config.toml: unknown setting {key}"));
+        let trouble = file.trouble.iter().map(|why| format!("cannot read {}: {why}", sources.path().display()));
+        let mut reader = Reader::new(env, &assigned, trouble.chain(warnings).chain(unknown).collect());
         let read = &mut reader;
         // In the table's order.
         let (server, models, chats) = (ServerSettings::read(read), ModelSettings::read(read), ChatSettings::read(read));
@@ -161,19 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn defaults() {
+    fn settings_of_empty_environment_are_defaults() {
         let settings = load([]);
-        assert_eq!(settings.server.address.to_string(), "http://127.0.0.1:11434", "where Ollama is");
+        assert_eq!(settings.server.address.to_string(), "http://127.0.0.1:11434", "Ollama's address");
         assert_eq!(settings.engine.keep_alive, KeepAlive::For(std::time::Duration::from_secs(300)), "five minutes");
-        assert_eq!(settings.library, PathBuf::from("/h/.local/share/cairn/models"), "our library");
-        assert_eq!(settings.ollama_library, Some(PathBuf::from("/h/.ollama/models")), "then Ollama's");
+        assert_eq!(settings.library, PathBuf::from("/h/.local/share/cairn/models"), "own library");
+        assert_eq!(settings.ollama_library, Some(PathBuf::from("/h/.ollama/models")), "Ollama's library");
         assert!(settings.models.linked.is_empty(), "{:?}", settings.models.linked);
-        assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "nobody set it");
+        assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "unset");
         assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
     }
 
     #[test]
-    fn whom_others_reach_fetches_for_them() {
+    fn address_beyond_loopback_fetches_for_others() {
         let check = |name: &str, value: &str, expected: bool| {
             assert_eq!(load([(name, value)]).fetches_for_others, expected, "{name}={value}");
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_wins() {
+    fn environment_overrides_all_defaults() {
         let settings = load([
             ("OLLAMA_MODELS", "/m"),
             ("OLLAMA_KEEP_ALIVE", "-1"),
@@ -198,44 +198,44 @@ mod tests {
             ("CAIRN_CONTEXT_SHIFT", "Rope"),
             ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
         ]);
-        assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
+        assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "one library");
         let further = std::env::join_paths(["/a", "", "/b c", "here"]).unwrap();
         let linked = load([("CAIRN_LIBRARIES", further.to_str().unwrap())]).models.linked;
         let here = std::path::absolute("here").unwrap();
         assert_eq!(linked, [PathBuf::from("/a"), PathBuf::from("/b c"), here], "a list of folders");
         assert_eq!(settings.engine.keep_alive, KeepAlive::Forever, "a negative number");
         assert_eq!(settings.server.origins, ["http://a", "http://b"], "a list");
-        assert_eq!(settings.engine.kernel.as_deref(), Some("scalar"), "the other name");
-        assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
-        assert!(settings.models.hide_pebble, "any word but false");
-        assert_eq!((settings.models.go_template, load([]).models.go_template), (Some(false), None), "unset is neither");
-        assert_eq!(settings.engine.context_shift, Some(ContextShift::Rope), "in any letters");
-        assert_eq!(settings.engine.context_tokens, Some(8192), "blanks and quotes are no part of a value");
+        assert_eq!(settings.engine.kernel.as_deref(), Some("scalar"), "fallback variable");
+        assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "fallback");
+        assert!(settings.models.hide_pebble, "yes is true");
+        assert_eq!((settings.models.go_template, load([]).models.go_template), (Some(false), None), "unset is None");
+        assert_eq!(settings.engine.context_shift, Some(ContextShift::Rope), "any case");
+        assert_eq!(settings.engine.context_tokens, Some(8192), "blanks and quotes are trimmed");
     }
 
     #[test]
-    fn any_text_takes_colours_away() {
+    fn no_color_with_any_text_disables_colours() {
         assert!(!load([]).environment.no_color && !load([("NO_COLOR", "")]).environment.no_color, "unset or empty");
-        assert!(load([("NO_COLOR", "0")]).environment.no_color, "what it says does not matter");
+        assert!(load([("NO_COLOR", "0")]).environment.no_color, "any text");
     }
 
     #[test]
-    fn a_typo_is_said_and_does_not_hold() {
+    fn settings_with_typos_warn_and_use_defaults() {
         let settings = load([("OLLAMA_MAX_QUEUE", "many"), ("OLLAMA_KEEP_ALIVE", "soon")]);
         assert_eq!(settings.engine.max_queue, 512, "the default");
         assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
     }
 
     #[test]
-    fn mirrors_are_read_as_pairs() {
+    fn mirrors_are_parsed_as_pairs() {
         let settings =
             load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);
         let pair = |host: &str, address: &str| (host.to_owned(), address.to_owned());
         let expected =
             [pair("registry.ollama.ai", "http://nas:11434"), pair("hf.co", "https://m"), pair("hf.co", "https://n")];
-        assert_eq!(settings.downloads.mirrors, expected, "in their order");
+        assert_eq!(settings.downloads.mirrors, expected, "in order");
         let wrong = load([("CAIRN_MIRRORS", "http://nas")]);
-        assert!(wrong.downloads.mirrors.is_empty(), "of which registry is it a mirror?");
+        assert!(wrong.downloads.mirrors.is_empty(), "no registry is named");
         assert_eq!(wrong.warnings.len(), 1, "{:?}", wrong.warnings);
     }
 
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn downloads_have_no_limit_mirror_or_proxy_by_default() {
         let downloads = load([]);
-        assert_eq!(downloads.proxies, Proxies::none(), "straight out");
-        assert_eq!(downloads.places().config, PathBuf::from("/h/.config/cairn"), "the key is stored there");
+        assert_eq!(downloads.proxies, Proxies::none(), "no proxy");
+        assert_eq!(downloads.places().config, PathBuf::from("/h/.config/cairn"), "folder of the key");
         assert!(!downloads.models.keep_unneeded, "unused files are removed");
         let downloads = downloads.downloads;
         assert!(downloads.limit_bytes_per_s.is_none() && downloads.mirrors.is_empty());
@@ -269,6 +269,6 @@ mod tests {
         let customary = load([("HTTPS_PROXY", "http://a"), ("no_proxy", "b")]).proxies;
         assert_ne!(customary, Proxies::none(), "the customary variables count");
         let own = load([("HTTPS_PROXY", "http://a"), ("CAIRN_PROXY", "socks5://c"), ("NO_PROXY", "b")]).proxies;
-        assert_eq!(own, Proxies::all("socks5://c", "b"), "with the hosts that are reached without any");
+        assert_eq!(own, Proxies::all("socks5://c", "b"), "hosts of NO_PROXY are still direct");
     }
 }

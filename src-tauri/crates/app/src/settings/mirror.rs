@@ -1,27 +1,27 @@
-//! Values of the sharing settings: what the mirror fetches, and which proxies are trusted.
+//! Parsers for the sharing settings: origins of the mirror and trusted proxies.
 
 use std::net::IpAddr;
 
 use cairn_store::ModelRef;
 
-/// Models that a mirror fetches.
+/// A registry, or one namespace of it, for which the mirror answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirroredOrigin {
-    /// The registry, with its port where it has one.
+    /// The registry's host, with its port if it has one.
     pub host: String,
-    /// The only namespace of it; `None` for all.
+    /// The only namespace that is mirrored; `None` for all.
     pub namespace: Option<String>,
-    /// Whether it is asked over plain http, because the setting says `http://`.
+    /// Whether it is reached over plain http, because the setting has `http://`.
     pub insecure: bool,
 }
 
-/// `127.0.0.1, ::1`.
+/// Parses IP addresses: `127.0.0.1, ::1`.
 pub(super) fn proxies(text: &str) -> Option<Vec<IpAddr>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.map(|item| item.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())).collect()
 }
 
-/// `registry.ollama.ai/library, hf.co, http://registry.lan:5000/models`.
+/// Parses origins: `registry.ollama.ai/library, hf.co, http://registry.lan:5000/models`.
 pub(super) fn origins(text: &str) -> Option<Vec<MirroredOrigin>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let origins: Option<Vec<_>> = items.map(origin).collect();
@@ -39,7 +39,7 @@ fn origin(text: &str) -> Option<MirroredOrigin> {
         Some((host, namespace)) => (host, Some(namespace)),
         None => (text.trim_end_matches('/'), None),
     };
-    // They must be parts that a name can have.
+    // Both must be valid parts of a model's name.
     ModelRef::from_parts(host, namespace.unwrap_or("library"), "m", "latest")?;
     Some(MirroredOrigin { host: host.to_owned(), namespace: namespace.map(str::to_owned), insecure })
 }
@@ -49,11 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_and_their_namespaces() {
+    fn origins_are_parsed_with_their_namespaces() {
         let check = |text: &str, expected: Option<&[(&str, Option<&str>, bool)]>| {
             let found = origins(text);
             let found = found.as_ref().map(|found| {
-                found.iter().map(|one| (&*one.host, one.namespace.as_deref(), one.insecure)).collect::<Vec<_>>()
+                let parts = found.iter().map(|origin| (&*origin.host, origin.namespace.as_deref(), origin.insecure));
+                parts.collect::<Vec<_>>()
             });
             assert_eq!(found.as_deref(), expected, "{text:?}");
         };
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_addresses() {
+    fn proxies_are_parsed_as_ip_addresses() {
         let check = |text: &str, expected: Option<&[&str]>| {
             let found = proxies(text).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(found.as_ref().map(Vec::len), expected.map(<[_]>::len), "{text:?}: {found:?}");

@@ -1,6 +1,7 @@
-//! Who says what: flags go before the environment, that before `config.toml`, and that before defaults.
+//! Precedence of sources: flags override the environment, which overrides `config.toml`, which overrides defaults.
 //!
-//! What the file and flags say is put among the variables under the environment's names, so that the loader reads one place.
+//! Values of the file and of flags are put among the variables under their names in the environment, so that the loader
+//! has one source.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use super::value::{self, Value};
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// No source sets it.
     Default,
     /// `config.toml`.
     File,
@@ -25,30 +26,30 @@ pub enum Origin {
     Flag,
 }
 
-/// A setting on the command line, `cache.ram=2G`.
+/// A setting on the command line, for example `cache.ram=2G`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flag {
     row: &'static Row,
     text: String,
 }
 
-/// A text that sets nothing.
+/// Errors of parsing a [`Flag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
-    /// It is no key and value.
-    #[error("{0:?} sets nothing: it must be KEY=VALUE, cache.ram=2G for instance")]
+    /// The text is not `KEY=VALUE`.
+    #[error("invalid setting {0:?}: it must be KEY=VALUE, for example cache.ram=2G")]
     Form(String),
-    /// There is no such setting.
-    #[error("there is no setting {0:?}; `cairn --help` lists their keys")]
+    /// The key does not exist.
+    #[error("unknown setting {0:?}; run `cairn --help` for the keys")]
     Key(String),
-    /// It cannot be set to that.
-    #[error("{key} cannot be {value:?}: {reason}")]
+    /// The value is invalid.
+    #[error("invalid value {value:?} for {key}: {reason}")]
     Value {
-        /// Which setting.
+        /// The key.
         key: &'static str,
-        /// What it was to be.
+        /// The value.
         value: String,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
 }
@@ -57,13 +58,13 @@ impl std::str::FromStr for Flag {
     type Err = FlagError;
 
     fn from_str(text: &str) -> Result<Self, FlagError> {
-        let (key, said) = text.split_once('=').ok_or_else(|| FlagError::Form(text.to_owned()))?;
+        let (key, assigned) = text.split_once('=').ok_or_else(|| FlagError::Form(text.to_owned()))?;
         let row = TABLE.iter().find(|row| row.key == Some(key)).ok_or_else(|| FlagError::Key(key.to_owned()))?;
         let words = [("true", Value::Bool(true)), ("false", Value::Bool(false))];
-        let word = words.into_iter().find(|(word, _)| *word == said).map(|(_, value)| value);
-        let number = || said.parse().ok().map(Value::Number);
-        let plain = || Some(Value::Text(said.to_owned()));
-        // Whichever form the row's kind takes.
+        let word = words.into_iter().find(|(word, _)| *word == assigned).map(|(_, value)| value);
+        let number = || assigned.parse().ok().map(Value::Number);
+        let plain = || Some(Value::Text(assigned.to_owned()));
+        // The first form that the row's kind accepts.
         let forms = [word, number(), plain()];
         let mut reason = String::new();
         for value in forms.into_iter().flatten() {
@@ -72,11 +73,11 @@ impl std::str::FromStr for Flag {
                 Err(why) => reason = why,
             }
         }
-        Err(FlagError::Value { key: row.key.unwrap_or_default(), value: said.to_owned(), reason })
+        Err(FlagError::Value { key: row.key.unwrap_or_default(), value: assigned.to_owned(), reason })
     }
 }
 
-/// What settings are read from.
+/// The sources from which settings are read.
 #[derive(Clone)]
 pub struct Sources {
     env: Env,
@@ -85,38 +86,38 @@ pub struct Sources {
 }
 
 impl fmt::Debug for Sources {
-    /// Without the environment, which has secrets of everybody.
+    /// Omits the environment, which contains secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources").field("flags", &self.flags).field("places", &self.places).finish_non_exhaustive()
     }
 }
 
-/// What was said of one row.
+/// The value of one row before parsing, with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assigned {
     pub(super) origin: Origin,
-    /// In the environment's form; none by default.
+    /// In the form of the environment; `None` by default.
     pub(super) text: Option<String>,
 }
 
-/// All that was said.
+/// The values of all rows.
 pub(super) struct Merged {
-    /// The environment, with what others say in it.
+    /// The environment, with the values of the file and of flags added.
     pub(super) env: Env,
     /// By row of the table.
     pub(super) assigned: Vec<Assigned>,
-    /// Values that are none of their kind.
+    /// Invalid values in the file, with the cause.
     pub(super) warnings: Vec<(&'static Row, String)>,
 }
 
 impl Sources {
-    /// What a process was given.
+    /// The sources of a process.
     #[must_use]
     pub fn new(env: &Env, places: &Places, flags: Vec<Flag>) -> Self {
         Self { env: env.clone(), flags, places: places.clone() }
     }
 
-    /// Where `config.toml` is.
+    /// Path of `config.toml`.
     pub(super) fn path(&self) -> PathBuf {
         self.places.config_file()
     }
@@ -175,7 +176,7 @@ mod tests {
     use crate::settings::places::System;
 
     #[test]
-    fn flags_go_before_the_environment_and_that_before_the_file() {
+    fn flags_override_environment_and_environment_overrides_file() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let at_home = home.path().to_str().expect("a plain path");
         std::fs::write(
@@ -184,7 +185,7 @@ mod tests {
         )
         .expect("the folder is writable");
         let env = Env::of([("CAIRN_HOME", at_home), ("OLLAMA_NUM_PARALLEL", "4"), ("CAIRN_KV_RAM", "1G")]);
-        let places = Places::of(&env, System::Xdg).expect("there is a home");
+        let places = Places::of(&env, System::Xdg).expect("a home folder");
         let flags = vec!["cache.ram=2G".parse().expect("a flag"), "engine.context=100".parse().expect("a flag")];
         let settings = Settings::of(Sources::new(&env, &places, flags));
         let check = |name: &str, origin: Origin| assert_eq!(settings.origin(name), Some(origin), "{name}");
@@ -203,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_a_key_and_a_value() {
+    fn flag_without_key_and_valid_value_is_rejected() {
         let check = |text: &str, part: &str| {
             let error = text.parse::<Flag>().expect_err("it must be refused").to_string();
             assert!(error.contains(part), "{text}: {error}");
         };
         check("cache.ram", "KEY=VALUE");
-        check("cache.rum=1", "no setting");
+        check("cache.rum=1", "unknown setting");
         check("cache.weigh=perhaps", "true or false");
         check("cache.encrypt=perhaps", "on, remote, off");
     }

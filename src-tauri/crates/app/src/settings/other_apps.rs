@@ -1,14 +1,15 @@
-//! Where other apps keep their models: one table for all systems, as pure code, so that each system's part is tested on any.
+//! Folders in which other apps store their models: one table for all systems, without access to the disk, so that each
+//! system's part is tested on any.
 //!
-//! The places are those of the apps' own documents and code as of 2026. An app whose user chose another folder is found by
-//! naming that folder.
+//! The folders are those of the apps' documentation and code as of 2026. If a user chose another folder, the user has
+//! to name it.
 
 use std::path::PathBuf;
 
 use crate::settings::env::Env;
 use crate::settings::places::System;
 
-/// An app that keeps models on this machine.
+/// An app that stores models on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeper {
     /// LM Studio.
@@ -43,31 +44,31 @@ impl Keeper {
     }
 }
 
-/// A folder in which an app keeps models.
+/// A folder in which an app stores models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Which app.
+pub struct AppFolder {
+    /// The app.
     pub keeper: Keeper,
-    /// Where. Mostly there is no such folder.
+    /// The folder. Usually it does not exist.
     pub folder: PathBuf,
 }
 
-/// What a place begins with.
+/// The parent of an app's folder.
 #[derive(Debug, Clone, Copy)]
 enum Base {
     /// The user's home.
     Home,
-    /// What an app keeps: `~/.local/share`, `~/Library/Application Support`, `%LOCALAPPDATA%`.
+    /// Data of apps: `~/.local/share`, `~/Library/Application Support`, `%LOCALAPPDATA%`.
     Data,
-    /// What moves with the user: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    /// Data of apps that roams with the user: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
     Config,
-    /// What can be made again: `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`.
+    /// Caches: `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`.
     Cache,
-    /// `~/.cache` on every system, as programs in Python have it.
+    /// `~/.cache` on every system, as in Python programs.
     DotCache,
-    /// The folder that a variable names.
+    /// The folder named by a variable.
     Variable(&'static str),
-    /// The root, on Linux only: what a service keeps.
+    /// The root folder, on Linux only, for data of a service.
     Service,
 }
 
@@ -91,21 +92,21 @@ const TABLE: &[(Keeper, Base, &str)] = &[
     (Keeper::Ollama, Base::Service, "/usr/share/ollama/.ollama/models"),
 ];
 
-/// The folders in which apps keep their models on such a system, each once.
+/// The folders in which apps store their models on a system, without duplicates.
 #[must_use]
-pub(crate) fn folders(env: &Env, system: System) -> Vec<Kept> {
-    let mut folders: Vec<Kept> = Vec::new();
+pub(crate) fn folders(env: &Env, system: System) -> Vec<AppFolder> {
+    let mut folders: Vec<AppFolder> = Vec::new();
     for (keeper, base, tail) in TABLE {
-        let Some(base) = begin(*base, env, system) else { continue };
+        let Some(base) = base_folder(*base, env, system) else { continue };
         let folder = if tail.is_empty() { base } else { base.join(tail) };
-        if folders.iter().all(|kept| kept.folder != folder) {
-            folders.push(Kept { keeper: *keeper, folder });
+        if folders.iter().all(|known| known.folder != folder) {
+            folders.push(AppFolder { keeper: *keeper, folder });
         }
     }
     folders
 }
 
-/// Where Ollama's own app keeps its chats on such a system. Mostly there is no such file.
+/// The database in which Ollama's app stores its chats. Usually it does not exist.
 /// <https://github.com/ollama/ollama/blob/main/app/store/store.go>
 #[must_use]
 pub(crate) fn ollama_chats(env: &Env, system: System) -> Option<PathBuf> {
@@ -113,13 +114,13 @@ pub(crate) fn ollama_chats(env: &Env, system: System) -> Option<PathBuf> {
         System::Xdg => (Base::Home, ".ollama"),
         System::Mac | System::Windows => (Base::Data, "Ollama"),
     };
-    Some(begin(base, env, system)?.join(folder).join("db.sqlite"))
+    Some(base_folder(base, env, system)?.join(folder).join("db.sqlite"))
 }
 
-fn begin(base: Base, env: &Env, system: System) -> Option<PathBuf> {
+fn base_folder(base: Base, env: &Env, system: System) -> Option<PathBuf> {
     let home = || env.home().cloned();
     let below_home = |folder: &str| Some(home()?.join(folder));
-    // The specification: a relative path in these variables is to be ignored.
+    // The specification demands that a relative path in these variables is ignored.
     let xdg =
         |name: &str, folder: &str| env.path(name).filter(|path| path.is_absolute()).or_else(|| below_home(folder));
     let windows = |name: &str, folder: &str| env.path(name).or_else(|| below_home(folder));
@@ -146,8 +147,8 @@ mod tests {
         let folders = folders(&Env::of(variables), system);
         let found: Vec<String> = folders
             .iter()
-            .filter(|kept| kept.keeper == keeper)
-            .map(|kept| kept.folder.to_string_lossy().into_owned())
+            .filter(|found| found.keeper == keeper)
+            .map(|found| found.folder.to_string_lossy().into_owned())
             .collect();
         assert_eq!(found, expected, "{keeper:?} on {system:?}");
     }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn chats_of_ollama() {
+    fn ollama_chats_are_found_on_each_system() {
         fn check<const N: usize>(variables: [(&str, &str); N], system: System, expected: Option<&str>) {
             let found = ollama_chats(&Env::of(variables), system);
             assert_eq!(found, expected.map(PathBuf::from), "{system:?}");
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_other_programs_count() {
+    fn variables_of_other_programs_are_used() {
         let set = [("HOME", "/h"), ("HF_HOME", "/hf"), ("LLAMA_CACHE", "/lc"), ("XDG_CACHE_HOME", "/c")];
         check(set, System::Xdg, Keeper::HuggingFace, &["/hf/hub", "/c/huggingface/hub"]);
         check(set, System::Xdg, Keeper::LlamaCpp, &["/lc", "/c/llama.cpp"]);

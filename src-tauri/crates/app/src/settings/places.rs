@@ -1,4 +1,4 @@
-//! Where Cairn keeps what: one table for all systems.
+//! The folders in which Cairn stores its files: one table for all systems.
 //!
 //! | place   | Linux and others                       | macOS                                 | Windows                  |
 //! |---------|----------------------------------------|---------------------------------------|--------------------------|
@@ -9,7 +9,7 @@
 //! | logs    | state, `logs`                          | `~/Library/Logs/Cairn`                | state, `logs`            |
 //! | runtime | `$XDG_RUNTIME_DIR/cairn`, else state, `run` | state, `run`                     | state, `run`             |
 //!
-//! `CAIRN_HOME` moves all of them below one folder. Nothing is made here: whoever writes makes the folder first.
+//! `CAIRN_HOME` moves all of them below one folder. This module creates no folder: each writer creates its own.
 
 use std::path::{Path, PathBuf};
 
@@ -22,19 +22,19 @@ pub struct Places {
     pub data: PathBuf,
     /// `config.toml`.
     pub config: PathBuf,
-    /// What can be made again.
+    /// Data that can be computed or downloaded again.
     pub cache: PathBuf,
-    /// What should outlive a restart and is of no use elsewhere: the prompt's history.
+    /// Data that survives a restart but is of no use on another machine: the history of the prompt.
     pub state: PathBuf,
     /// The daemon's log.
     pub logs: PathBuf,
     /// `daemon.lock` and `daemon.json`.
     pub runtime: PathBuf,
-    /// The library that Ollama itself keeps, which is read too; none when `CAIRN_HOME` moved everything.
+    /// Ollama's own library, which is read too; `None` if `CAIRN_HOME` is set.
     pub ollama_models: Option<PathBuf>,
 }
 
-/// Kinds of systems, as far as places differ.
+/// Kinds of operating systems, as far as their folders differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum System {
     /// Linux, the BSDs: the XDG base directories.
@@ -45,9 +45,9 @@ pub enum System {
     Windows,
 }
 
-/// There is no folder to keep anything in.
+/// The environment names no home folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this user has no home folder: set HOME, or CAIRN_HOME to a folder for everything that Cairn keeps")]
+#[error("cannot find the home folder: HOME is not set; set HOME, or set CAIRN_HOME to a folder for all files")]
 pub struct NoHome;
 
 impl System {
@@ -65,10 +65,10 @@ impl System {
 }
 
 impl Places {
-    /// The places that an environment asks for.
+    /// The folders that an environment names.
     ///
     /// # Errors
-    /// [`NoHome`] when it names none.
+    /// [`NoHome`] if it names no home folder.
     pub fn of(env: &Env, system: System) -> Result<Self, NoHome> {
         if let Some(home) = env.full_path("CAIRN_HOME") {
             return Ok(Self::below(&home));
@@ -78,7 +78,7 @@ impl Places {
         let at_home = |folder: &str| home.map(|home| home.join(folder)).ok_or(NoHome);
         match system {
             System::Xdg => {
-                // The specification: a relative path in these variables is to be ignored.
+                // The specification demands that a relative path in these variables is ignored.
                 let xdg = |name: &str| env.path(name).filter(|path| path.is_absolute()).map(|path| path.join("cairn"));
                 let place = |name: &str, folder: &str| xdg(name).map_or_else(|| at_home(folder), Ok);
                 let state = place("XDG_STATE_HOME", ".local/state/cairn")?;
@@ -122,25 +122,25 @@ impl Places {
         }
     }
 
-    /// Our own library of models.
+    /// Cairn's own library of models.
     #[must_use]
     pub fn models(&self) -> PathBuf {
         self.data.join("models")
     }
 
-    /// What people set for good.
+    /// The file of stored settings.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
     }
 
-    /// Held by the daemon for as long as it lives.
+    /// The lock file that a running daemon holds.
     #[must_use]
     pub fn daemon_lock(&self) -> PathBuf {
         self.runtime.join("daemon.lock")
     }
 
-    /// Where the daemon says how to reach it.
+    /// The file in which the daemon publishes its address and token.
     #[must_use]
     pub fn daemon_file(&self) -> PathBuf {
         self.runtime.join("daemon.json")
@@ -152,7 +152,7 @@ impl Places {
         self.logs.join("cairn.log")
     }
 
-    /// What was typed at the prompt of `cairn run`.
+    /// Input history of the prompt of `cairn run`.
     #[must_use]
     pub fn history_file(&self) -> PathBuf {
         self.state.join("history")
@@ -164,13 +164,13 @@ mod tests {
     use super::*;
 
     fn check<const N: usize>(variables: [(&str, &str); N], system: System, expected: [&str; 6]) {
-        let places = Places::of(&Env::of(variables), system).expect("there is a home");
+        let places = Places::of(&Env::of(variables), system).expect("a home folder");
         let found = [&places.data, &places.config, &places.cache, &places.state, &places.logs, &places.runtime];
         assert_eq!(found, expected.map(Path::new), "data, config, cache, state, logs, runtime");
     }
 
     #[test]
-    fn xdg_folders() {
+    fn xdg_folders_follow_home_and_variables() {
         check(
             [("HOME", "/home/a")],
             System::Xdg,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn other_systems() {
+    fn mac_and_windows_folders_follow_conventions() {
         let data = "/Users/a/Library/Application Support/Cairn";
         check(
             [("HOME", "/Users/a")],
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn one_variable_moves_all() {
+    fn cairn_home_moves_all_folders() {
         for system in [System::Xdg, System::Mac, System::Windows] {
             check(
                 [("CAIRN_HOME", "/x"), ("HOME", "/home/a"), ("XDG_RUNTIME_DIR", "/r")],
@@ -230,20 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn no_home_is_said() {
-        assert_eq!(Places::of(&Env::of([]), System::Xdg), Err(NoHome), "nothing says where");
+    fn home_folder_missing_is_an_error() {
+        assert_eq!(Places::of(&Env::of([]), System::Xdg), Err(NoHome), "no variables");
         let relative = Env::of([("XDG_DATA_HOME", "d"), ("HOME", "/h")]);
         let data = Places::of(&relative, System::Xdg).map(|places| places.data);
         assert_eq!(data, Ok(PathBuf::from("/h/.local/share/cairn")), "a relative folder is ignored");
     }
 
     #[test]
-    fn a_relative_home_is_seen_from_where_the_program_started() {
+    fn home_relative_path_is_resolved_at_start() {
         let places = Places::of(&Env::of([("CAIRN_HOME", "here")]), System::Xdg).unwrap();
         assert_eq!(
             places.data,
             std::path::absolute("here").unwrap(),
-            "a daemon runs in another folder than its clients"
+            "a daemon runs in a different folder than its clients"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Reads values of settings, whatever they were set by, and collects warnings about those that cannot be read.
+//! Reads values of settings from all sources, and collects warnings about unreadable values.
 
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ impl<'a> Slot<'a> {
                 (Origin::Flag, Some(key)) => format!("--set {key}={text}"),
                 _ => format!("{variable}={text:?}"),
             };
-            self.warnings.push(format!("{by} cannot be read; the default is used"));
+            self.warnings.push(format!("{by} is invalid; the default is used"));
             self.unread.push(variable);
         }
         value
@@ -104,7 +104,7 @@ impl<'a> Slot<'a> {
         parse(self.row.default).expect("a test reads every default that is a value")
     }
 
-    /// A parsed value, with the environment for what else it depends on.
+    /// A parsed value that also depends on other variables.
     pub(super) fn parsed_in<T>(&mut self, parse: impl FnOnce(&str, &Env) -> Option<T>) -> Option<T> {
         let env = self.env;
         self.parsed(|text| parse(text, env))

@@ -1,9 +1,9 @@
-//! A row of the table of settings, and the macro that declares a group of rows with the struct that they are read into.
+//! A row of the settings table, and the macro that declares a group of rows together with its struct.
 
-/// What `--help`, the loader, `config.toml` and the settings panel know of one setting.
+/// Description of one setting, for `--help`, the loader, `config.toml` and the settings panel.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Its name in `config.toml`, of which the part before the dot is its group; `None` for environment-only settings.
+    /// The key in `config.toml`, `group.name`; `None` for settings of the environment only.
     pub key: Option<&'static str>,
     /// The environment variable; `None` for settings of `config.toml` only.
     pub variable: Option<&'static str>,
@@ -11,19 +11,19 @@ pub struct Row {
     pub fallback_variable: Option<&'static str>,
     /// The kind of its value.
     pub kind: Kind,
-    /// What a number counts, or how a text is written.
+    /// The unit of a number, or the format of a text.
     pub unit: Option<&'static str>,
     /// The default, as a value or in words.
     pub default: &'static str,
-    /// Whether the default is words.
+    /// Whether `default` describes the value in words.
     pub has_default_in_words: bool,
-    /// Whether a variable that is set to nothing has a meaning.
+    /// Whether an empty variable differs from an unset one.
     pub can_be_blank: bool,
     /// When a change takes effect.
     pub applies: Applies,
-    /// What it does, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Checks a value beyond its kind: bounds, or that a file exists.
+    /// Validates a value beyond its kind: bounds, or that a file exists.
     pub check: fn(&str) -> Result<(), String>,
 }
 
@@ -34,7 +34,7 @@ pub enum Kind {
     Bool,
     /// A whole number.
     Number,
-    /// Bytes. The environment counts in units of this many.
+    /// Bytes. The environment gives them in units of this many bytes.
     Bytes(u64),
     /// Text.
     Text,
@@ -55,7 +55,7 @@ pub enum Applies {
     Restart,
 }
 
-/// Kind of settings that the environment also gives in bytes.
+/// Kind of settings that the environment gives in bytes.
 pub(super) const BYTES: Kind = Kind::Bytes(1);
 /// Kind of settings that the environment gives in GiB.
 pub(super) const GIB: Kind = Kind::Bytes(1 << 30);
@@ -69,7 +69,7 @@ pub(super) const fn row(key: &'static str, variable: &'static str, kind: Kind, d
     Row { key: Some(key), kind, ..environment(variable, default) }
 }
 
-/// A setting of the environment only: it decides where `config.toml` is, or belongs to the system.
+/// A setting of the environment only: it determines where `config.toml` is, or is not specific to Cairn.
 pub(super) const fn environment(variable: &'static str, default: &'static str) -> Row {
     Row {
         key: None,
@@ -86,18 +86,18 @@ pub(super) const fn environment(variable: &'static str, default: &'static str) -
     }
 }
 
-/// A setting of `config.toml` only: clients with a window store it here, so that all of them show the same.
+/// A setting of `config.toml` only. Clients with a window store it there to share it.
 pub(super) const fn interface(key: &'static str, kind: Kind, default: &'static str) -> Row {
     Row { key: Some(key), variable: None, kind, applies: Applies::Now, ..environment("", default) }
 }
 
 impl Row {
-    /// The default is words, because it depends on the machine.
+    /// Marks the default as words, because it depends on the machine.
     pub(super) const fn words(self) -> Self {
         Self { has_default_in_words: true, ..self }
     }
 
-    /// An empty variable has a meaning.
+    /// Marks an empty variable as different from an unset one.
     pub(super) const fn blank(self) -> Self {
         Self { can_be_blank: true, ..self }
     }
@@ -137,8 +137,8 @@ impl PartialEq for Row {
 
 impl Eq for Row {}
 
-/// Declares the settings of a group. Each line is a row of the table and a field of the struct; its doc comment is the text
-/// that people read. The closure reads the value from a [`Slot`](super::reader::Slot).
+/// Declares the settings of a group. Each line is a row of the table and a field of the struct. Its doc comment is the
+/// text for users. The closure reads the value from a [`Slot`](super::reader::Slot).
 macro_rules! group {
     ($(#[$meta:meta])* $name:ident { $(#[doc = $about:literal] $field:ident: $type:ty = $row:expr, $read:expr;)* }) => {
         $(#[$meta])*

@@ -1,4 +1,4 @@
-//! The table of settings. To add one, add a line to its group here, and its two translations to the interface.
+//! The settings table. A new setting needs a line in its group here, and two translations in the interface.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::row::Kind::{Bool, Choice, Number, Path as File, Text};
 use super::row::{BYTES, GIB, Row, environment, group, interface, row};
 use super::tiers::{self, Compress, RemotePlace};
 
-/// The most requests or models at a time: memory is reserved for each of them.
+/// Largest number of parallel requests or loaded models, because memory is reserved for each.
 const MAX_AT_ONCE: usize = 4096;
 
 group! {
@@ -31,7 +31,7 @@ group! {
 }
 
 group! {
-    /// Models on this machine.
+    /// Local models.
     ModelSettings {
         /// Library of models, in Ollama's layout
         folder: Option<PathBuf> =
@@ -103,7 +103,7 @@ group! {
 }
 
 group! {
-    /// The cache of computed prefixes, as it is set; [`TierSettings`](super::TierSettings) is what follows from it.
+    /// The cache of computed prefixes. [`TierSettings`](super::TierSettings) adds derived values.
     CacheSettings {
         /// Bytes of RAM for computed prefixes of unloaded models; 0: none
         ram_bytes: Option<u64> =
@@ -185,7 +185,7 @@ group! {
 }
 
 group! {
-    /// The way to other machines.
+    /// Connections to other machines.
     NetworkSettings {
         /// Proxy for registries: http, https, socks5 or socks5h
         proxy: Option<String> = row("network.proxy", "CAIRN_PROXY", Text, "HTTP_PROXY and HTTPS_PROXY").words(),
@@ -236,7 +236,7 @@ group! {
 }
 
 group! {
-    /// Settings that only the environment has.
+    /// Settings of the environment only.
     EnvironmentSettings {
         /// One folder for everything that Cairn stores
         has_home: bool = environment("CAIRN_HOME", "the system's usual folders"), |slot| slot.path().is_some();
@@ -245,7 +245,7 @@ group! {
     }
 }
 
-/// Variables for a proxy that many programs share. [`proxies`](super::derived::proxies) reads them.
+/// Proxy variables that many programs share. [`proxies`](super::derived::proxies) reads them.
 const PROXY_VARIABLES: &[Row] = &[
     environment("HTTP_PROXY", "ALL_PROXY")
         .fallback("http_proxy")
@@ -256,7 +256,7 @@ const PROXY_VARIABLES: &[Row] = &[
     environment("ALL_PROXY", "none").fallback("all_proxy").about("Proxy if neither of the two is set"),
 ];
 
-/// Settings of clients with a window. The daemon stores them and reads none.
+/// Settings of clients with a window. The daemon stores them, but does not read them.
 const INTERFACE: &[Row] = &[
     interface("ui.theme", Choice(&["system", "light", "dark"]), "system").about("Colours of the window"),
     interface("ui.contrast", Choice(&["system", "normal", "high"]), "system").about("Contrast of the window"),
@@ -300,7 +300,7 @@ const fn rows() -> usize {
     count
 }
 
-/// Every setting, those of a group side by side.
+/// All settings. Rows of a group are adjacent.
 pub static TABLE: [Row; rows()] = {
     let mut table = [GROUPS[0][0]; rows()];
     let (mut filled, mut group) = (0, 0);
@@ -320,7 +320,7 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-/// A number; zero means the default, as in Ollama.
+/// Reads a number; zero means the default, as in Ollama.
 fn positive(slot: &mut Slot<'_>) -> usize {
     let parse = |text: &str| text.parse().ok();
     let count = slot.parsed(parse).filter(|count| *count > 0);
@@ -335,12 +335,12 @@ fn is_at_most(text: &str) -> Result<(), String> {
 }
 
 fn is_file(text: &str) -> Result<(), String> {
-    if Path::new(text).is_file() { Ok(()) } else { Err("there is no such file".to_owned()) }
+    if Path::new(text).is_file() { Ok(()) } else { Err("the file does not exist".to_owned()) }
 }
 
 fn is_no_file(text: &str) -> Result<(), String> {
     let path = Path::new(text);
-    if path.exists() && !path.is_dir() { Err("this is a file, not a folder".to_owned()) } else { Ok(()) }
+    if path.exists() && !path.is_dir() { Err("the path is a file, not a folder".to_owned()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -364,17 +364,17 @@ mod tests {
             assert!(unique, "{:?} twice", row.variable);
             assert!(row.key.is_some() || row.variable.is_some(), "{row:?} cannot be set");
             let named = row.key.is_none_or(|key| key.split('.').count() == 2);
-            assert!(named, "{:?} is a group and a name", row.key);
-            assert!(!row.about.is_empty() && !row.about.starts_with(' '), "{row:?} has a text");
+            assert!(named, "{:?} must be group.name", row.key);
+            assert!(!row.about.is_empty() && !row.about.starts_with(' '), "{row:?} has no description");
         }
     }
 
     #[test]
     fn defaults_are_values_of_their_kind() {
         for row in TABLE.iter().filter(|row| row.key.is_some() && !row.has_default_in_words) {
-            let value = value::shown(row, row.default).expect("a default is not empty");
+            let value = value::shown(row, row.default).expect("a default value");
             let form = value::text(row, &value).unwrap_or_else(|why| panic!("{row:?}: {why}"));
-            assert_eq!(value::shown(row, &form), Some(value), "{row:?}: and back");
+            assert_eq!(value::shown(row, &form), Some(value), "{row:?}: round trip");
             assert!(row.kind != Kind::Bool || matches!(row.default, "true" | "false"), "{row:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Values of the cache settings: remote tiers, compression, encryption, times to live.
+//! Parsers for the cache settings: remote tiers, compression, encryption, times to live.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use cairn_wire::go_duration;
 use super::downloads::bytes;
 use super::env::Env;
 
-/// What addresses of buckets begin with, and whose credentials they need.
+/// URL schemes of buckets, and the kind of credentials that each needs.
 const BUCKETS: [(&str, &str); 9] = [
     ("s3", "s3"),
     ("s3a", "s3"),
@@ -21,7 +21,8 @@ const BUCKETS: [(&str, &str); 9] = [
     ("http", "dav"),
     ("https", "dav"),
 ];
-/// What the usual programs of these clouds read from the environment, under the names that buckets have for it.
+/// Credentials that the usual programs of these clouds read from the environment, under the setting names of
+/// `object_store`.
 const CREDENTIALS: &[(&str, &[Credential])] = &[
     (
         "s3",
@@ -55,28 +56,28 @@ const CREDENTIALS: &[(&str, &[Credential])] = &[
     ),
 ];
 
-/// A setting of a bucket, and the variables that say it, the first one first.
+/// A setting of a bucket, and its variables in order of precedence.
 type Credential = (&'static str, &'static [&'static str]);
 
-/// How rows are stored.
+/// Compression of stored rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compress {
-    /// As they are.
+    /// No compression.
     Off,
-    /// Smaller without loss.
+    /// Lossless compression.
     On,
     /// Rounded to 8 bits.
     Compact,
 }
 
-/// A place that is not on this machine.
+/// Location of the remote tier.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RemotePlace {
-    /// A folder, where a server's share is mounted.
+    /// A folder, at which a share is mounted.
     Folder(PathBuf),
     /// A bucket.
     Bucket {
-        /// Such as `s3://bucket/folder`.
+        /// URL, for example `s3://bucket/folder`.
         address: String,
         /// Keys, region and endpoint, under `object_store`'s names. Secret.
         settings: Vec<(&'static str, String)>,
@@ -84,7 +85,7 @@ pub enum RemotePlace {
 }
 
 impl fmt::Display for RemotePlace {
-    /// Without what opens it: this goes to logs and screens, and people put passwords and signatures into addresses.
+    /// Omits secrets: logs and screens show this, and a URL may contain passwords and signatures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = match self {
             Self::Folder(folder) => return folder.display().fmt(f),
@@ -93,25 +94,25 @@ impl fmt::Display for RemotePlace {
         let place = address.split(['?', '#']).next().unwrap_or_default();
         let (scheme, rest) = place.split_once("://").unwrap_or(("", place));
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // A name alone is no secret: Azure's addresses have the container's there.
-        let host = host.rsplit_once('@').filter(|(who, _)| who.contains(':')).map_or(host, |(_, host)| host);
+        // A user name alone is not a secret: it is the container's name in URLs of Azure.
+        let host = host.rsplit_once('@').filter(|(user, _)| user.contains(':')).map_or(host, |(_, host)| host);
         write!(f, "{scheme}://{host}{path}")
     }
 }
 
 impl fmt::Debug for RemotePlace {
-    /// Without what opens it.
+    /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RemotePlace({self})")
     }
 }
 
-/// Which files of prefixes are encrypted.
+/// Which chunk files are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encrypt {
-    /// Those in the folder.
+    /// Files of the SSD tier.
     pub folder: bool,
-    /// Those of the remote tier.
+    /// Files of the remote tier.
     pub remote: bool,
 }
 
@@ -134,7 +135,7 @@ impl Compress {
     }
 }
 
-/// A word for yes or for no. A slip of the pen here would cost privacy or exactness, so other words are neither.
+/// Parses a word for yes or no. Other words are errors, because a typo here could cost privacy or exactness.
 pub(super) fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "yes" => Some(true),
@@ -145,16 +146,16 @@ pub(super) fn switch(text: &str) -> Option<bool> {
 
 pub(super) fn gib(text: &str) -> Option<u64> {
     let gib: f64 = text.parse().ok()?;
-    // More than this nobody has.
+    // Larger numbers are typos.
     (0.0..1e9).contains(&gib).then_some((gib * f64::from(1 << 30)) as u64)
 }
 
-/// Bytes; none where there is no limit.
+/// Parses a number of bytes; `Some(None)` means no limit.
 pub(super) fn daily(text: &str) -> Option<Option<u64>> {
     if text.eq_ignore_ascii_case("none") { Some(None) } else { bytes(text).map(Some) }
 }
 
-/// `30d`, `12h30m`; none for ever.
+/// Parses a time to live such as `30d` or `12h30m`; `Some(None)` means no expiry.
 pub(super) fn ttl(text: &str) -> Option<Option<Duration>> {
     const DAY: u64 = 24 * 3600;
     if text.eq_ignore_ascii_case("never") || text.starts_with('-') {
@@ -168,17 +169,17 @@ pub(super) fn ttl(text: &str) -> Option<Option<Duration>> {
     (!ttl.is_zero()).then_some(Some(ttl))
 }
 
-/// A folder, or a bucket's address with what opens it.
+/// Parses a folder, or a bucket's URL, to which it adds the credentials from the environment.
 pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return env.full_path("OLLAMA_KV_TIER_REMOTE").map(RemotePlace::Folder);
     };
-    let &(_, kind) = BUCKETS.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known))?;
-    let known = CREDENTIALS.iter().find(|(of, _)| *of == kind).map(|(_, known)| *known).unwrap_or_default();
-    let said = |names: &[&str]| names.iter().find_map(|name| env.text(name)).map(str::to_owned);
+    let &(_, kind) = BUCKETS.iter().find(|(bucket, _)| scheme.eq_ignore_ascii_case(bucket))?;
+    let credentials = CREDENTIALS.iter().find(|(of, _)| *of == kind).map(|(_, list)| *list).unwrap_or_default();
+    let value = |names: &[&str]| names.iter().find_map(|name| env.text(name)).map(str::to_owned);
     let mut settings: Vec<(&str, String)> =
-        known.iter().filter_map(|(name, variables)| Some((*name, said(variables)?))).collect();
-    // Whoever names an endpoint without TLS means it.
+        credentials.iter().filter_map(|(name, variables)| Some((*name, value(variables)?))).collect();
+    // An explicit endpoint without TLS is intended.
     if settings.iter().any(|(name, value)| *name == "endpoint" && value.starts_with("http://")) {
         settings.push(("allow_http", "true".to_owned()));
     }
@@ -195,7 +196,7 @@ mod tests {
         Settings::load(&Env::of(variables.iter().copied()), &places)
     }
 
-    /// What is read of a variable, and whether a warning names it.
+    /// Checks the value read from a variable, and whether a warning names the variable.
     fn check<T: PartialEq + fmt::Debug>(name: &str, field: fn(&CacheSettings) -> T, cases: &[(&str, T, bool)]) {
         for (value, expected, warns) in cases {
             let settings = load(&[(name, value)]);
@@ -206,21 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_kept_on_the_disk_unless_that_is_switched_off() {
+    fn ssd_tier_is_on_by_default_and_can_be_turned_off() {
         let folder = |variables: &[(&str, &str)]| load(variables).tiers.folder;
-        assert_eq!(folder(&[]), Some("/h/.cache/cairn/kv".into()), "a folder that may be thrown away");
-        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL", "/k")]), Some("/k".into()), "another one");
-        assert_eq!(folder(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_LOCAL", "/k")]), None, "off is off");
+        assert_eq!(folder(&[]), Some("/h/.cache/cairn/kv".into()), "cache folder by default");
+        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL", "/k")]), Some("/k".into()), "explicit folder");
+        assert_eq!(folder(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_LOCAL", "/k")]), None, "tiering is off");
         for word in ["off", "OFF", "no", "False", "f"] {
-            assert_eq!(folder(&[("OLLAMA_KV_TIERING", word)]), None, "so is {word:?}");
+            assert_eq!(folder(&[("OLLAMA_KV_TIERING", word)]), None, "{word:?}");
         }
-        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL_GB", "0")]), None, "a folder that may hold nothing is none");
+        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL_GB", "0")]), None, "size 0");
         let off = load(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_REMOTE", "/k")]).tiers;
-        assert_eq!(off.remote, None, "elsewhere too");
+        assert_eq!(off.remote, None, "remote tier");
     }
 
     #[test]
-    fn values_are_read_and_bad_ones_are_told() {
+    fn cache_values_are_parsed_and_invalid_values_warn() {
         const DAY: u64 = 24 * 3600;
         let ttl = |days| Some(Duration::from_secs(days * DAY));
         check("OLLAMA_KV_TIER_LOCAL_GB", |tiers| tiers.folder_bytes, &[("2", Some(2 << 30), false), ("x", None, true)]);
@@ -268,18 +269,18 @@ mod tests {
             |tiers| tiers.daily_write_bytes,
             &[("2G", Some(2_000_000_000), false), ("none", None, false), ("much", cap, true)],
         );
-        assert!(load(&[]).tiers.keychain && !load(&[("CAIRN_HOME", "/x")]).tiers.keychain, "one folder has all");
-        assert!(load(&[("CAIRN_HOME", "/x"), ("CAIRN_KV_KEYCHAIN", "1")]).tiers.keychain, "unless it is asked for");
+        assert!(load(&[]).tiers.keychain && !load(&[("CAIRN_HOME", "/x")]).tiers.keychain, "default");
+        assert!(load(&[("CAIRN_HOME", "/x"), ("CAIRN_KV_KEYCHAIN", "1")]).tiers.keychain, "explicit");
     }
 
     #[test]
-    fn a_remote_place_is_a_folder_or_a_bucket_with_the_usual_credentials() {
+    fn remote_tier_is_a_folder_or_a_bucket_with_credentials() {
         let remote = |variables: &[(&str, &str)]| load(variables).tiers.remote;
         let place = |value| ("OLLAMA_KV_TIER_REMOTE", value);
         assert_eq!(remote(&[place("/mnt/nas")]), Some(RemotePlace::Folder("/mnt/nas".into())), "a folder");
         for wrong in ["s3://", "ftp://host/x", "://"] {
             assert_eq!(remote(&[place(wrong)]), None, "{wrong}");
-            assert_eq!(load(&[place(wrong)]).warnings.len(), 1, "{wrong} is told");
+            assert_eq!(load(&[place(wrong)]).warnings.len(), 1, "{wrong} warns");
         }
         let bucket = remote(&[
             place("s3://b/f"),
@@ -290,7 +291,7 @@ mod tests {
             ("AZURE_CLIENT_ID", "another cloud's"),
         ]);
         let Some(RemotePlace::Bucket { address, settings }) = &bucket else { panic!("{bucket:?} is a bucket") };
-        assert_eq!(address, "s3://b/f", "as it was given");
+        assert_eq!(address, "s3://b/f", "URL");
         let expected = [
             ("access_key_id", "me"),
             ("secret_access_key", "hush"),
@@ -298,8 +299,8 @@ mod tests {
             ("endpoint", "http://nas:9000"),
             ("allow_http", "true"),
         ];
-        assert_eq!(*settings, expected.map(|(name, value)| (name, value.to_owned())), "its cloud's, and no other's");
-        assert!(!format!("{bucket:?}").contains("hush"), "secrets are not shown");
+        assert_eq!(*settings, expected.map(|(name, value)| (name, value.to_owned())), "credentials of S3 only");
+        assert!(!format!("{bucket:?}").contains("hush"), "secrets are hidden");
         for (address, shown) in [
             ("https://me:hush@nas/dav", "https://nas/dav"),
             ("https://me:hush@@nas:8443/dav/x@y", "https://nas:8443/dav/x@y"),
@@ -308,7 +309,7 @@ mod tests {
             ("s3://bucket", "s3://bucket"),
         ] {
             let place = remote(&[place(address)]).expect("a bucket");
-            assert_eq!(place.to_string(), shown, "nor those in addresses");
+            assert_eq!(place.to_string(), shown, "secrets in URLs are hidden");
         }
         let all = [
             ("gs://b", "GOOGLE_APPLICATION_CREDENTIALS", "application_credentials"),

@@ -1,7 +1,7 @@
-//! Values of settings in their three forms: as `config.toml` has them, as the environment writes them, and as clients see them.
+//! Values of settings in three forms: in `config.toml`, as text of the environment, and as clients see them.
 //!
-//! The environment's text is what the loader reads. A value of the file is turned into it, so that there is one reader for
-//! both, and one judge of what can be.
+//! The loader reads the environment's text. A value of the file is converted to that text, so one parser and one
+//! validation serve both.
 
 use std::path::Path;
 
@@ -10,51 +10,51 @@ use super::reader::is_true;
 use super::row::{Kind, Row};
 use super::tiers;
 
-/// The longest text: long lists of shortcuts or origins have room, and so has the file with all of them.
+/// Longest text. Lists of shortcuts or origins fit, and a file with all of them stays below its own limit.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// A value, as clients see it.
+/// A value as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the kind of value that it has")]
+#[expect(missing_docs, reason = "the variants are named after the kinds of values")]
 pub enum Value {
     Bool(bool),
     Number(u64),
     Text(String),
 }
 
-/// The environment's text for a value; why it cannot be one of this row, as far as its kind tells.
+/// Converts a value to the environment's text, or returns why it does not have the row's kind.
 pub(super) fn text(row: &Row, value: &Value) -> Result<String, String> {
     match (row.kind, value) {
         (Kind::Bool, Value::Bool(on)) => Ok(on.to_string()),
-        (Kind::Bool, _) => Err("it is true or false".to_owned()),
+        (Kind::Bool, _) => Err("must be true or false".to_owned()),
         (Kind::Number, Value::Number(number)) => Ok(number.to_string()),
-        (Kind::Number, _) => Err("it is a whole number".to_owned()),
+        (Kind::Number, _) => Err("must be a whole number".to_owned()),
         (Kind::Bytes(1), Value::Number(number)) => Ok(number.to_string()),
         // The quotient is exact: the unit is a power of two.
         (Kind::Bytes(unit), Value::Number(number)) => Ok((*number as f64 / unit as f64).to_string()),
         (Kind::Bytes(unit), Value::Text(text)) => match bytes(text) {
             Some(number) if unit > 1 => Ok((number as f64 / unit as f64).to_string()),
-            // Units are read where all texts are, and words such as `none` too.
+            // The loader parses units, and words such as `none`.
             _ if unit == 1 => Ok(text.clone()),
-            _ => Err("it is a number of bytes, 20G for instance".to_owned()),
+            _ => Err("must be a number of bytes, for example 20G".to_owned()),
         },
-        (Kind::Bytes(_), Value::Bool(_)) => Err("it is a number of bytes".to_owned()),
+        (Kind::Bytes(_), Value::Bool(_)) => Err("must be a number of bytes".to_owned()),
         (Kind::Choice(words), Value::Text(text)) if words.contains(&&**text) => Ok(text.clone()),
-        (Kind::Choice(words), _) => Err(format!("it is one of {}", words.join(", "))),
+        (Kind::Choice(words), _) => Err(format!("must be one of {}", words.join(", "))),
         (Kind::Path | Kind::Text, Value::Text(text)) if text.chars().any(char::is_control) => {
-            Err("it is one line of text".to_owned())
+            Err("must be one line of text".to_owned())
         }
         (Kind::Path | Kind::Text, Value::Text(text)) if text.len() > MAX_TEXT_BYTES => {
-            Err(format!("it is longer than {MAX_TEXT_BYTES} bytes"))
+            Err(format!("must not be longer than {MAX_TEXT_BYTES} bytes"))
         }
         (Kind::Path, Value::Text(text)) if Path::new(text).is_absolute() => Ok(text.clone()),
-        (Kind::Path, _) => Err("it is a path from the root".to_owned()),
+        (Kind::Path, _) => Err("must be an absolute path".to_owned()),
         (Kind::Text, Value::Text(text)) => Ok(text.clone()),
-        (Kind::Text, _) => Err("it is text".to_owned()),
+        (Kind::Text, _) => Err("must be text".to_owned()),
     }
 }
 
-/// The value of an environment's text; none where it says nothing.
+/// The value of an environment's text. Text that does not parse is a text value.
 pub(super) fn shown(row: &Row, text: &str) -> Option<Value> {
     let plain = || Some(Value::Text(text.to_owned()));
     match row.kind {
@@ -72,13 +72,13 @@ mod tests {
     use crate::settings::table::TABLE;
 
     #[test]
-    fn a_value_survives_the_environments_form() {
+    fn value_survives_round_trip_through_environment_text() {
         let check = |key: &str, value: Value, expected: Result<&str, ()>| {
-            let row = TABLE.iter().find(|row| row.key == Some(key)).expect("there is such a setting");
+            let row = TABLE.iter().find(|row| row.key == Some(key)).expect("the setting exists");
             let found = text(row, &value);
             assert_eq!(found.as_deref().map_err(|_| ()), expected, "{key} {value:?}");
             if let (Ok(found), Value::Number(_) | Value::Bool(_)) = (&found, &value) {
-                assert_eq!(shown(row, found), Some(value), "{key}: and back");
+                assert_eq!(shown(row, found), Some(value), "{key}: round trip");
             }
         };
         check("cache.tiering", Value::Bool(false), Ok("false"));

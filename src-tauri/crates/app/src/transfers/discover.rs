@@ -1,8 +1,8 @@
-//! Discover: models to pull, by words. A catalogue that comes with the program is searched, and Hugging Face's index, or
-//! whatever `CAIRN_HUB` names; nobody else is asked, and nobody before somebody searches.
+//! Search for models to pull, in the built-in catalogue and in the index of Hugging Face (or `CAIRN_HUB`). The index is
+//! contacted only for a search.
 //!
-//! The index may be out of reach, slow or broken: then the catalogue's answers come with a line that says so. Its words
-//! are a stranger's, and bounded by [`Hub`].
+//! If the index is unreachable, slow or broken, the result has the catalogue's hits and a warning. Texts of the index
+//! are untrusted; [`Hub`] limits their size.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,57 +17,57 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
 
-/// Models that are told when nobody says how many.
+/// Number of models if the request does not set it.
 const DEFAULT_LIMIT: usize = 10;
-/// Models that are told at most.
+/// Maximum number of models.
 const MAX_LIMIT: usize = 50;
-/// Characters of a search.
+/// Maximum length of a search text in characters.
 const MAX_QUERY_CHARS: usize = 200;
-/// How long the index may take to answer, twice: for its models, and for what can be pulled of them.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Questions to the index at the same time.
-const AT_ONCE: usize = 8;
-/// Characters of a line about what went wrong.
+/// Timeout of the index, applied twice: to the search, and to the lookup of variants.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum number of parallel requests to the index.
+const MAX_PARALLEL: usize = 8;
+/// Maximum length of a warning in characters.
 const MAX_TROUBLE_CHARS: usize = 400;
-/// Quantisations that suit most machines, the best first.
+/// Quantisations that suit most machines, in order of preference.
 const SUITABLE: [&str; 6] = ["Q4_K_M", "MXFP4", "Q4_K_S", "Q4_0", "IQ4_XS", "Q8_0"];
 
-/// What somebody looks for.
+/// Parameters of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discover {
-    /// Words; all of them must be found. None finds the whole catalogue.
+    /// Words, all of which must match. An empty query matches the whole catalogue.
     pub query: String,
-    /// How many models are wanted.
+    /// Maximum number of models.
     pub limit: Option<usize>,
-    /// Only the catalogue that comes with the program is searched: nobody else is asked.
+    /// Whether only the built-in catalogue is searched, without network access.
     pub own: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// Models: those of the catalogue, then those of the index, which it fetched most often first.
+    /// Hits: those of the catalogue, then those of the index in descending order of downloads.
     pub found: Vec<Hit>,
-    /// What is missing from them and why, in one line.
+    /// A warning about missing results, in one line.
     pub trouble: Option<String>,
 }
 
-/// A model that was found.
+/// A model that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// The model.
     pub model: DiscoveredModel,
-    /// The name to pull it by: of a variant that suits most machines, where one is known.
+    /// The name to pull: that of a variant that suits most machines, if one is listed.
     pub name: String,
-    /// Names of it, or of its variants, that are models here already.
+    /// Names of the model or its variants that are in a library.
     pub here: Vec<String>,
 }
 
 impl Transfers {
-    /// Models to pull that a search means.
+    /// Searches for models to pull.
     ///
     /// # Errors
-    /// When the search is too long. An index that cannot be asked is no failure: the catalogue answers.
+    /// If the search text is too long. An unreachable index is a warning, not an error.
     pub async fn discover(&self, discover: Discover) -> Result<Discovery, Error> {
         let query = discover.query.trim();
         if query.chars().count() > MAX_QUERY_CHARS {
@@ -75,61 +75,61 @@ impl Transfers {
         }
         let limit = discover.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let mut models = catalogue(query);
-        let (mut far, trouble) = match &self.settings.downloads.hub {
+        let (mut indexed, trouble) = match &self.settings.downloads.hub {
             _ if discover.own => (Vec::new(), None),
             None => (Vec::new(), None),
             Some(address) => match self.search(address, query).await {
-                Ok((hub, mut far)) => {
-                    far.truncate(limit - own_share(models.len(), far.len(), limit));
-                    let trouble = self.fill(&hub, &mut far).await;
-                    (far, trouble)
+                Ok((hub, mut indexed)) => {
+                    indexed.truncate(limit - catalogue_share(models.len(), indexed.len(), limit));
+                    let trouble = self.fill(&hub, &mut indexed).await;
+                    (indexed, trouble)
                 }
                 Err(reason) => {
                     (Vec::new(), Some(format!("only the catalogue that comes with Cairn was searched: {reason}")))
                 }
             },
         };
-        models.truncate(own_share(models.len(), far.len(), limit));
-        models.append(&mut far);
+        models.truncate(catalogue_share(models.len(), indexed.len(), limit));
+        models.append(&mut indexed);
         let transfers = self.clone();
-        let here = spawn_blocking(move || transfers.here()).await.expect("listing does not panic");
+        let here = spawn_blocking(move || transfers.local_names()).await.expect("listing does not panic");
         let found = models.into_iter().map(|model| found(model, &here)).collect();
         Ok(Discovery { found, trouble: trouble.map(|line| one_line(&line)) })
     }
 
-    /// The index, and the models of it that a search means; or why there are none.
+    /// Searches the index. Returns the index and its models, or the cause of the failure.
     async fn search(&self, address: &str, query: &str) -> Result<(Hub, Vec<DiscoveredModel>), String> {
         let (transfers, address) = (self.clone(), address.to_owned());
         let opened = spawn_blocking(move || {
-            let transport = transfers.pulls.outside().transport().map_err(|error| error.to_string())?;
+            let transport = transfers.pulls.registry_access().transport().map_err(|error| error.to_string())?;
             Hub::new(transport, &address).map_err(|error| format!("CAIRN_HUB: {error}"))
         });
         let hub = opened.await.expect("opening does not panic")?;
-        let patience = self.patience();
-        match timeout(patience, hub.search(query)).await {
+        let search_timeout = self.search_timeout();
+        match timeout(search_timeout, hub.search(query)).await {
             Ok(Ok(models)) => Ok((hub, models)),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("{} did not answer within {patience:?}", hub.host())),
+            Err(_) => Err(format!("{} did not answer within {search_timeout:?}", hub.host())),
         }
     }
 
-    /// Asks what can be pulled of models. Of those that nobody tells of in time it stays unknown, and that is said.
+    /// Looks up the variants of models until the timeout. Returns a warning if some are missing.
     async fn fill(&self, hub: &Hub, models: &mut [DiscoveredModel]) -> Option<String> {
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let mut asking = JoinSet::new();
+        let slots = Arc::new(Semaphore::new(MAX_PARALLEL));
+        let mut lookups = JoinSet::new();
         for (index, model) in models.iter().enumerate() {
-            let (hub, turns, title) = (hub.clone(), Arc::clone(&turns), model.title.clone());
-            asking.spawn(async move {
-                let _turn = turns.acquire().await;
+            let (hub, slots, title) = (hub.clone(), Arc::clone(&slots), model.title.clone());
+            lookups.spawn(async move {
+                let _slot = slots.acquire().await;
                 (index, hub.variants(&title).await)
             });
         }
-        let patience = self.patience();
-        let deadline = Instant::now() + patience;
+        let search_timeout = self.search_timeout();
+        let deadline = Instant::now() + search_timeout;
         let (mut unknown, mut reason) = (models.len(), None);
-        while let Some(asked) = timeout_at(deadline, asking.join_next()).await.transpose() {
-            match asked {
-                Ok(answered) => match answered.expect("asking does not panic") {
+        while let Some(lookup) = timeout_at(deadline, lookups.join_next()).await.transpose() {
+            match lookup {
+                Ok(result) => match result.expect("a lookup does not panic") {
                     (index, Ok(variants)) => {
                         models[index].variants = variants;
                         unknown -= 1;
@@ -137,7 +137,7 @@ impl Transfers {
                     (_, Err(error)) => reason = reason.or_else(|| Some(error.to_string())),
                 },
                 Err(_) => {
-                    reason = Some(format!("{} did not answer within {patience:?}", hub.host()));
+                    reason = Some(format!("{} did not answer within {search_timeout:?}", hub.host()));
                     break;
                 }
             }
@@ -145,20 +145,20 @@ impl Transfers {
         reason.map(|reason| format!("the sizes of {unknown} of {} models are unknown: {reason}", models.len()))
     }
 
-    fn patience(&self) -> Duration {
-        self.settings.downloads.stall.map_or(PATIENCE, |stall| stall.min(PATIENCE))
+    fn search_timeout(&self) -> Duration {
+        self.settings.downloads.stall.map_or(SEARCH_TIMEOUT, |stall| stall.min(SEARCH_TIMEOUT))
     }
 
-    /// Names of the models that are here. A library that cannot be read is said elsewhere.
-    fn here(&self) -> HashSet<ModelRef> {
+    /// Names of the models in the libraries. Unreadable libraries are reported elsewhere.
+    fn local_names(&self) -> HashSet<ModelRef> {
         let listed = self.library.list().unwrap_or_default();
         listed.iter().filter_map(|model| model.name.parse().ok()).collect()
     }
 }
 
-/// How many models of our own are told, beside those of the index. Neither fills the list while the other has something.
-fn own_share(own: usize, far: usize, limit: usize) -> usize {
-    own.min(limit - far.min(limit / 2))
+/// Number of hits from the catalogue, so that neither source fills the list while the other has hits.
+fn catalogue_share(own: usize, indexed: usize, limit: usize) -> usize {
+    own.min(limit - indexed.min(limit / 2))
 }
 
 fn found(model: DiscoveredModel, here: &HashSet<ModelRef>) -> Hit {
@@ -172,10 +172,11 @@ fn found(model: DiscoveredModel, here: &HashSet<ModelRef>) -> Hit {
     Hit { model, name, here }
 }
 
-/// The variant that suits most machines.
+/// Returns the variant that suits most machines.
 fn suitable(variants: &[Variant]) -> Option<&Variant> {
-    let known = SUITABLE.iter().find_map(|wanted| variants.iter().find(|v| v.quantization.as_deref() == Some(*wanted)));
-    known.or_else(|| variants.first())
+    let suitable =
+        SUITABLE.iter().find_map(|wanted| variants.iter().find(|v| v.quantization.as_deref() == Some(*wanted)));
+    suitable.or_else(|| variants.first())
 }
 
 fn one_line(text: &str) -> String {
@@ -188,10 +189,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neither_index_fills_the_list_alone() {
-        let check = |own: usize, far: usize, limit: usize, expected: (usize, usize)| {
-            let own_shown = own_share(own, far, limit);
-            assert_eq!((own_shown, far.min(limit - own_shown)), expected, "{own} and {far} in {limit}");
+    fn catalogue_and_index_share_the_list() {
+        let check = |own: usize, indexed: usize, limit: usize, expected: (usize, usize)| {
+            let own_shown = catalogue_share(own, indexed, limit);
+            assert_eq!((own_shown, indexed.min(limit - own_shown)), expected, "{own} and {indexed} in {limit}");
         };
         check(23, 50, 10, (5, 5));
         check(3, 50, 10, (3, 7));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_suits() {
+    fn suitable_variant_is_first_preferred_quantization() {
         let check = |quantizations: &[&str], expected: Option<&str>| {
             let variant = |quantization: &&str| Variant {
                 name: format!("hf.co/me/M:{quantization}"),
@@ -224,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_one_line() {
-        assert_eq!(one_line("a\nb\x1b[2J"), "a b [2J", "no line breaks and no commands");
-        assert_eq!(one_line(&"é".repeat(1_000)).chars().count(), MAX_TROUBLE_CHARS, "and not a long one");
+    fn trouble_is_one_short_line() {
+        assert_eq!(one_line("a\nb\x1b[2J"), "a b [2J", "no line breaks or escape sequences");
+        assert_eq!(one_line(&"é".repeat(1_000)).chars().count(), MAX_TROUBLE_CHARS, "truncated");
     }
 }

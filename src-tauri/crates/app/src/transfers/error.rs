@@ -8,57 +8,57 @@ use super::pull::PullError;
 use super::push::PushError;
 use crate::library;
 
-/// Why a transfer, or a change to who may transfer, failed.
+/// Error of a transfer, or of a change to the list of trusted machines.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The model library refused or failed.
     #[error(transparent)]
     Library(#[from] library::Error),
-    /// A name that is none.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A model did not arrive.
+    /// A pull failed.
     #[error(transparent)]
     Pull(#[from] PullError),
-    /// Another machine was not joined.
+    /// Another machine could not be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
-    /// This machine's key cannot be used.
+    /// The key of this machine cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A text that is no key.
+    /// A text is not a key.
     #[error(transparent)]
     PeerKey(#[from] PeerKeyError),
-    /// The list of known keys cannot be used.
+    /// The list of trusted keys cannot be used.
     #[error(transparent)]
     PeerList(#[from] PeerListError),
-    /// The local network cannot be watched.
+    /// The local network cannot be searched.
     #[error(transparent)]
     Lan(#[from] PeerDiscoveryError),
-    /// A model did not get to its registry.
+    /// A push failed.
     #[error(transparent)]
     Push(#[from] PushError),
-    /// What is not asked for on another machine's behalf.
+    /// The source may not be used for another machine.
     #[error(
-        "{what} is not asked for another machine: {why}; ask on the machine that Cairn runs on, or name the registry there in \
-         CAIRN_MIRROR_ORIGINS"
+        "cannot use {what} for another machine: {why}; send the request on the machine that runs Cairn, or add the \
+         registry to CAIRN_MIRROR_ORIGINS there"
     )]
     Beyond {
         /// The registry or source.
         what: String,
-        /// Why it is not.
+        /// The cause.
         why: &'static str,
     },
-    /// More words than anybody searches for.
-    #[error("a search has at most {0} characters")]
+    /// The search text is too long; the limit in characters.
+    #[error("the search is too long: at most {0} characters")]
     LongQuery(usize),
-    /// A name and a password for a registry were not kept.
+    /// A login failed.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// No download of that id or model, as it was sent.
-    #[error("there is no download {0:?}; `cairn downloads` lists them")]
+    /// The download does not exist; the id or name as sent.
+    #[error("there is no download {0:?}; run `cairn downloads` for the list")]
     NoDownload(String),
-    /// A download that is over can neither be stopped nor go on.
-    #[error("{0} is here already: its download is done; `cairn pull` looks for a newer version")]
+    /// The download is complete and can be neither stopped nor resumed.
+    #[error("cannot change {0}: its download is done; run `cairn pull` to check for a newer version")]
     DownloadDone(String),
 }

@@ -1,4 +1,4 @@
-//! The handle of transfers. Clones share everything.
+//! The handle of transfers. Clones share all state.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Transfers {
 
     /// Digests that pulls in progress rely on.
     pub(crate) fn digests_in_use(&self) -> Vec<Digest> {
-        self.pulls.counted_on()
+        self.pulls.digests_in_use()
     }
 
     /// Removes partial downloads that no pull resumes; with `dry_run` it only reports them.

@@ -1,4 +1,4 @@
-//! Names and passwords for registries that want them. A password is tried before it is kept, and never told again.
+//! User names and passwords for registries. A password is verified before it is stored, and is never returned.
 
 use cairn_registry::{AddressError, Login, LoginStoreError, Registry, SourceError, TlsError};
 use tokio::task::spawn_blocking;
@@ -8,54 +8,54 @@ use crate::transfers::handle::Transfers;
 use crate::transfers::pull::PullError;
 use crate::transfers::pull::tls_advice;
 
-/// Who a user wants to be to a registry.
+/// Parameters of a login.
 #[derive(Debug, Clone)]
 pub struct LoginAttempt {
-    /// The registry, `host[:port]`, perhaps with `https://` or `http://` in front.
+    /// The registry, `host[:port]`, optionally with `https://` or `http://` in front.
     pub registry: String,
-    /// The name and the password, and where they may go.
+    /// The user name and the password, and the hosts to which they may be sent.
     pub login: Login,
 }
 
-/// Somebody whom a registry knows.
+/// A stored login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
     /// The registry, `host[:port]`.
     pub host: String,
-    /// The user's name there.
+    /// The user name.
     pub user: String,
 }
 
-/// Why a name and a password were not kept.
+/// Error of a login.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// There is no way to the registry.
+    /// The connection cannot be set up.
     #[error(transparent)]
     Way(#[from] PullError),
-    /// A name that cannot be sent.
-    #[error("a user's name for a registry is not empty, and there is no colon in it")]
+    /// The user name is invalid.
+    #[error("invalid user name: it must not be empty, and must not contain a colon")]
     User,
-    /// The registry does not take them, or may not be given them.
+    /// The registry refused the login, or the login may not be sent to it.
     #[error(
-        "{0}; nothing was kept. Look at the name and the password; where a token server of another host is named and you \
-         trust it with them, say so: --token-server HOST"
+        "{0}; nothing was kept; check the user name and the password; to send them to a token server on another host, \
+         add --token-server HOST"
     )]
     Refused(SourceError),
-    /// Who answers is no registry.
-    #[error("{0} answers, and is no registry: it has no /v2/; nothing was kept")]
+    /// The server is not a registry.
+    #[error("{0} is not a registry: it has no /v2/; nothing was kept")]
     NoRegistry(String),
-    /// It could not be asked.
+    /// The registry is unreachable.
     #[error("{0}; nothing was kept")]
     Unreachable(SourceError),
-    /// Who answers does not prove to be the registry.
-    #[error("{host} does not prove who it is: {cause}, so nothing was sent and nothing was kept{}", tls_advice(cause))]
+    /// The identity of the registry cannot be verified.
+    #[error("cannot verify the identity of {host}: {cause}; nothing was sent or kept{}", tls_advice(cause))]
     Untrusted {
         /// The registry.
         host: String,
-        /// What is wrong with its proof.
+        /// The cause.
         cause: TlsError,
     },
-    /// They could not be written down, or what was is unreadable.
+    /// The logins cannot be read or written.
     #[error(transparent)]
     LoginStore(#[from] LoginStoreError),
 }
@@ -67,10 +67,10 @@ impl From<AddressError> for LoginError {
 }
 
 impl Transfers {
-    /// Tries a name and a password at a registry, and keeps them for it. Returns the registry's host.
+    /// Verifies a login at its registry and stores it. Returns the registry's host and the user.
     ///
     /// # Errors
-    /// When the registry does not take them, or they cannot be written down; nothing is kept then.
+    /// If the registry refuses the login, or the login cannot be stored. Nothing is stored then.
     pub async fn login(&self, attempt: LoginAttempt) -> Result<LoggedIn, Error> {
         let LoginAttempt { registry, login } = attempt;
         if login.user.is_empty() || login.user.contains(':') || login.user.contains(char::is_control) {
@@ -81,17 +81,17 @@ impl Transfers {
             whole if whole.contains("://") => whole.to_owned(),
             host => format!("{scheme}://{host}"),
         };
-        let (transfers, asked) = (self.clone(), login.clone());
-        let way = spawn_blocking(move || {
-            let transport = transfers.pulls.outside().transport()?;
+        let (transfers, attempted) = (self.clone(), login.clone());
+        let registry = spawn_blocking(move || {
+            let transport = transfers.pulls.registry_access().transport()?;
             Ok::<_, LoginError>(Registry::from_address(
                 &address,
-                asked.plain_http,
+                attempted.plain_http,
                 &transport,
-                asked.into_credentials(),
+                attempted.into_credentials(),
             )?)
         });
-        let registry = way.await.expect("setting up the way out does not panic")?;
+        let registry = registry.await.expect("opening connections does not panic")?;
         let host = registry.host().to_owned();
         registry.check_login().await.map_err(|error| match error {
             SourceError::Refused { .. } => LoginError::Refused(error),
@@ -100,36 +100,36 @@ impl Transfers {
             SourceError::Broken { .. } | SourceError::Busy { .. } => LoginError::Unreachable(error),
         })?;
         let (transfers, user) = (self.clone(), login.user.clone());
-        let kept = spawn_blocking(move || {
-            transfers.pulls.outside().logins().add(&host, &login)?;
-            transfers.pulls.outside().reset_credentials()?;
+        let stored = spawn_blocking(move || {
+            transfers.pulls.registry_access().logins().add(&host, &login)?;
+            transfers.pulls.registry_access().reset_credentials()?;
             Ok::<_, LoginError>(host)
         });
-        let host = kept.await.expect("writing a file does not panic")?;
-        tracing::info!(host, user, "a password is kept for a registry");
+        let host = stored.await.expect("writing a file does not panic")?;
+        tracing::info!(host, user, "stored a login for a registry");
         Ok(LoggedIn { host, user })
     }
 
-    /// Forgets the name and the password for a registry; `false` where there were none of ours.
+    /// Removes the stored login of a registry. Returns `false` if there was none.
     ///
     /// # Errors
-    /// When they cannot be written down.
+    /// If the logins cannot be written.
     pub async fn logout(&self, registry: &str) -> Result<bool, Error> {
         let (transfers, host) = (self.clone(), registry.to_owned());
         let removed = spawn_blocking(move || {
-            let removed = transfers.pulls.outside().logins().remove(&host)?;
-            transfers.pulls.outside().reset_credentials()?;
+            let removed = transfers.pulls.registry_access().logins().remove(&host)?;
+            transfers.pulls.registry_access().reset_credentials()?;
             Ok::<_, LoginError>(removed)
         });
         Ok(removed.await.expect("writing a file does not panic")?)
     }
 
-    /// Who the user is to which registries.
+    /// Lists the stored logins.
     ///
     /// # Errors
-    /// When that cannot be read.
+    /// If the logins cannot be read.
     pub fn logins(&self) -> Result<Vec<LoggedIn>, Error> {
-        let all = self.pulls.outside().logins().list().map_err(LoginError::from)?;
+        let all = self.pulls.registry_access().logins().list().map_err(LoginError::from)?;
         Ok(all.into_iter().map(|(host, login)| LoggedIn { host, user: login.user }).collect())
     }
 }

@@ -1,19 +1,20 @@
-//! A mirror: this machine fetches what the clients of its registry ask for and it lacks, once for all of them.
+//! Mirror: downloads models that clients of this machine's registry request and that no library has, once for all
+//! clients.
 //!
 //! ```text
-//! manifest  stored or told before ---- asked of its origin within a minute ---> as it is
-//!                `---- else the origin is asked: its word; out of reach: what is here, marked stale
+//! manifest  resolved by its origin within a minute ---> that one
+//!                `---- else the origin resolves it; if it is unreachable: the local manifest, marked as stale
 //! blob      in a library ---> from there
-//!                `---- named by a manifest that was told ---> one download for all, read while it comes;
-//!                                                             with its first byte the whole model is brought here
+//!                `---- of an offered manifest ---> one shared download, read while it runs;
+//!                                                  its first request starts a pull of the whole model
 //! ```
 //!
-//! A tag means what its origin says, and nobody else's word is taken for it. Fetching begins only for a client who may
-//! ask for that ([`Client::fetches`]); whoever reads this machine's models reads what has begun, too.
+//! Only the origin resolves a tag. Only clients with [`Client::fetches`] start downloads; other clients of this machine
+//! may read a download that runs.
 //!
-//! **Invariants:** only names of configured origins are asked for; each blob is fetched by the one download of its digest
-//! that all of the process share; a model is listed only when all of it is here, because a pull publishes it; what a user of
-//! this machine made under an origin's name is not replaced by what clients want.
+//! **Invariants:** only names of configured origins are requested; all requests for a blob share one download; a model
+//! is listed only when it is complete, because a pull publishes it; a model that a user created under an origin's name
+//! is not replaced for clients.
 
 mod blob;
 mod counts;
@@ -35,50 +36,50 @@ use crate::transfers::handle::Transfers;
 use crate::transfers::pull::PullError;
 use crate::transfers::pull::Pulls;
 use crate::transfers::share::{Reference, SharedBlob, SharedManifest, name_of};
-use blob::Arriving;
+use blob::DownloadingBlob;
 pub use blob::{BlobBytes, BlobReader};
 use counts::Counts;
 pub use counts::MirrorCounts;
-use tag::{Known, Tag};
+use tag::{Tag, TagState};
 
-/// How long the origin's word on a tag holds.
-const ASKED_EVERY: Duration = Duration::from_secs(60);
-/// How long an origin that could not be asked is left alone, while there is something to answer without it.
-const RESTS: Duration = Duration::from_secs(10);
-/// Tags, and blobs that were named, that are remembered.
+/// How long a resolved tag is fresh.
+const TAG_LIFETIME: Duration = Duration::from_secs(60);
+/// Delay before an unreachable origin is asked again, if a local answer exists.
+const ORIGIN_BACKOFF: Duration = Duration::from_secs(10);
+/// Maximum number of cached tags, and of known blobs.
 const MAX_TAGS: usize = 4096;
 const MAX_NAMED: usize = 65_536;
 
-/// Who asks.
+/// A client of the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// May models be fetched for it?
+    /// Whether the mirror downloads models for the client.
     pub fetches: bool,
 }
 
-/// A manifest as it is given to a client.
+/// A manifest for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedManifest {
     /// The manifest.
     pub manifest: SharedManifest,
-    /// Whose it is.
+    /// Name of the model.
     pub name: ModelRef,
-    /// Why its origin did not say so now, where it was to be asked.
+    /// Why the origin could not resolve the tag now, if it should have.
     pub stale: Option<String>,
 }
 
-/// What the models of this machine are asked for, and what comes of it.
+/// The result of a client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer<T> {
-    /// This.
+    /// Available.
     Here(T),
-    /// There is no such thing.
+    /// Does not exist.
     Nothing,
-    /// It would have to be fetched, and not for this client.
+    /// Would need a download, which this client may not start.
     NotForYou,
 }
 
-/// The part of a mirror that remembers. Clones share it.
+/// The state of the mirror. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Mirror(Arc<Inner>);
 
@@ -86,30 +87,30 @@ struct Inner {
     pulls: Pulls,
     settings: SharingSettings,
     tags: Mutex<HashMap<ModelRef, Tag>>,
-    /// Blobs that manifests named which were told to clients.
-    named: Mutex<HashMap<Digest, Named>>,
+    /// Blobs of the manifests that were offered to clients.
+    named: Mutex<HashMap<Digest, NamedBlob>>,
     counts: Counts,
-    /// Whether what is fetched is being counted.
+    /// Starts the count of downloaded bytes.
     counting: std::sync::Once,
 }
 
-/// A blob that a manifest named.
+/// A blob of an offered manifest.
 #[derive(Clone)]
-struct Named {
+struct NamedBlob {
     size_bytes: u64,
     name: ModelRef,
     insecure: bool,
-    /// Somebody who may have had it fetched.
-    begun: bool,
+    /// Whether a client has started its download.
+    is_requested: bool,
 }
 
 impl Transfers {
-    /// The manifest of a model for a client of the registry: the origin's where this machine is a mirror of it, else what a
-    /// library has. `host` is the registry whose model is meant, where the client says. Must be called inside a tokio
+    /// Returns the manifest of a model for a client of the registry: the origin's, if this machine mirrors it, else
+    /// that of a library. `host` is the registry of the model, if the client states it. Must be called inside a tokio
     /// runtime.
     ///
     /// # Errors
-    /// When the name is none, a library cannot be read, or nothing is here and the origin cannot be asked.
+    /// If the name is invalid, a library cannot be read, or no manifest is local and the origin is unreachable.
     pub async fn offered_manifest(
         &self,
         host: Option<&str>,
@@ -131,28 +132,28 @@ impl Transfers {
         let origin = mirror.settings.origin_of(&name).filter(|_| mirror.settings.mirror);
         let offer = |manifest, stale| Offer::Here(OfferedManifest { manifest, name: name.clone(), stale });
         let (Some(origin), Reference::Tag(_)) = (origin, reference) else {
-            let told = match reference {
-                Reference::Digest(digest) => mirror.told(&name, digest),
+            let offered = match reference {
+                Reference::Digest(digest) => mirror.offered_by_digest(&name, digest),
                 Reference::Tag(_) => None,
             };
-            return Ok(stored.or(told).map_or(Offer::Nothing, |manifest| offer(manifest, None)));
+            return Ok(stored.or(offered).map_or(Offer::Nothing, |manifest| offer(manifest, None)));
         };
         let tag = mirror.tag(&name);
-        let mut known = tag.lock().await;
+        let mut state = tag.lock().await;
         if !client.fetches {
-            // For strangers nobody is asked.
-            let here = stored.or_else(|| known.manifest.clone());
-            return Ok(here.map_or(Offer::NotForYou, |manifest| offer(manifest, None)));
+            // Requests of untrusted clients are not forwarded to the origin.
+            let local = stored.or_else(|| state.manifest.clone());
+            return Ok(local.map_or(Offer::NotForYou, |manifest| offer(manifest, None)));
         }
-        if !known.holds(ASKED_EVERY, RESTS) {
-            let asked = mirror.ask(&name, origin.insecure).await;
-            known.asked_at = Some(Instant::now());
-            known.trouble = None;
-            match asked {
-                Ok(manifest) => known.manifest = Some(manifest),
-                // The name may be that of a model which was made here.
-                Err(PullError::Absent { .. }) if stored.is_some() => known.manifest = None,
-                Err(error) if known.manifest.is_none() && stored.is_none() => {
+        if !state.is_fresh(TAG_LIFETIME, ORIGIN_BACKOFF) {
+            let resolved = mirror.resolve(&name, origin.insecure).await;
+            state.resolved_at = Some(Instant::now());
+            state.trouble = None;
+            match resolved {
+                Ok(manifest) => state.manifest = Some(manifest),
+                // The name may be that of a model that was created here.
+                Err(PullError::Absent { .. }) if stored.is_some() => state.manifest = None,
+                Err(error) if state.manifest.is_none() && stored.is_none() => {
                     mirror.forget(&name);
                     return match error {
                         PullError::Absent { .. } => Ok(Offer::Nothing),
@@ -160,20 +161,20 @@ impl Transfers {
                     };
                 }
                 Err(error) => {
-                    tracing::warn!(model = %name, %error, "its origin cannot be asked; clients get what is here");
-                    known.trouble = Some(error.to_string());
+                    tracing::warn!(model = %name, %error, "cannot reach the origin; clients get the local manifest");
+                    state.trouble = Some(error.to_string());
                 }
             }
         }
-        let stale = known.trouble.clone();
+        let stale = state.trouble.clone();
         if stale.is_some() {
             mirror.counts.stale();
         }
-        let manifest = known.manifest.clone().or(stored);
+        let manifest = state.manifest.clone().or(stored);
         Ok(manifest.map_or(Offer::Nothing, |manifest| offer(manifest, stale)))
     }
 
-    /// How long a blob is that a client of the registry asks after.
+    /// Returns the size of a blob for a client of the registry; `None` if the blob is unknown.
     pub async fn offered_blob_size(&self, digest: &Digest) -> Option<u64> {
         match self.stored_blob(digest).await {
             Some(blob) => Some(blob.size_bytes),
@@ -181,11 +182,11 @@ impl Transfers {
         }
     }
 
-    /// A blob for a client of the registry: out of a library, or as it comes from where it is fetched. Must be called inside a
-    /// tokio runtime.
+    /// Returns a blob for a client of the registry, from a library or from a download that runs. Must be called inside
+    /// a tokio runtime.
     ///
     /// # Errors
-    /// When it cannot be fetched.
+    /// If the blob cannot be downloaded.
     pub async fn offered_blob(&self, digest: &Digest, client: Client) -> Result<Offer<BlobBytes>, Error> {
         let mirror = &self.mirror.0;
         if let Some(blob) = self.stored_blob(digest).await {
@@ -193,18 +194,18 @@ impl Transfers {
             return Ok(Offer::Here(BlobBytes::stored(blob)));
         }
         let Some(named) = mirror.named(digest) else { return Ok(Offer::Nothing) };
-        if !named.begun && !client.fetches {
+        if !named.is_requested && !client.fetches {
             return Ok(Offer::NotForYou);
         }
         mirror.counts.miss();
-        // Whatever the origin calls so, what a user made under the name stays.
+        // A model that a user created under the name is not replaced.
         let stored = self.stored_manifest(&named.name, &Reference::Tag(named.name.tag().to_owned())).await?;
         let replaces = stored.is_none_or(|stored| mirror.pulls.may_replace(&named.name, &stored.digest));
-        let arriving = mirror.fetch(*digest, named, replaces).await?;
-        Ok(Offer::Here(BlobBytes::arriving(arriving)))
+        let downloading = mirror.fetch(*digest, named, replaces).await?;
+        Ok(Offer::Here(BlobBytes::downloading(downloading)))
     }
 
-    /// What the mirror did since the daemon started.
+    /// Counters since the daemon started.
     #[must_use]
     pub fn mirror_counts(&self) -> MirrorCounts {
         self.mirror.0.counts.read()
@@ -237,17 +238,17 @@ impl Mirror {
 }
 
 impl Inner {
-    /// Whose models are meant when a client does not say.
+    /// The registry of a model if the client does not state it.
     fn default_host(&self) -> &str {
         let first = self.settings.mirror_origins.first().filter(|_| self.settings.mirror);
         first.map_or(crate::transfers::share::DEFAULT_HOST, |origin| &origin.host)
     }
 
-    /// What is known of a tag. Whoever has it locked asks, and the others wait for the answer.
+    /// Returns the state of a tag. The task that holds its lock resolves the tag while the others wait.
     fn tag(&self, name: &ModelRef) -> Tag {
         let mut tags = self.tags.lock();
         if tags.len() >= MAX_TAGS {
-            // Those that nobody holds can be asked for again.
+            // Tags that no task holds can be resolved again.
             tags.retain(|_, tag| Arc::strong_count(tag) > 1);
         }
         Arc::clone(tags.entry(name.clone()).or_default())
@@ -257,17 +258,18 @@ impl Inner {
         self.tags.lock().remove(name);
     }
 
-    /// A manifest that was told, by its digest.
-    fn told(&self, name: &ModelRef, digest: &Digest) -> Option<SharedManifest> {
+    /// Returns an offered manifest by its digest.
+    fn offered_by_digest(&self, name: &ModelRef, digest: &Digest) -> Option<SharedManifest> {
         let tags: Vec<Tag> = {
             let tags = self.tags.lock();
-            tags.iter().filter(|(told, _)| told.same_repository(name)).map(|(_, tag)| Arc::clone(tag)).collect()
+            tags.iter().filter(|(offered, _)| offered.same_repository(name)).map(|(_, tag)| Arc::clone(tag)).collect()
         };
-        tags.iter().find_map(|tag| tag.try_lock().ok()?.manifest.clone().filter(|told| told.digest == *digest))
+        let with_digest = |tag: &Tag| tag.try_lock().ok()?.manifest.clone().filter(|offered| offered.digest == *digest);
+        tags.iter().find_map(with_digest)
     }
 
-    /// The origin's word on a name, whose blobs are then known.
-    async fn ask(&self, name: &ModelRef, insecure: bool) -> Result<SharedManifest, PullError> {
+    /// Resolves a name at its origin, and remembers the manifest's blobs.
+    async fn resolve(&self, name: &ModelRef, insecure: bool) -> Result<SharedManifest, PullError> {
         let origins = self.pulls.origins(name, insecure)?;
         let resolved = origins.resolve().await;
         let resolved = resolved.map_err(|error| PullError::of_manifest(error, &name.to_string(), 1))?;
@@ -277,31 +279,36 @@ impl Inner {
             named.clear();
         }
         for layer in manifest.layers.iter().chain(&manifest.config) {
-            let new = Named { size_bytes: layer.size_bytes, name: name.clone(), insecure, begun: false };
+            let new = NamedBlob { size_bytes: layer.size_bytes, name: name.clone(), insecure, is_requested: false };
             named.entry(layer.digest).or_insert(new);
         }
         Ok(SharedManifest { digest: manifest.digest, bytes: resolved.manifest.bytes.to_vec() })
     }
 
-    /// A blob of a manifest that was told, or of a model that is on its way here: a daemon that starts anew goes on with
-    /// those, while its clients still ask for their parts.
-    fn named(&self, digest: &Digest) -> Option<Named> {
+    /// Returns a blob of an offered manifest, or of a model that is being pulled. The latter lets clients continue
+    /// after a restart of the daemon.
+    fn named(&self, digest: &Digest) -> Option<NamedBlob> {
         let named = self.named.lock().get(digest).cloned();
         named.or_else(|| {
-            let (name, size_bytes, insecure) = self.pulls.on_its_way(digest)?;
+            let (name, size_bytes, insecure) = self.pulls.find_active_download(digest)?;
             self.settings.origin_of(&name).filter(|_| self.settings.mirror)?;
-            let named = Named { size_bytes, name, insecure, begun: true };
+            let named = NamedBlob { size_bytes, name, insecure, is_requested: true };
             Some(self.named.lock().entry(*digest).or_insert(named).clone())
         })
     }
 
-    /// Joins the download of a blob. The first time, the model that it is part of begins to come here, if it `replaces`
-    /// nothing of this machine's users.
-    async fn fetch(self: &Arc<Self>, digest: Digest, named: Named, replaces: bool) -> Result<Arriving, Error> {
-        let Named { size_bytes, name, insecure, .. } = named;
-        let (within, asked) = (Arc::clone(self), name.clone());
+    /// Joins the download of a blob. The first download of a model's blob also starts a pull of the model, unless that
+    /// would replace a user's model (`replaces` is false).
+    async fn fetch(
+        self: &Arc<Self>,
+        digest: Digest,
+        named: NamedBlob,
+        replaces: bool,
+    ) -> Result<DownloadingBlob, Error> {
+        let NamedBlob { size_bytes, name, insecure, .. } = named;
+        let (within, origin_name) = (Arc::clone(self), name.clone());
         let prepared = spawn_blocking(move || {
-            let origins = within.pulls.origins(&asked, insecure)?;
+            let origins = within.pulls.origins(&origin_name, insecure)?;
             Ok::<_, PullError>((within.pulls.downloads()?, origins))
         });
         let (downloads, origins) = prepared.await.expect("preparing does not panic")?;
@@ -315,24 +322,30 @@ impl Inner {
             priority: Priority::Now,
             label: name.to_string(),
         });
-        let begins = {
+        let is_first = {
             let mut all = self.named.lock();
             let of_model = all.values_mut().filter(|other| other.name == name);
-            of_model.fold(false, |begins, other| begins | !std::mem::replace(&mut other.begun, true))
+            of_model.fold(false, |is_first, other| is_first | !std::mem::replace(&mut other.is_requested, true))
         };
-        if begins && replaces {
-            self.pulls.bring(&name, insecure)?;
-        } else if begins {
-            tracing::warn!(model = %name, "clients get what its registry calls so; the model that was made here stays");
+        if is_first && replaces {
+            self.pulls.pull_for_clients(&name, insecure)?;
+        } else if is_first {
+            tracing::warn!(model = %name, "clients get the registry's model; the local model of that name stays");
         }
-        Ok(Arriving::new(subscription, self.pulls.library().clone(), downloads.staging().clone(), digest, size_bytes))
+        Ok(DownloadingBlob::new(
+            subscription,
+            self.pulls.library().clone(),
+            downloads.staging().clone(),
+            digest,
+            size_bytes,
+        ))
     }
 }
 
-impl Known {
-    /// Need its origin not be asked now?
-    fn holds(&self, while_good: Duration, while_bad: Duration) -> bool {
-        let holds = if self.trouble.is_some() { while_bad } else { while_good };
-        self.asked_at.is_some_and(|asked_at| asked_at.elapsed() < holds)
+impl TagState {
+    /// Whether the origin need not be asked again.
+    fn is_fresh(&self, lifetime: Duration, backoff: Duration) -> bool {
+        let duration = if self.trouble.is_some() { backoff } else { lifetime };
+        self.resolved_at.is_some_and(|resolved_at| resolved_at.elapsed() < duration)
     }
 }

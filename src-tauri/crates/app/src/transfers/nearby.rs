@@ -1,5 +1,5 @@
-//! Machines of the local network: announced to and looked for only while this machine shares its models, and asked for
-//! contents alone.
+//! Peers on the local network. This machine announces itself and searches for peers only while it shares its models.
+//! Peers supply blobs only.
 
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -11,32 +11,32 @@ use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
 use crate::version::VERSION;
 
-/// The network being watched, once it is.
+/// The running discovery; `None` while it is off.
 #[derive(Default)]
 pub(crate) struct Lan(Mutex<Option<PeerDiscovery>>);
 
-/// A machine that was found.
+/// A peer that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPeer {
-    /// What is known of it.
+    /// The announcement and state of the peer.
     pub peer: NearbyPeer,
-    /// The key that it says it has is that of a machine that joined this one, or that this one joined. It is what people
-    /// are shown; nothing is believed for it.
+    /// Whether the announced key is that of a joined machine. For display only: the announcement does not prove
+    /// possession of the key.
     pub joined: bool,
 }
 
 impl Lan {
-    fn set(&self, lookout: Option<PeerDiscovery>) -> Option<PeerDiscovery> {
-        std::mem::replace(&mut *self.0.lock(), lookout)
+    fn set(&self, discovery: Option<PeerDiscovery>) -> Option<PeerDiscovery> {
+        std::mem::replace(&mut *self.0.lock(), discovery)
     }
 }
 
 impl Transfers {
-    /// Announces this machine as `label` and looks for others, if its user shares models (`CAIRN_SHARE`); otherwise
-    /// nothing is sent and no socket opened. `listens` is where the daemon can be reached. Returns whether it does.
+    /// Announces this machine as `label` and searches for peers, if the user shares models (`CAIRN_SHARE`). Otherwise
+    /// opens no socket. `listens` are the daemon's addresses. Returns whether discovery runs.
     ///
     /// # Errors
-    /// When the system allows no multicast, or there is no key.
+    /// If the system does not allow multicast, or the key cannot be used.
     pub async fn open_lan(&self, label: &str, listens: &[SocketAddr]) -> Result<bool, Error> {
         if !self.settings.sharing.share {
             return Ok(false);
@@ -44,28 +44,28 @@ impl Transfers {
         let listens = listens.iter().copied().find(|address| !address.ip().is_loopback());
         let key = self.peer_key().await?;
         let me = Announcement { label: label.to_owned(), version: VERSION.to_owned(), key, listens };
-        let nearby = self.pulls.outside().nearby().clone();
+        let nearby = self.pulls.registry_access().nearby().clone();
         let opened = spawn_blocking(move || PeerDiscovery::open(&me, move |sighting| nearby.apply(sighting)));
-        let lookout = opened.await.expect("opening sockets does not panic")?;
-        drop(self.lan.set(Some(lookout)));
+        let discovery = opened.await.expect("opening sockets does not panic")?;
+        drop(self.lan.set(Some(discovery)));
         Ok(true)
     }
 
-    /// Takes the announcement back and stops looking.
+    /// Withdraws the announcement and stops the search.
     pub async fn close_lan(&self) {
-        let lookout = self.lan.set(None);
-        // It says farewell, which takes a moment.
-        spawn_blocking(move || drop(lookout)).await.expect("closing sockets does not panic");
+        let discovery = self.lan.set(None);
+        // Dropping blocks until the farewell is sent.
+        spawn_blocking(move || drop(discovery)).await.expect("closing sockets does not panic");
     }
 
-    /// Who was found on the local network.
+    /// Lists the peers that were found on the local network.
     ///
     /// # Errors
-    /// When the list of known keys cannot be read.
+    /// If the lists of trusted keys cannot be read.
     pub fn found_peers(&self) -> Result<Vec<FoundPeer>, Error> {
-        let (known, joined) = self.known_peers()?;
-        let keys: Vec<String> = known.iter().chain(&joined).map(|known| known.key.fingerprint()).collect();
-        let found = self.pulls.outside().nearby().list().into_iter();
+        let (clients, mirrors) = self.known_peers()?;
+        let keys: Vec<String> = clients.iter().chain(&mirrors).map(|peer| peer.key.fingerprint()).collect();
+        let found = self.pulls.registry_access().nearby().list().into_iter();
         Ok(found.map(|peer| FoundPeer { joined: keys.contains(&peer.info.fingerprint), peer }).collect())
     }
 }

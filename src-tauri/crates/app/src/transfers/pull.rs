@@ -1,8 +1,7 @@
-//! Pull: a model comes here from a registry, once for all who ask, and whatever happens on the way.
+//! Pull: transfers a model from its registry to the library.
 //!
-//! Each model on its way is one [`Job`](job::Job): callers watch it, and it goes on while somebody does, or when it was
-//! asked to go on all the same. What is to be done is remembered in the library ([`journal`]), so that a daemon that starts
-//! goes on with what the one before it was at.
+//! Each pull is one [`Job`](job::Job). It runs while it has watchers, or detached until it ends. Requests for the same
+//! model share a job. The [`journal`] in the library records each job, so that the next daemon resumes it.
 //!
 //! ```text
 //! queued -> running -> done
@@ -11,16 +10,16 @@
 //!   `-------------------------------------+
 //! ```
 //!
-//! **Invariants:** one job for each name; a model is listed only when all of it is here and checked; what came is kept
-//! until somebody discards it.
+//! **Invariants:** one job for each name; a model is listed only when it is complete and verified; partial blobs stay
+//! until a user discards them.
 
-mod brought;
 mod error;
 mod job;
 mod jobs;
 mod journal;
 mod nearby;
 mod origins;
+mod pulled_manifests;
 mod shared;
 mod work;
 
@@ -37,98 +36,97 @@ use tokio::sync::watch;
 use crate::settings::Settings;
 use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
-use brought::Brought;
 pub use error::PullError;
 pub(crate) use error::tls_advice;
-use job::{Job, Wish};
+use job::{Intent, Job};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
 use journal::Journal;
-pub(crate) use origins::Outside;
+pub(crate) use origins::RegistryAccess;
+use pulled_manifests::PulledManifests;
 
-/// How long a download that was told to stop may take before its contents are removed under it, and a disk to write down
-/// what was wished.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum wait for a download to stop before its blobs are removed, and for the journal to be written.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A model that is to come here.
+/// Parameters of a pull.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pull {
-    /// Its name.
+    /// Name of the model.
     pub name: String,
-    /// Whether its registry may be asked over plain http.
+    /// Whether plain http is allowed.
     pub insecure: bool,
-    /// Addresses of mirrors to take contents from first.
+    /// Addresses of mirrors from which blobs are downloaded first.
     pub sources: Vec<String>,
 }
 
-/// A model that is on its way, in the list of downloads.
+/// A row in the list of downloads.
 #[derive(Debug, Clone)]
 pub struct PullRow {
-    /// Names it while this daemon runs.
+    /// Identifies the pull until the daemon ends.
     pub id: u64,
     /// The model.
     pub model: String,
-    /// What is done for it.
+    /// State of the pull.
     pub state: PullState,
-    /// Bytes of the model; 0 while nobody knows.
+    /// Size of the model; 0 until the manifest is received.
     pub total_bytes: u64,
-    /// Bytes of it that are here.
+    /// Bytes that are on this machine.
     pub done_bytes: u64,
-    /// Over the last seconds.
+    /// Speed over the last seconds.
     pub bytes_per_s: u64,
-    /// At that speed; `None` while nothing comes.
+    /// Remaining time at that speed; `None` if the speed is 0.
     pub eta: Option<Duration>,
-    /// Bytes that are here and in no library yet: what discarding would remove.
+    /// Bytes that discarding would remove: on this machine, but not published.
     pub held_bytes: u64,
-    /// Where bytes come from.
+    /// Host of the current source.
     pub host: Option<String>,
-    /// What went wrong last and was got round.
+    /// The last warning.
     pub trouble: Option<String>,
-    /// Why it failed.
+    /// The error of a failed pull.
     pub error: Option<PullError>,
-    /// It goes on when nobody watches.
+    /// Whether the pull runs without watchers.
     pub detached: bool,
 }
 
-/// What is done for a model.
+/// State of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PullState {
-    /// It waits for its turn.
+    /// Waits for a free worker.
     Queued,
-    /// It comes.
+    /// Runs.
     Running,
-    /// Its user paused it.
+    /// Paused by the user.
     Paused,
-    /// Its user stopped it, or nobody watched any more.
+    /// Stopped by the user, or because no watcher was left.
     Stopped,
-    /// Something is in the way.
+    /// Failed.
     Failed,
-    /// It is here.
+    /// Complete.
     Done,
 }
 
-/// All models that are on their way into one library. Clones share them.
+/// All pulls into one library. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Pulls(Arc<Inner>);
 
 struct Inner {
     library: Library,
-    /// Libraries that are only read.
+    /// Read-only libraries.
     others: Vec<Library>,
     settings: Arc<Settings>,
     seed: u64,
-    outside: Outside,
+    registry_access: RegistryAccess,
     journal: Journal,
-    brought: Brought,
+    pulled_manifests: PulledManifests,
     queue: Mutex<Queue>,
     downloads: Mutex<Option<Downloads>>,
     limit_bytes_per_s: Mutex<Option<u64>>,
     /// Counts changes of any job.
     changed: watch::Sender<u64>,
-    /// How many are at work.
+    /// Number of running pulls.
     working: watch::Sender<usize>,
-    /// The daemon ends: nothing that happens now is anybody's wish.
-    ending: watch::Sender<bool>,
+    /// Whether the daemon shuts down. Then leaving watchers do not stop a job.
+    shutting_down: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -137,93 +135,93 @@ struct Queue {
     last_id: u64,
 }
 
-/// Is it a name that a model can have?
+/// Checks that a text is a valid name of a model.
 ///
 /// # Errors
-/// When it is none.
+/// If the name is invalid.
 pub fn check_name(text: &str) -> Result<(), Error> {
     Ok(text.parse::<cairn_store::ModelRef>().map(drop)?)
 }
 
 impl Transfers {
-    /// Brings a model here, or joins who does, and tells how far it has come. Must be called inside a tokio runtime.
+    /// Pulls a model, or joins a running pull of it. Returns its events. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When the name is none, or is the built-in model's. All else is told as an event.
+    /// If the name is invalid or that of the built-in model. Other errors are events.
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
-        let job = self.pulls.ask(pull, false, false)?;
+        let job = self.pulls.enqueue(pull, false, false)?;
         let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
         self.pulls.start();
-        self.pulls.say_if_it_waits(&job);
+        self.pulls.report_queue_position(&job);
         Ok(events)
     }
 
-    /// Brings a model here whether or not anybody watches.
+    /// Pulls a model without watchers.
     ///
     /// # Errors
-    /// As [`App::pull`].
+    /// As for [`pull`](Self::pull).
     pub async fn pull_detached(&self, pull: Pull) -> Result<PullRow, Error> {
-        let job = self.pulls.ask(pull, true, false)?;
+        let job = self.pulls.enqueue(pull, true, false)?;
         self.pulls.start();
-        // Nobody watches, so what was said must outlive this daemon.
-        let _ = tokio::time::timeout(STOP_WITHIN, self.pulls.0.journal.settled()).await;
+        // The record must survive this daemon.
+        let _ = tokio::time::timeout(STOP_TIMEOUT, self.pulls.0.journal.flush()).await;
         Ok(job.row())
     }
 
-    /// Every model that is on its way, came since the daemon started, or was left, in the order in which they run.
+    /// Lists all pulls: unfinished ones, and those that ended since the daemon started, in the order in which they run.
     #[must_use]
     pub fn downloads(&self) -> Vec<PullRow> {
         self.pulls.0.queue().jobs.iter().map(|job| job.row()).collect()
     }
 
-    /// Wakes up whenever [`App::downloads`] changes.
+    /// A counter that changes whenever [`downloads`](Self::downloads) changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.pulls.0.changed.subscribe()
     }
 
-    /// How many models are being fetched.
+    /// Number of running pulls.
     #[must_use]
     pub fn working(&self) -> watch::Receiver<usize> {
         self.pulls.0.working.subscribe()
     }
 
-    /// Stops fetching a model until it is resumed, after a restart too. `which` is an id or a name.
+    /// Pauses a pull until it is resumed, also across restarts. `which` is an id or a name.
     ///
     /// # Errors
-    /// When there is no such download, or it is done.
+    /// If the download does not exist or is complete.
     pub async fn pause(&self, which: &str) -> Result<(), Error> {
-        self.pulls.wish_and_wait(which, Wish::Pause).await
+        self.pulls.set_intent_and_wait(which, Intent::Pause).await
     }
 
-    /// Lets one go on that was paused, stopped or failed; whether or not anybody watches, if nobody does now.
+    /// Resumes a paused, stopped or failed pull. Without watchers it runs detached.
     ///
     /// # Errors
-    /// When there is no such download, or it is done.
+    /// If the download does not exist or is complete.
     pub async fn resume(&self, which: &str) -> Result<(), Error> {
-        self.pulls.wish_and_wait(which, Wish::Go).await
+        self.pulls.set_intent_and_wait(which, Intent::Run).await
     }
 
-    /// Stops fetching a model and keeps what came.
+    /// Stops a pull and keeps its partial blobs.
     ///
     /// # Errors
-    /// When there is no such download, or it is done.
+    /// If the download does not exist or is complete.
     pub async fn cancel(&self, which: &str) -> Result<(), Error> {
-        self.pulls.wish_and_wait(which, Wish::Stop).await
+        self.pulls.set_intent_and_wait(which, Intent::Stop).await
     }
 
-    /// Stops fetching a model and removes what came, unless another download wants the same.
+    /// Stops a pull and removes its partial blobs, except those that another pull needs.
     ///
     /// # Errors
-    /// When there is no such download.
+    /// If the download does not exist.
     pub async fn discard(&self, which: &str) -> Result<(), Error> {
-        self.pulls.wish_and_wait(which, Wish::Discard).await
+        self.pulls.set_intent_and_wait(which, Intent::Discard).await
     }
 
-    /// Moves a download to a place in the list, counted from 0.
+    /// Moves a download to a position in the list, counted from 0.
     ///
     /// # Errors
-    /// When there is no such download.
+    /// If the download does not exist.
     pub async fn reorder(&self, which: &str, position: usize) -> Result<(), Error> {
         let inner = &self.pulls.0;
         let job = inner.find(which)?;
@@ -234,19 +232,19 @@ impl Transfers {
             queue.jobs.insert(position, job);
             queue.jobs.clone()
         };
-        jobs.iter().for_each(|job| inner.note(job));
+        jobs.iter().for_each(|job| inner.save_job(job));
         inner.changed.send_modify(|count| *count += 1);
-        let _ = tokio::time::timeout(STOP_WITHIN, inner.journal.settled()).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, inner.journal.flush()).await;
         Ok(())
     }
 
-    /// The most bytes per second of all downloads together.
+    /// Speed limit of all downloads together, in bytes per second.
     #[must_use]
     pub fn speed_limit(&self) -> Option<u64> {
         *self.pulls.0.limit_bytes_per_s.lock()
     }
 
-    /// Sets it, until the daemon ends.
+    /// Sets the speed limit until the daemon ends.
     pub fn set_speed_limit(&self, bytes_per_s: Option<u64>) {
         let inner = &self.pulls.0;
         *inner.limit_bytes_per_s.lock() = bytes_per_s;
@@ -256,14 +254,14 @@ impl Transfers {
         inner.changed.send_modify(|count| *count += 1);
     }
 
-    /// Stops all downloads, so that nothing of what came is lost, and leaves them to the next daemon.
+    /// Stops all downloads without loss. The next daemon resumes them.
     pub async fn close(&self) {
-        self.pulls.0.ending.send_replace(true);
+        self.pulls.0.shutting_down.send_replace(true);
         let downloads = self.pulls.0.downloads.lock().clone();
         if let Some(downloads) = downloads {
             downloads.shut_down().await;
         }
-        self.pulls.0.journal.settled().await;
+        self.pulls.0.journal.flush().await;
     }
 }
 

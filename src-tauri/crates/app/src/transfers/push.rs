@@ -1,7 +1,7 @@
-//! Push: a model of a library goes to the registry that its name belongs to.
+//! Push: transfers a model from a library to the registry that its name belongs to.
 //!
-//! Nothing is remembered of a push: blobs that arrived stay at the registry, and the next push passes over them. It ends
-//! when nobody listens any more.
+//! A push has no local state: the registry keeps uploaded blobs, and the next push skips them. Dropping the event
+//! receiver cancels the push.
 
 mod error;
 
@@ -21,47 +21,47 @@ use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
 pub use error::PushError;
 
-/// Between two reports of one blob's progress.
+/// Minimum time between two progress reports of one blob.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
-/// Whose models have pages of their own: the host of names without one, and its other names.
+/// Capacity of the event channel. A slow receiver slows down the push.
+const QUEUED_EVENTS: usize = 16;
+/// Hosts whose models have web pages at ollama.com.
 const OLLAMA_HOSTS: [&str; 3] = ["registry.ollama.ai", "ollama.com", "ollama.ai"];
 
-/// A model that is to go to its registry.
+/// Parameters of a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Push {
-    /// Its name, which says where to.
+    /// Name of the model, which determines the registry.
     pub name: String,
-    /// Whether its registry may be asked over plain http.
+    /// Whether plain http is allowed.
     pub insecure: bool,
 }
 
-/// What becomes of a push.
+/// An event of a push.
 #[derive(Debug)]
 pub enum PushEvent {
-    /// The model's manifest is looked for here.
+    /// Looks up the model's manifest in the libraries.
     Retrieving,
-    /// A blob is on its way, or was there.
+    /// Progress of a blob. A blob that the registry already has is complete at once.
     Blob {
-        /// Which.
+        /// The blob.
         digest: Digest,
-        /// Its length.
+        /// Size of the blob.
         size_bytes: u64,
-        /// How much of it is there; never less than before.
+        /// Bytes that the registry has. Never decreases.
         sent_bytes: u64,
     },
-    /// A step failed, and is tried again after a while: a line for people.
+    /// A warning about a step that will be retried, as a line for the user.
     Trouble(String),
-    /// All blobs are there; the manifest goes.
+    /// All blobs are uploaded; sends the manifest.
     Manifest,
-    /// The end: it can be pulled from there.
+    /// The push is complete. This is the last event.
     Success,
-    /// The end: it cannot, unless it could before.
+    /// The push failed. This is the last event.
     Failed(Error),
 }
 
-/// A model and what is to be sent of it.
+/// A model to push.
 struct Found {
     name: ModelRef,
     manifest: Vec<u8>,
@@ -69,11 +69,11 @@ struct Found {
 }
 
 impl Transfers {
-    /// Pushes a model, and tells how far it has come. Dropping the receiver ends it. Must be called inside a tokio
-    /// runtime. What is wrong with the name comes before anything else.
+    /// Pushes a model and returns its events. Dropping the receiver cancels the push. Must be called inside a tokio
+    /// runtime. If the name is invalid, the error is the first event.
     #[must_use]
     pub fn push(&self, push: Push) -> mpsc::Receiver<PushEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(QUEUED_EVENTS);
         let transfers = self.clone();
         tokio::spawn(async move {
             let pushed = tokio::select! {
@@ -84,21 +84,21 @@ impl Transfers {
                 Ok(()) => PushEvent::Success,
                 Err(error) => PushEvent::Failed(error),
             };
-            // Nobody is left to be told when this fails.
+            // The receiver may have been dropped; that is not an error.
             let _ = sender.send(event).await;
         });
         receiver
     }
 
     async fn push_now(&self, push: Push, sender: &mpsc::Sender<PushEvent>) -> Result<(), Error> {
-        let (transfers, asked) = (self.clone(), push.name);
-        let found = spawn_blocking(move || transfers.find_to_push(&asked));
+        let (transfers, push_name) = (self.clone(), push.name);
+        let found = spawn_blocking(move || transfers.find_to_push(&push_name));
         let found = found.await.expect("looking for a model does not panic")?;
-        // A reader that is gone ends all this from outside.
+        // If the receiver was dropped, the caller cancels this future.
         let _ = sender.send(PushEvent::Retrieving).await;
         let (transfers, name) = (self.clone(), found.name.clone());
         let registry = spawn_blocking(move || transfers.pulls.registry(&name, push.insecure));
-        let registry = registry.await.expect("setting up the way out does not panic").map_err(PushError::Way)?;
+        let registry = registry.await.expect("opening connections does not panic").map_err(PushError::Way)?;
         let mut config = PushConfig::default();
         if let Some(stall) = self.settings.downloads.stall {
             config.backoff = stall / 30;
@@ -108,44 +108,44 @@ impl Transfers {
         Ok(())
     }
 
-    fn find_to_push(&self, asked: &str) -> Result<Found, Error> {
-        let name: ModelRef = asked.parse()?;
+    fn find_to_push(&self, push_name: &str) -> Result<Found, Error> {
+        let name: ModelRef = push_name.parse()?;
         match self.library.origin(&name)? {
-            None => Err(library::Error::NotFound(asked.to_owned()).into()),
+            None => Err(library::Error::NotFound(push_name.to_owned()).into()),
             Some(Origin::BuiltIn) => Err(library::Error::BuiltIn(pebble::NAME).into()),
-            Some(Origin::Opened) => Err(library::Error::OutsideStore(asked.to_owned()).into()),
+            Some(Origin::Opened) => Err(library::Error::OutsideStore(push_name.to_owned()).into()),
             Some(Origin::Stored(library, stored)) => {
                 let manifest = library.manifest_bytes(&stored.name).map_err(library::Error::from)?;
-                // As it was asked for: `http://` in front of it counts.
+                // The name as requested, because `http://` in front of it is significant.
                 Ok(Found { name, manifest, library: library.clone() })
             }
         }
     }
 }
 
-/// Sends a model, and passes on what is heard of it. A slow reader slows the work.
+/// Pushes a model and forwards its progress. A slow receiver slows down the push.
 async fn send(
     registry: &Registry,
     found: &Found,
     config: &PushConfig,
     sender: &mpsc::Sender<PushEvent>,
 ) -> Result<(), cairn_registry::PushError> {
-    let (told, mut heard) = mpsc::unbounded_channel();
+    let (steps, mut received) = mpsc::unbounded_channel();
     let throttle = Mutex::new(Throttle::default());
     let watcher: PushWatcher = Arc::new(move |step: Sent| {
-        if throttle.lock().lets_pass(&step) {
-            // The one who hears lives as long as this push.
-            let _ = told.send(step);
+        if throttle.lock().allows(&step) {
+            // The receiver lives as long as this push.
+            let _ = steps.send(step);
         }
     });
     let mut pushing = std::pin::pin!(registry.push(&found.name, &found.manifest, &found.library, config, &watcher));
     loop {
         tokio::select! {
             biased;
-            Some(step) = heard.recv() => pass_on(step, sender).await,
+            Some(step) = received.recv() => forward(step, sender).await,
             pushed = &mut pushing => {
-                while let Ok(step) = heard.try_recv() {
-                    pass_on(step, sender).await;
+                while let Ok(step) = received.try_recv() {
+                    forward(step, sender).await;
                 }
                 return pushed;
             }
@@ -153,7 +153,7 @@ async fn send(
     }
 }
 
-async fn pass_on(step: Sent, sender: &mpsc::Sender<PushEvent>) {
+async fn forward(step: Sent, sender: &mpsc::Sender<PushEvent>) {
     let event = match step {
         Sent::Blob { digest, size_bytes, sent_bytes } => PushEvent::Blob { digest, size_bytes, sent_bytes },
         Sent::Waiting { reason, wait } => {
@@ -161,16 +161,16 @@ async fn pass_on(step: Sent, sender: &mpsc::Sender<PushEvent>) {
         }
         Sent::Manifest => PushEvent::Manifest,
     };
-    // A reader that is gone ends all this from outside.
+    // If the receiver was dropped, the caller cancels this future.
     let _ = sender.send(event).await;
 }
 
-/// Lets the first and the last report of each blob pass, and some between.
+/// Passes the first and the last report of each blob, and a limited number between.
 #[derive(Default)]
 struct Throttle(Option<(Digest, Instant)>);
 
 impl Throttle {
-    fn lets_pass(&mut self, step: &Sent) -> bool {
+    fn allows(&mut self, step: &Sent) -> bool {
         let Sent::Blob { digest, size_bytes, sent_bytes } = step else { return true };
         let soon = self.0.is_some_and(|(last, at)| last == *digest && at.elapsed() < REPORT_EVERY);
         if soon && sent_bytes < size_bytes {
@@ -181,7 +181,7 @@ impl Throttle {
     }
 }
 
-/// Where people find a model that was pushed: a page where its registry has one for it, else its whole name.
+/// The location of a pushed model for users: its web page if the registry has one, else its full name.
 #[must_use]
 pub fn pushed_to(name: &str) -> String {
     let Ok(name) = name.parse::<ModelRef>() else { return name.to_owned() };

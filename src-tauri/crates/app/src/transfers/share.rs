@@ -1,7 +1,7 @@
-//! Sharing: what other machines read of this machine's models, as from a registry.
+//! Sharing: serves the models of this machine to other machines, as a registry.
 //!
-//! Only what libraries hold is given out, the manifest as it was stored and the blob as it is named. Names that begin
-//! with no host mean Ollama's registry, as everywhere; a mirror is asked for models of another one by its host.
+//! Only manifests and blobs of libraries are served. A name without a host belongs to Ollama's registry. Clients of a
+//! mirror state the host of another registry.
 
 mod peers;
 
@@ -14,57 +14,57 @@ use crate::library;
 use crate::transfers::handle::Transfers;
 pub use peers::{Peer, Peers, Serving};
 
-/// Whose models are meant by names that say nothing of it.
+/// The registry of names without a host.
 pub(crate) const DEFAULT_HOST: &str = "registry.ollama.ai";
 
-/// A manifest that is given out.
+/// A manifest of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedManifest {
-    /// As it was stored.
+    /// The stored bytes.
     pub bytes: Vec<u8>,
-    /// Of these bytes.
+    /// Digest of `bytes`.
     pub digest: Digest,
 }
 
-/// A blob that is given out.
+/// A blob of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedBlob {
     /// The file.
     pub path: PathBuf,
-    /// Its length.
+    /// Size of the file.
     pub size_bytes: u64,
 }
 
-/// Which manifest of a repository.
+/// Selects a manifest of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The one that the tag means now.
+    /// The manifest of a tag.
     Tag(String),
-    /// The one with this digest, whatever its tag.
+    /// The manifest with a digest.
     Digest(Digest),
 }
 
 impl Reference {
-    /// A digest where the text is one, else a tag.
+    /// Parses a digest, or else a tag.
     #[must_use]
     pub fn of(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::Tag(text.to_owned()), Self::Digest)
     }
 }
 
-/// The name of a model that a client asks for, with the tag that it names.
+/// Builds the name of a model from a client's request.
 pub(crate) fn name_of(host: &str, namespace: &str, model: &str, reference: &Reference) -> Result<ModelRef, Error> {
     let tag = match reference {
         Reference::Tag(tag) => tag,
-        // The name must be one, whatever tag the digest has.
+        // Any valid tag will do, because the digest selects the manifest.
         Reference::Digest(_) => "latest",
     };
     let invalid = || NameError::Invalid { name: format!("{host}/{namespace}/{model}:{tag}"), part: NamePart::Model };
     Ok(ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?)
 }
 
-/// Is it a link to somewhere outside of the library at `root`? The library's folders may be links themselves.
-fn leads_out(blob: &Path, root: &Path) -> bool {
+/// Whether a blob is a symbolic link out of the library at `root`. Folders of the library may be links themselves.
+fn is_link_out(blob: &Path, root: &Path) -> bool {
     if !blob.is_symlink() {
         return false;
     }
@@ -74,16 +74,16 @@ fn leads_out(blob: &Path, root: &Path) -> bool {
 }
 
 impl Transfers {
-    /// Who reads this machine's models.
+    /// Statistics of the clients of this registry.
     #[must_use]
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The manifest of `host/namespace/model` with that reference; `None` when no library has it.
+    /// Returns the manifest of `host/namespace/model` with a reference; `None` if no library has it.
     ///
     /// # Errors
-    /// When the name is none, or a library cannot be read.
+    /// If the name is invalid, or a library cannot be read.
     pub fn shared_manifest(
         &self,
         host: &str,
@@ -106,16 +106,16 @@ impl Transfers {
         Ok(Some(SharedManifest { digest: Digest::of(&bytes), bytes }))
     }
 
-    /// The contents with that digest, if a library has them. A link that leads out of its library is none of its contents:
-    /// whoever could write there could have any file of this machine given out by it.
+    /// Returns the file of a blob, if a library has it. Links out of the library are not followed: otherwise an
+    /// attacker with write access to the library could publish any file of this machine.
     #[must_use]
     pub fn shared_blob(&self, digest: &Digest) -> Option<SharedBlob> {
         let libraries = self.library.folders();
         std::iter::once(libraries.own()).chain(libraries.others()).find_map(|library| {
             let path = library.blob_path(digest);
             let found = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
-            if leads_out(&path, library.root()) {
-                tracing::warn!(blob = %path.display(), "a link out of the library is not given to other machines");
+            if is_link_out(&path, library.root()) {
+                tracing::warn!(blob = %path.display(), "refused to serve a link that leads out of the library");
                 return None;
             }
             Some(SharedBlob { path, size_bytes: found.len() })

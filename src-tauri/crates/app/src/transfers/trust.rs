@@ -1,4 +1,4 @@
-//! Machines that know each other: codes to join by, keys that are let in, and what is signed for them.
+//! Trust between machines: join codes, keys of clients, tokens and signatures.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -16,23 +16,23 @@ use tokio::task::spawn_blocking;
 use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
 
-/// Longest name that another machine may give itself.
+/// Maximum length of the label that another machine gives itself.
 const MAX_LABEL_CHARS: usize = 80;
 
-/// Whom this machine knows as a mirror.
+/// Trusted clients of this machine as a mirror.
 pub(crate) struct Trust {
-    /// Those for whom models are fetched.
+    /// Keys of clients for which models are downloaded.
     clients: Arc<PeerList>,
     token_issuer: TokenIssuer,
     invitation: Mutex<Option<Invitation>>,
 }
 
-/// A code by which another machine can join this one.
+/// A code with which another machine can join this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invited {
-    /// To be typed there.
+    /// The code, to be typed on the other machine.
     pub code: String,
-    /// Until when it is good.
+    /// When the code expires.
     pub until: SystemTime,
 }
 
@@ -48,18 +48,18 @@ impl Trust {
 }
 
 impl Transfers {
-    /// This machine's key, which is made when it is first needed.
+    /// Returns this machine's key, which is created on first use.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If the key cannot be read or created.
     pub async fn peer_key(&self) -> Result<PeerKey, Error> {
-        Ok(self.pulls.outside().key().peer_key().await?)
+        Ok(self.pulls.registry_access().key().peer_key().await?)
     }
 
-    /// A code by which another machine can join this one. The code before it is good no more.
+    /// Creates a code with which another machine can join this one. Invalidates the previous code.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// If the system supplies no random numbers.
     pub fn invite(&self) -> Result<Invited, Error> {
         let code = JoinCode::generate()?;
         let invitation = Invitation::new(code.clone(), self.clock.now());
@@ -68,99 +68,100 @@ impl Transfers {
         Ok(Invited { code: code.to_string(), until })
     }
 
-    /// Another machine asks to join: its key is known from now on, if it proves that it knows the code.
+    /// Handles the join request of another machine: trusts its key if it proves knowledge of the code.
     ///
     /// # Errors
-    /// When it does not, or its key cannot be written down.
-    pub async fn admit(&self, mut asked: JoinRequest) -> Result<JoinProof, Error> {
-        let mine = self.peer_key().await?;
-        let taken = Invitation::redeem(&mut self.trust.invitation(), mine, &asked, self.clock.now());
-        let Some(proof) = taken else {
-            tracing::warn!("another machine asked to join, without a code that is good");
+    /// If the proof is wrong, or the key cannot be stored.
+    pub async fn admit(&self, mut request: JoinRequest) -> Result<JoinProof, Error> {
+        let own_key = self.peer_key().await?;
+        let redeemed = Invitation::redeem(&mut self.trust.invitation(), own_key, &request, self.clock.now());
+        let Some(proof) = redeemed else {
+            tracing::warn!("refused a join request without a valid code");
             return Err(JoinError::Refused.into());
         };
-        asked.label = asked.label.chars().filter(|c| !c.is_control()).take(MAX_LABEL_CHARS).collect();
-        tracing::info!(key = asked.key.fingerprint(), label = asked.label, "another machine joined");
-        self.know(TrustedPeer { key: asked.key, label: asked.label }).await?;
+        request.label = request.label.chars().filter(|c| !c.is_control()).take(MAX_LABEL_CHARS).collect();
+        tracing::info!(key = request.key.fingerprint(), label = request.label, "another machine joined");
+        self.add_client(TrustedPeer { key: request.key, label: request.label }).await?;
         Ok(proof)
     }
 
-    /// Joins the mirror at an address by the code that it shows. `label` is what it will call this machine.
+    /// Joins the mirror at an address with the code that it displays. `label` is this machine's name there.
     ///
     /// # Errors
-    /// When the code is none, or the mirror is another one or does not take it.
+    /// If the code is invalid, or the mirror refuses it or has another key.
     pub async fn join(&self, address: &str, code: &str, label: &str) -> Result<PeerKey, Error> {
         let code: JoinCode = code.parse()?;
-        self.pulls.outside().join(address, &code, label).await
+        self.pulls.registry_access().join(address, &code, label).await
     }
 
-    /// Lets the owner of a key have models fetched; `line` is OpenSSH's, and its comment is what the key is called.
+    /// Trusts a key, so that models are downloaded for its owner. `line` is in OpenSSH's format; its comment becomes
+    /// the label.
     ///
     /// # Errors
-    /// When it is no key, or cannot be written down.
+    /// If the key is invalid, or cannot be stored.
     pub async fn allow(&self, line: &str) -> Result<PeerKey, Error> {
         let key: PeerKey = line.parse()?;
         let label: String = line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
-        self.know(TrustedPeer { key, label: label.chars().take(MAX_LABEL_CHARS).collect() }).await?;
+        self.add_client(TrustedPeer { key, label: label.chars().take(MAX_LABEL_CHARS).collect() }).await?;
         Ok(key)
     }
 
-    /// Forgets keys and mirrors of that label, key or fingerprint, and returns how many those were.
+    /// Removes keys and mirrors by label, key or fingerprint. Returns how many were removed.
     ///
     /// # Errors
-    /// When a list cannot be read or written.
+    /// If a list cannot be read or written.
     pub async fn forget_peer(&self, which: &str) -> Result<usize, Error> {
         let (clients, transfers, which) = (Arc::clone(&self.trust.clients), self.clone(), which.to_owned());
         let removed = spawn_blocking(move || {
-            let mirrors = transfers.pulls.outside().joined();
+            let mirrors = transfers.pulls.registry_access().joined();
             let removed = clients.remove(&which)?;
-            let keys: Vec<PeerKey> = clients.read()?.iter().map(|known| known.key).collect();
+            let keys: Vec<PeerKey> = clients.read()?.iter().map(|client| client.key).collect();
             transfers.trust.token_issuer.retain_keys(&keys);
             Ok::<_, Error>(removed + mirrors.remove(which.trim_end_matches('/'))?)
         });
         let removed = removed.await.expect("writing a list does not panic")?;
-        self.pulls.outside().replace_mirrors()?;
+        self.pulls.registry_access().replace_mirrors()?;
         Ok(removed)
     }
 
-    /// Keys for whose owners models are fetched, and mirrors that were joined.
+    /// Lists the keys of trusted clients, and the joined mirrors.
     ///
     /// # Errors
-    /// When a list cannot be read.
+    /// If a list cannot be read.
     pub fn known_peers(&self) -> Result<(Vec<TrustedPeer>, Vec<TrustedPeer>), Error> {
-        Ok((self.trust.clients.read()?, self.pulls.outside().joined().read()?))
+        Ok((self.trust.clients.read()?, self.pulls.registry_access().joined().read()?))
     }
 
-    /// A token for who signed the address of the token server.
+    /// Issues a token to a client that signed the address of the token server.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If the signature is invalid or the key is not trusted.
     pub async fn enter(&self, url: String, authorization: String) -> Result<String, TokenError> {
         let transfers = self.clone();
-        let entered = spawn_blocking(move || {
+        let issued = spawn_blocking(move || {
             let trust = &transfers.trust;
             trust.token_issuer.issue(&url, &authorization, transfers.clock.now(), |key| trust.clients.contains(key))
         });
-        entered.await.expect("checking a signature does not panic")
+        issued.await.expect("checking a signature does not panic")
     }
 
-    /// Is that a token of [`App::enter`]?
+    /// Whether a token is from [`enter`](Self::enter) and has not expired.
     #[must_use]
     pub fn admits(&self, token: &str) -> bool {
         self.trust.token_issuer.is_valid(token, self.clock.now())
     }
 
-    /// This machine's word that a name means a manifest, for those who joined it.
+    /// Signs the manifest of a name for machines that joined this one.
     ///
     /// # Errors
-    /// Why there is no key.
+    /// If the key cannot be used.
     pub async fn seal(&self, name: &ModelRef, digest: &Digest) -> Result<ManifestSignature, Error> {
-        Ok(ManifestSignature::sign(self.pulls.outside().key(), name, digest, self.clock.now()).await?)
+        Ok(ManifestSignature::sign(self.pulls.registry_access().key(), name, digest, self.clock.now()).await?)
     }
 
-    async fn know(&self, known: TrustedPeer) -> Result<(), Error> {
+    async fn add_client(&self, client: TrustedPeer) -> Result<(), Error> {
         let clients = Arc::clone(&self.trust.clients);
-        let added = spawn_blocking(move || clients.add(known));
+        let added = spawn_blocking(move || clients.add(client));
         Ok(added.await.expect("writing a list does not panic")?)
     }
 }

@@ -38,7 +38,7 @@ fn line(event: ScanEvent) -> Result<ScanLine, Error> {
 }
 
 fn report(scanned: Scanned) -> ScannedModels {
-    let folder = |scanned: cairn_app::settings::Kept| ScannedFolder {
+    let folder = |scanned: cairn_app::settings::AppFolder| ScannedFolder {
         app: scanned.keeper.name().to_owned(),
         path: scanned.folder.display().to_string(),
     };

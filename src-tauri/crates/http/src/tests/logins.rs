@@ -24,8 +24,8 @@ async fn login_is_stored_and_its_password_never_returned() {
     let body = |registry: &str, user: &str| {
         serde_json::json!({"registry": registry, "user": user, "password": "secret-word"}).to_string()
     };
-    check("/app/logins", &body(&host, "a:b"), "400", "there is no colon in it").await;
-    check("/app/logins", &body(&host, ""), "400", "not empty").await;
+    check("/app/logins", &body(&host, "a:b"), "400", "must not contain a colon").await;
+    check("/app/logins", &body(&host, ""), "400", "must not be empty").await;
     check("/app/logins", &body("http://192.0.2.1", "me"), "400", "insecure protocol http").await;
     check("/app/logins", &body("http://u:secret@r", "me"), "400", "must not contain a user or a password").await;
     check("/app/logins", &body("http://127.0.0.1:9", "me"), "500", "nothing was kept").await;

@@ -1,9 +1,8 @@
-//! The bytes of a blob for a client: from a file that is whole, or from one that grows.
+//! Reads the bytes of a blob for a client, from a complete file or from one that is being downloaded.
 //!
-//! A file that is being fetched is opened once, and read as far as the download says that it is written; a reader that has
-//! waited for a while has a little fetched from where it waits. Where the file is moved
-//! to when it is whole makes no difference to who has it open. Should what came turn out wrong, the answer breaks off: its
-//! reader has bytes that are none of the blob's.
+//! A growing file is opened once and read as far as the download reports it as written. A reader that has waited for a
+//! while asks the download for bytes at its position. The open file stays valid when the download moves it. If the
+//! download restarts because the data was wrong, the reader fails: it has already returned wrong bytes.
 
 use std::io::{self, SeekFrom};
 use std::ops::Range;
@@ -20,13 +19,13 @@ use tokio::time::Instant;
 
 use crate::transfers::share::SharedBlob;
 
-/// Bytes that are read at once.
-const PIECE_BYTES: u64 = 256 << 10;
+/// Bytes per read.
+const READ_BYTES: u64 = 256 << 10;
 
-/// After how long without a byte a reader says that it waits. Ollama's client gives a part up after 30 s.
-const WAITS_FOR: Duration = Duration::from_secs(8);
+/// Wait without data after which the reader's position gets priority. Ollama's client gives up a part after 30 s.
+const READ_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// A blob that is given out.
+/// A blob for a client.
 pub struct BlobBytes {
     size_bytes: u64,
     from: From,
@@ -34,11 +33,11 @@ pub struct BlobBytes {
 
 enum From {
     File(PathBuf),
-    Arriving(Box<Arriving>),
+    DownloadingBlob(Box<DownloadingBlob>),
 }
 
-/// A blob that is on its way, for as long as somebody reads it.
-pub(super) struct Arriving {
+/// A blob that is being downloaded. The subscription keeps the download running.
+pub(super) struct DownloadingBlob {
     subscription: Subscription,
     progress: watch::Receiver<BlobProgress>,
     library: Library,
@@ -47,12 +46,12 @@ pub(super) struct Arriving {
     size_bytes: u64,
 }
 
-/// A blob that is being read.
+/// A reader of a blob.
 pub struct BlobReader {
     file: Option<File>,
     left: Range<u64>,
     from: From,
-    /// Which attempt the file is of.
+    /// The attempt of the download to which the file belongs.
     attempt: u32,
 }
 
@@ -61,17 +60,17 @@ impl BlobBytes {
         Self { size_bytes: blob.size_bytes, from: From::File(blob.path) }
     }
 
-    pub(super) fn arriving(arriving: Arriving) -> Self {
-        Self { size_bytes: arriving.size_bytes, from: From::Arriving(Box::new(arriving)) }
+    pub(super) fn downloading(downloading: DownloadingBlob) -> Self {
+        Self { size_bytes: downloading.size_bytes, from: From::DownloadingBlob(Box::new(downloading)) }
     }
 
-    /// Its length.
+    /// Size of the blob.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Some of its bytes, to be read one piece after the other.
+    /// Returns a reader of a range of the blob.
     #[must_use]
     pub fn read(self, bytes: Range<u64>) -> BlobReader {
         BlobReader { file: None, left: bytes, from: self.from, attempt: 0 }
@@ -79,19 +78,19 @@ impl BlobBytes {
 }
 
 impl BlobReader {
-    /// The next bytes, when they are there; `None` after the last.
+    /// Returns the next bytes as soon as they are available; `None` at the end of the range.
     ///
     /// # Errors
-    /// When they cannot be read, or do not come.
+    /// If the file cannot be read, or the download fails.
     pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.left.is_empty() {
             return Ok(None);
         }
         let mut until = self.left.end;
-        if let From::Arriving(arriving) = &mut self.from {
-            let (written, attempt) = arriving.beyond(self.left.start).await?;
+        if let From::DownloadingBlob(downloading) = &mut self.from {
+            let (written, attempt) = downloading.beyond(self.left.start).await?;
             if self.file.is_some() && attempt != self.attempt {
-                return Err(io::Error::other("what came was not the blob"));
+                return Err(io::Error::other("the download restarted because its data was wrong"));
             }
             self.attempt = attempt;
             until = until.min(written);
@@ -101,13 +100,13 @@ impl BlobReader {
             none => {
                 let mut file = match &self.from {
                     From::File(path) => File::open(path).await?,
-                    From::Arriving(arriving) => arriving.open().await?,
+                    From::DownloadingBlob(downloading) => downloading.open().await?,
                 };
                 file.seek(SeekFrom::Start(self.left.start)).await?;
                 none.insert(file)
             }
         };
-        let want = (until - self.left.start).min(PIECE_BYTES);
+        let want = (until - self.left.start).min(READ_BYTES);
         let mut piece = BytesMut::zeroed(usize::try_from(want).expect("a piece is small"));
         file.read_exact(&mut piece).await?;
         self.left.start += want;
@@ -115,7 +114,7 @@ impl BlobReader {
     }
 }
 
-impl Arriving {
+impl DownloadingBlob {
     pub(super) fn new(
         subscription: Subscription,
         library: Library,
@@ -127,9 +126,9 @@ impl Arriving {
         Self { subscription, progress, library, staging, digest, size_bytes }
     }
 
-    /// Waits until there are bytes at `position`, and says up to where there are and in which attempt they came.
+    /// Waits for bytes at `position`. Returns the end of the available bytes, and the attempt of the download.
     async fn beyond(&mut self, position: u64) -> io::Result<(u64, u32)> {
-        let mut wishes_at = Instant::now() + WAITS_FOR;
+        let mut prioritize_at = Instant::now() + READ_TIMEOUT;
         loop {
             let (written, attempt, phase) = {
                 let now = self.progress.borrow_and_update();
@@ -147,20 +146,20 @@ impl Arriving {
                     ended.map_err(|error| io::Error::other(error.to_string()))?;
                     return Ok((self.size_bytes, self.progress.borrow().attempt));
                 }
-                // Its sender lives as long as the download does, whose end is heard above.
+                // The sender lives as long as the download, whose end is handled above.
                 _ = self.progress.changed() => {}
-                () = tokio::time::sleep_until(wishes_at) => {
+                () = tokio::time::sleep_until(prioritize_at) => {
                     self.subscription.prioritize(position);
-                    wishes_at = Instant::now() + WAITS_FOR;
+                    prioritize_at = Instant::now() + READ_TIMEOUT;
                 }
             }
         }
     }
 
-    /// Opens the file, wherever it has come to.
+    /// Opens the file at its current location.
     async fn open(&self) -> io::Result<File> {
         let mut missing = None;
-        // It may be moved between two looks, and only ever towards the library.
+        // The download may move the file between two attempts, but only towards the library.
         for _ in 0..2 {
             let ready = self.staging.ready(&self.digest, self.size_bytes);
             let places =

@@ -1,4 +1,4 @@
-//! What a mirror did, in numbers.
+//! Counters of the mirror.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Inner;
 
-/// What a mirror did since the daemon started.
+/// Counters of the mirror since the daemon started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MirrorCounts {
-    /// Answers with a blob that was here.
+    /// Blob requests that a library answered.
     pub hits: u64,
-    /// Answers with a blob that was fetched, or being fetched for another.
+    /// Blob requests that a download answered.
     pub misses: u64,
-    /// Answers with a manifest whose origin could not be asked.
+    /// Manifest requests that were answered without the unreachable origin.
     pub stale: u64,
-    /// Bytes of blobs that came from origins for clients.
+    /// Bytes of blobs that were downloaded for clients.
     pub fetched_bytes: u64,
 }
 
-/// The same, while it is counted.
+/// Atomic counters behind [`MirrorCounts`].
 #[derive(Default)]
 pub(super) struct Counts {
     hits: AtomicU64,
@@ -55,12 +55,12 @@ impl Counts {
 }
 
 impl Inner {
-    /// Counts what comes for clients, for as long as there are downloads.
+    /// Counts the bytes that are downloaded for clients, until the downloads are closed.
     pub(super) async fn count(self: Arc<Self>, mut events: Receiver<DownloadEvent>) {
         loop {
             match events.recv().await {
                 Ok(DownloadEvent { kind: DownloadEventKind::Ready(ready), digest, .. }) => {
-                    if !ready.present && self.named(&digest).is_some_and(|named| named.begun) {
+                    if !ready.present && self.named(&digest).is_some_and(|named| named.is_requested) {
                         self.counts.fetched_bytes.fetch_add(ready.size_bytes, Ordering::Relaxed);
                     }
                 }

@@ -1,4 +1,4 @@
-//! What a mirror knows of one tag.
+//! Cached state of a tag.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use tokio::time::Instant;
 
 use crate::transfers::share::SharedManifest;
 
-/// A tag, locked by whoever asks its origin.
-pub(super) type Tag = Arc<tokio::sync::Mutex<Known>>;
+/// A tag. The lock is held while its origin resolves it.
+pub(super) type Tag = Arc<tokio::sync::Mutex<TagState>>;
 
-/// What its origin said.
+/// The last result from the origin.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// The manifest that it means, from its origin; none where only a library has one.
+pub(super) struct TagState {
+    /// The manifest from the origin; `None` if only a library has one.
     pub(super) manifest: Option<SharedManifest>,
-    /// When the origin was asked last, successfully or not.
-    pub(super) asked_at: Option<Instant>,
-    /// Why it could not be asked then.
+    /// When the origin was last asked, with or without success.
+    pub(super) resolved_at: Option<Instant>,
+    /// Why the origin could not be reached then.
     pub(super) trouble: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Why a model did not arrive: what happened, what that means, and what to do. Where Ollama has a text for it, ours begins
-//! with that one, because clients look for it.
+//! Errors of pulls: what failed, the cause, and what to do. Texts begin like Ollama's where Ollama has one, because
+//! clients match them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use cairn_registry::{AddressError, DownloadError, SourceError, TlsError};
 use cairn_store::{Digest, LibraryError, WriteError};
 
-/// Why a model did not arrive. Nothing of it is listed then, and what came is kept unless the text says otherwise.
+/// Error of a pull. The model is not in the library. Partial blobs stay unless the text says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PullError {
     /// The registry has no such model.
@@ -22,154 +22,156 @@ pub enum PullError {
         /// The model.
         name: String,
     },
-    /// Plain http without a word about it.
+    /// Plain http was not allowed explicitly.
     #[error(
-        "insecure protocol http: whoever is on the way to {host} can read and change what comes over plain http; \
-         --insecure (\"insecure\": true in a request) asks for it all the same"
+        "insecure protocol http: others on the network can read and change data from {host}; to allow plain http, add \
+         --insecure (\"insecure\": true in a request)"
     )]
     Insecure {
         /// The registry.
         host: String,
     },
-    /// A mirror or a registry has an address that is none.
+    /// The address of a mirror or a registry is invalid.
     #[error(transparent)]
     Address(AddressError),
-    /// The registry will not say what the model is made of.
+    /// The registry refused to supply the manifest.
     #[error(
-        "pull model manifest: {}; the registry will not give it, so trying again is of no use until that changes{}",
+        "pull model manifest: {}; retrying does not help until the registry accepts the request{}",
         .0,
         on_refusal(.0)
     )]
     Refused(SourceError),
-    /// Whoever answers for the registry does not prove to be it.
+    /// The identity of the registry cannot be verified.
     #[error(
-        "pull model manifest: {host} does not prove who it is: {cause}, so nothing was fetched from there{}",
+        "pull model manifest: cannot verify the identity of {host}: {cause}; nothing was downloaded{}",
         tls_advice(cause)
     )]
     Untrusted {
-        /// Who was to be asked.
+        /// The registry.
         host: String,
-        /// What is wrong with its proof.
+        /// The cause.
         cause: TlsError,
     },
-    /// Nobody who may say what the model is made of could be asked.
+    /// No source that may resolve the name is reachable.
     #[error(
-        "pull model manifest: {last} (asked {times} times); nothing was lost, and what came before is kept. Look at the \
-         connection, or at the proxy settings (CAIRN_PROXY, HTTPS_PROXY), and pull again"
+        "pull model manifest: {last} (after {times} attempts); nothing is lost, and downloaded data is kept; check the \
+         connection and the proxy settings (CAIRN_PROXY, HTTPS_PROXY), then pull again"
     )]
     Unreachable {
-        /// What happened last.
+        /// The last error.
         last: SourceError,
-        /// How often it was tried.
+        /// Number of attempts.
         times: u32,
     },
-    /// The registry asks for a longer wait than is worth waiting.
+    /// The registry asks for a wait beyond the maximum.
     #[error(
-        "pull model manifest: {host} asks to wait for {} s; nothing was lost, and what came before is kept. Pull again after \
-         that",
+        "pull model manifest: {host} asks to wait for {} s; nothing is lost, and downloaded data is kept; pull again \
+         after that time",
         wait.as_secs()
     )]
     Busy {
         /// The registry.
         host: String,
-        /// For how long.
+        /// The requested wait.
         wait: Duration,
     },
     /// A model for another engine.
     #[error(
-        "{name} is published as single tensors for Apple's MLX, which Cairn cannot run; pull a GGUF version of it (its tags \
-         without mlx, or hf.co/...-GGUF:Q4_K_M)"
+        "cannot pull {name}: it consists of single tensors for Apple's MLX, which Cairn cannot run; pull a GGUF version \
+         (a tag without mlx, or hf.co/...-GGUF:Q4_K_M)"
     )]
     Tensors {
         /// The model.
         name: String,
     },
-    /// A manifest that is of no model.
-    #[error("what {host} sent as {name} names no contents, so there is nothing to fetch")]
+    /// The manifest has no layers.
+    #[error("cannot pull {name}: its manifest from {host} has no layers")]
     Empty {
         /// The registry.
         host: String,
         /// The model.
         name: String,
     },
-    /// A manifest of another kind than models have.
+    /// The manifest is not that of a model.
     #[error(
-        "what {host} sent as {name} is no manifest of a model: {why}; it may be an image of programs, or an address of \
-         something else"
+        "cannot pull {name}: {host} sent a manifest that is not a model's: {why}; the name may be that of a container \
+         image"
     )]
     Foreign {
         /// The registry.
         host: String,
         /// The model.
         name: String,
-        /// What is missing.
+        /// The cause.
         why: &'static str,
     },
-    /// Clients want what a user's own model is in the way of.
-    #[error("{name} was made here, and is not replaced by what its registry calls so; `cairn pull` would do that")]
+    /// Clients of the mirror requested a name under which the user has a model of their own.
+    #[error("cannot replace {name}: a user of this machine created it; run `cairn pull` to replace it")]
     MadeHere {
         /// The model.
         name: String,
     },
-    /// The way out cannot be set up.
-    #[error("registries cannot be asked: {0}; correct the setting, and start the daemon anew")]
+    /// The connections cannot be set up.
+    #[error("cannot connect to registries: {0}; correct the setting, then restart the daemon")]
     Transport(String),
-    /// Contents did not come.
+    /// A blob cannot be downloaded.
     #[error("{error}{}", advice(error))]
     Download {
-        /// Why.
+        /// The cause.
         error: DownloadError,
     },
-    /// Something of it was in the library when the work began, and is not any more.
-    #[error("{digest} was removed while the rest of the model came; what came is kept, and the next pull fetches it")]
+    /// A blob of the library was removed during the pull.
+    #[error("{digest} was removed during the pull; downloaded data is kept; pull again to download the blob")]
     Lost {
-        /// What.
+        /// The blob.
         digest: Digest,
     },
-    /// It came, and could not be put where it belongs.
-    #[error("the model could not be put into the library: {0}; what came is kept, for the next pull")]
+    /// The model cannot be published.
+    #[error("cannot write the model to the library: {0}; downloaded data is kept for the next pull")]
     Write(Arc<WriteError>),
-    /// A manifest that cannot be right.
-    #[error("what {host} sent as {name} says of {digest} that it has {} bytes, and {} bytes: nothing was fetched", sizes[0], sizes[1])]
+    /// The manifest states two sizes of a blob.
+    #[error(
+        "cannot pull {name}: its manifest from {host} states two sizes of {digest}, {} and {} bytes; nothing was \
+         downloaded",
+        sizes[0], sizes[1]
+    )]
     TwoSizes {
         /// The registry.
         host: String,
         /// The model.
         name: String,
-        /// What has one size.
+        /// The blob.
         digest: Digest,
-        /// The two that the manifest gives.
+        /// The two sizes in bytes.
         sizes: [u64; 2],
     },
-    /// The library could not be written to.
-    #[error("{}: the library cannot be written to: {reason}", folder.display())]
+    /// The library cannot be written.
+    #[error("cannot write to the library {}: {reason}", folder.display())]
     Library {
-        /// Which.
+        /// Folder of the library.
         folder: PathBuf,
-        /// What is in the way.
+        /// The cause.
         reason: String,
     },
     /// The list of downloads is full.
-    #[error(
-        "{0} models are in the list of downloads already; let some of them come, or discard some (`cairn downloads`)"
-    )]
+    #[error("the list already has {0} downloads; wait until some complete, or discard some (`cairn downloads`)")]
     TooMany(usize),
-    /// Its user stopped it, or nobody watched any more.
-    #[error("stopped; what came is kept, and `cairn pull` or `cairn downloads resume` goes on from there")]
+    /// Stopped by the user, or because no watcher was left.
+    #[error("stopped; downloaded data is kept; run `cairn pull` or `cairn downloads resume` to continue")]
     Stopped,
-    /// The daemon ends.
-    #[error("the daemon ends; what came is kept, and the next one goes on from there by itself")]
+    /// The daemon shuts down.
+    #[error("the daemon is shutting down; the download will resume at the next start")]
     Ending,
-    /// Its user threw it away.
+    /// Discarded by the user.
     #[error("discarded")]
     Discarded,
-    /// The text of a failure before the daemon started anew.
+    /// The text of an error before a restart of the daemon.
     #[error("{0}")]
     Earlier(String),
 }
 
 impl PullError {
-    /// Why nobody said what `name` is made of, after it was asked for so often.
+    /// Converts the error of resolving `name` after `times` attempts.
     pub(crate) fn of_manifest(error: SourceError, name: &str, times: u32) -> Self {
         match error {
             SourceError::Absent { host } => Self::Absent { host, name: name.to_owned() },
@@ -181,34 +183,34 @@ impl PullError {
     }
 }
 
-/// What to do about a registry that refuses: something only where it wants to know who asks.
+/// Advice about a registry that refuses: to log in, if that may help.
 fn on_refusal(error: &SourceError) -> &'static str {
     match error {
         SourceError::Refused { status: Some(401 | 403), .. } => {
-            ". Where it wants a name and a password, `cairn login` keeps them"
+            "; if the registry needs a user name and a password, run `cairn login`"
         }
         _ => "",
     }
 }
 
-/// What to do about a server that is not believed.
+/// Advice about a server whose identity cannot be verified.
 pub(crate) fn tls_advice(cause: &TlsError) -> &'static str {
     match cause {
         TlsError::UnknownIssuer => {
-            ". Where a company's proxy opens TLS, or a registry has an authority of its own, name the file of that \
-             authority's certificates (PEM) in CAIRN_CA_FILE and start the daemon anew"
+            "; if a company's proxy intercepts TLS, or the registry has its own authority, set CAIRN_CA_FILE to the PEM file \
+             of the authority's certificates and restart the daemon"
         }
         TlsError::WrongHost { .. } => {
-            ". Check the address; a proxy, or a network that wants a sign-in first, may be answering in its place"
+            "; check the address: a proxy, or a network with a sign-in page, may have answered instead"
         }
         TlsError::Expired | TlsError::NotYetValid => {
-            ". Check this machine's clock; if that is right, only the owner of the server can mend it"
+            "; check the clock of this machine; if it is right, only the server's owner can fix the certificate"
         }
         TlsError::PlainHttp => {
-            ". --insecure (\"insecure\": true in a request) allows plain http, where whoever is on the way can read and change \
-             what comes; an address that begins with http:// does so for a mirror"
+            "; --insecure (\"insecure\": true in a request) allows plain http, which others on the network can read and \
+             change; for a mirror, write http:// before its address"
         }
-        TlsError::Revoked | TlsError::Other(_) => ". Only the owner of the server can mend that",
+        TlsError::Revoked | TlsError::Other(_) => "; only the server's owner can fix this",
     }
 }
 
@@ -221,30 +223,32 @@ impl From<WriteError> for PullError {
     }
 }
 
-/// What to do about a failed download. Its own text says what happened.
+/// Advice about a failed download. The error's own text states what happened.
 fn advice(error: &DownloadError) -> &'static str {
     match error {
         DownloadError::Dropped { .. } | DownloadError::Stalled { .. } => {
-            " `cairn pull` goes on from there; another network or a mirror (CAIRN_MIRRORS) may be steadier"
+            " Run `cairn pull` to resume; another network or a mirror (CAIRN_MIRRORS) may be more reliable"
         }
-        DownloadError::Busy { .. } => "; what came is kept. Pull again after that, or from a mirror (--source)",
-        DownloadError::Absent { .. } => "; its publisher may be uploading it, or has taken it back: pull again later",
+        DownloadError::Busy { .. } => "; downloaded data is kept; pull again after that, or from a mirror (--source)",
+        DownloadError::Absent { .. } => {
+            "; its publisher may still be uploading it, or has removed it: pull again later"
+        }
         DownloadError::Refused { status: Some(401 | 402 | 403 | 451), .. } => {
-            "; what came is kept. It may be private, or its licence must be accepted first"
+            "; downloaded data is kept; the model may be private, or its licence must be accepted first"
         }
-        DownloadError::Refused { .. } => "; what came is kept. The server must be mended, or another asked (--source)",
+        DownloadError::Refused { .. } => "; downloaded data is kept; use another source (--source)",
         DownloadError::Unusable { .. } => {
-            " The server, or a proxy in between, answers wrongly; `cairn pull` tries it again, another may do better (--source)"
+            " The server or a proxy sends wrong answers; pull again, or use another source (--source)"
         }
         DownloadError::Untrusted { cause, .. } => tls_advice(cause),
         DownloadError::Mismatch { .. } => {
-            ". Nothing of it is used. A proxy or mirror on the way may change what it carries: try another one"
+            "; the data was discarded; a proxy or a mirror may change it: use another source"
         }
         DownloadError::NoSpace { .. } => {
-            ". What came is kept. Make room (`cairn du`, `cairn rm`), or put the library on another disk (OLLAMA_MODELS), \
-             and pull again"
+            "; downloaded data is kept; free space (`cairn du`, `cairn rm`), or move the library to another disk \
+             (OLLAMA_MODELS), then pull again"
         }
-        DownloadError::Staging(_) => "; what came is kept",
+        DownloadError::Staging(_) => "; downloaded data is kept",
         DownloadError::Cancelled | DownloadError::NoSource(_) | DownloadError::Aborted => "",
     }
 }
@@ -269,11 +273,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_begin_as_clients_know_them_and_end_with_what_to_do() {
-        let check = |error: PullError, begins: &str, says: &str| {
+    fn pull_errors_begin_as_in_ollama_and_end_with_advice() {
+        let check = |error: PullError, begin: &str, advice: &str| {
             let text = error.to_string();
-            assert!(text.starts_with(begins), "{text:?} begins otherwise");
-            assert!(text.contains(says), "{text:?} does not say what to do");
+            assert!(text.starts_with(begin), "{text:?} does not begin with {begin:?}");
+            assert!(text.contains(advice), "{text:?} does not contain {advice:?}");
         };
         let absent = PullError::Absent { host: "r".into(), name: "m:latest".into() };
         check(absent, "pull model manifest: file does not exist", "check the spelling");
@@ -281,16 +285,16 @@ mod tests {
         let broken = SourceError::Broken { host: "r".into(), reason: "refused".into(), answered: false };
         check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
         let busy = SourceError::Busy { host: "r".into(), retry_after: Some(Duration::from_secs(3600)) };
-        let told = PullError::of_manifest(busy, "m:latest", 1).to_string();
+        let text = PullError::of_manifest(busy, "m:latest", 1).to_string();
         assert!(
-            told.contains("r asks to wait for 3600 s") && !told.contains("proxy"),
-            "it is no fault of ours: {told}"
+            text.contains("r asks to wait for 3600 s") && !text.contains("proxy"),
+            "no advice about the connection: {text}"
         );
         let untrusted = |cause| PullError::Untrusted { host: "r".into(), cause };
-        let begins = "pull model manifest: r does not prove who it is: its certificate ";
+        let begins = "pull model manifest: cannot verify the identity of r: its certificate ";
         check(untrusted(TlsError::UnknownIssuer), begins, "CAIRN_CA_FILE");
         check(untrusted(TlsError::Expired), begins, "clock");
-        let plain = "pull model manifest: r does not prove who it is: it speaks plain http on an https address";
+        let plain = "pull model manifest: cannot verify the identity of r: it speaks plain http on an https address";
         check(untrusted(TlsError::PlainHttp), plain, "--insecure");
         let names = vec!["a".to_owned(), "b".to_owned()];
         check(untrusted(TlsError::WrongHost { requested: "r".into(), names }), begins, "is for a, b, and not for r");
@@ -303,14 +307,14 @@ mod tests {
         let refused = |status: Option<u16>| SourceError::Refused { host: "r".into(), status, reason: "no".into() };
         check(PullError::Refused(refused(Some(401))), "pull model manifest: r refused: no; ", "cairn login");
         let odd = PullError::Refused(refused(None)).to_string();
-        assert!(!odd.contains("login"), "a manifest that is none wants no password: {odd}");
+        assert!(!odd.contains("login"), "no advice about a login: {odd}");
         let refused = |status: Option<u16>| {
             PullError::from(DownloadError::Refused { host: "r".into(), status, reason: "no".into() }).to_string()
         };
-        assert!(refused(Some(403)).contains("may be private"), "it wants to know who asks");
-        assert!(!refused(None).contains("private"), "a redirect to nowhere says nothing of that");
+        assert!(refused(Some(403)).contains("may be private"), "advice about access");
+        assert!(!refused(None).contains("private"), "no advice about access");
         let digest = Digest::of(b"");
         let wrong = DownloadError::Mismatch { want: digest, got: digest, hosts: vec!["r".into()] };
-        check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "try another one");
+        check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "use another source");
     }
 }

@@ -1,7 +1,7 @@
-//! One model on its way: what is done for it, and who watches.
+//! State of one pull, and the event streams of its watchers.
 //!
-//! The work writes into the job's view, and any number of watchers read from it at their own pace. A watcher that comes
-//! late is told everything from the beginning, and one that is slow is told the latest numbers and not all of them.
+//! The worker writes to the job's [`View`]. Any number of watchers read it at their own pace. A late watcher gets all
+//! events from the start. A slow watcher gets the latest progress and skips older progress.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -17,39 +17,39 @@ use super::error::PullError;
 use super::{PullRow, PullState, Pulls};
 use crate::transfers::error::Error;
 
-/// Lines of trouble that are kept for watchers who come late.
-const KEPT_LINES: usize = 200;
+/// Maximum number of log lines that are stored for late watchers.
+const MAX_LOG_LINES: usize = 200;
 
-/// What becomes of a pull.
+/// An event of a pull.
 #[derive(Debug)]
 pub enum PullEvent {
-    /// A step begins, or the model is there.
+    /// A step begins, or the pull is complete.
     Step(PullStep),
-    /// How far one of the model's contents has come.
+    /// Progress of a blob.
     Blob(PulledBlob),
-    /// Something went wrong and was got round, or must be waited for: a line for people.
+    /// A warning or a note, as a line for the user.
     Trouble(String),
-    /// The end: no such model came.
+    /// The pull failed. This is the last event.
     Failed(Error),
 }
 
-/// Steps of a pull. Their texts are Ollama's.
+/// Steps of a pull. Their texts are those of Ollama.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullStep {
-    /// The registry is asked what the model is made of.
+    /// Requests the manifest.
     Manifest,
-    /// All contents came, and have their digests.
+    /// All blobs are complete and verified.
     Verifying,
-    /// The model gets its name.
+    /// Writes the manifest.
     Writing,
-    /// What the version before had and nothing has any more was removed.
+    /// Removed the blobs that only the previous version used.
     Removing,
-    /// The model is there.
+    /// The model is in the library.
     Success,
 }
 
 impl PullStep {
-    /// The step in Ollama's words.
+    /// Ollama's text for the step.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -62,81 +62,82 @@ impl PullStep {
     }
 }
 
-/// How far one of a model's contents has come.
+/// Progress of one blob of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PulledBlob {
-    /// Which.
+    /// The blob.
     pub digest: Digest,
-    /// Its bytes.
+    /// Size of the blob.
     pub size_bytes: u64,
-    /// How many of them are here.
+    /// Bytes that are on this machine.
     pub held_bytes: u64,
-    /// How fast they come.
+    /// Current download speed.
     pub bytes_per_s: u64,
-    /// From where.
+    /// Host of the source.
     pub host: Option<String>,
-    /// The library has it: discarding would not remove it.
+    /// Whether the blob is published in the library: discarding the pull would not remove it.
     pub published: bool,
 }
 
-/// What somebody wants of a job.
+/// The state that a user requests for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
-    Go,
+pub(super) enum Intent {
+    Run,
     Pause,
     Stop,
     Discard,
 }
 
-/// What was asked for.
+/// Parameters of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
-    /// The name as it was written: with `http://` perhaps, which is no part of what a name stands for.
+pub(super) struct PullRequest {
+    /// The name as written. It may begin with `http://`, which is not part of the model's identity.
     pub(super) name: ModelRef,
     pub(super) insecure: bool,
     pub(super) sources: Vec<String>,
-    /// Only clients of this machine's registry want it: what a user made under the name is not replaced.
+    /// Whether only clients of the mirror request the model. Such a pull does not replace a local model of the same
+    /// name.
     pub(super) for_clients: bool,
 }
 
-/// One model on its way.
+/// A pull.
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) name: ModelRef,
     view: Mutex<View>,
-    /// Counts changes of the view.
+    /// Counts changes of `view`.
     changed: watch::Sender<u64>,
-    pub(super) wish: watch::Sender<Wish>,
-    /// Changes of any job.
+    pub(super) intent: watch::Sender<Intent>,
+    /// Counts changes of any job.
     any_changed: watch::Sender<u64>,
-    /// Held while something is to be done, so that another daemon of the same library leaves the job alone; none where that
-    /// one has it.
+    /// Lock that keeps other daemons of the same library from the job, while work is left. `None` if another daemon has
+    /// it, or no work is left.
     claim: Mutex<Option<LockFile>>,
 }
 
-/// What there is to know of a job.
+/// The state of a job that is shared by its worker and its watchers.
 pub(super) struct View {
-    pub(super) asked: Asked,
+    pub(super) request: PullRequest,
     pub(super) state: PullState,
     pub(super) watchers: usize,
     pub(super) detached: bool,
-    /// The contents are being given their place, which nothing interrupts.
+    /// Whether the model is being published, which cannot be interrupted.
     pub(super) publishing: bool,
     pub(super) blobs: Vec<PulledBlob>,
-    /// What came of earlier versions of the model, which nobody goes on with.
+    /// Partial blobs of an earlier version of the model, which no pull resumes.
     pub(super) superseded: Vec<PulledBlob>,
-    /// `blobs` is what the registry says now, and not what was known of an earlier try.
+    /// Whether `blobs` is from the current manifest, not from an earlier attempt.
     fresh: bool,
     pub(super) error: Option<PullError>,
     trouble: Option<String>,
-    log: Vec<Said>,
-    /// How often it began anew after an end: what was told before is over.
+    log: Vec<LogLine>,
+    /// Number of restarts after an end. Events of an earlier run are obsolete.
     run: u32,
 }
 
-/// A line that watchers are told.
+/// An event that is stored for late watchers.
 #[derive(Debug, Clone)]
-enum Said {
+enum LogLine {
     Step(PullStep),
     Trouble(String),
 }
@@ -145,12 +146,12 @@ impl Job {
     pub(super) fn new(
         id: u64,
         name: ModelRef,
-        asked: Asked,
+        request: PullRequest,
         claim: Option<LockFile>,
         any_changed: watch::Sender<u64>,
     ) -> Self {
         let view = View {
-            asked,
+            request,
             state: PullState::Queued,
             watchers: 0,
             detached: false,
@@ -168,18 +169,18 @@ impl Job {
             name,
             view: Mutex::new(view),
             changed: watch::Sender::new(0),
-            wish: watch::Sender::new(Wish::Go),
+            intent: watch::Sender::new(Intent::Run),
             any_changed,
             claim: Mutex::new(claim),
         }
     }
 
-    /// Is it ours to remember?
+    /// Whether this daemon holds the job's lock.
     pub(super) fn is_claimed(&self) -> bool {
         self.claim.lock().is_some()
     }
 
-    /// Takes the claim, unless it is taken.
+    /// Sets the claim to the result of `take`, unless the job is claimed.
     pub(super) fn claim(&self, take: impl FnOnce() -> Option<LockFile>) {
         let mut claim = self.claim.lock();
         if claim.is_none() {
@@ -187,17 +188,17 @@ impl Job {
         }
     }
 
-    /// Nothing is left to be done.
-    pub(super) fn let_go(&self) {
+    /// Releases the claim.
+    pub(super) fn release_claim(&self) {
         *self.claim.lock() = None;
     }
 
-    /// What there is to know, for looking only.
+    /// Locks the view for reading.
     pub(super) fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock()
     }
 
-    /// Changes the view, and wakes those who watch.
+    /// Changes the view and wakes all watchers.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
         let changed = change(&mut self.view());
         self.changed.send_modify(|count| *count += 1);
@@ -206,32 +207,32 @@ impl Job {
     }
 
     pub(super) fn step(&self, step: PullStep) {
-        self.change(|view| view.log.push(Said::Step(step)));
+        self.change(|view| view.log.push(LogLine::Step(step)));
     }
 
-    /// Says a line of trouble to whoever watches, and to the log.
+    /// Sends a warning to the watchers and to the log.
     pub(super) fn trouble(&self, line: String) {
         tracing::warn!(model = %self.name, "{line}");
         self.change(|view| {
             view.trouble = Some(line.clone());
-            if view.log.len() < KEPT_LINES {
-                view.log.push(Said::Trouble(line));
+            if view.log.len() < MAX_LOG_LINES {
+                view.log.push(LogLine::Trouble(line));
             }
         });
     }
 
-    /// Says a line that is no trouble.
-    pub(super) fn say(&self, line: String) {
+    /// Sends a note to the watchers and to the log.
+    pub(super) fn info(&self, line: String) {
         tracing::info!(model = %self.name, "{line}");
         self.change(|view| {
-            if view.log.len() < KEPT_LINES {
-                view.log.push(Said::Trouble(line));
+            if view.log.len() < MAX_LOG_LINES {
+                view.log.push(LogLine::Trouble(line));
             }
         });
     }
 
-    /// One of the contents is here.
-    pub(super) fn held(&self, layer: &Layer) {
+    /// Marks a blob as complete.
+    pub(super) fn complete_blob(&self, layer: &Layer) {
         self.change(|view| {
             if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == layer.digest) {
                 (blob.held_bytes, blob.bytes_per_s, blob.host) = (layer.size_bytes, 0, None);
@@ -239,27 +240,27 @@ impl Job {
         });
     }
 
-    /// What the model is made of, and how much of it is here. What came of an earlier version stays known, so that it can be
-    /// discarded, unless it is `wanted` elsewhere.
-    pub(super) fn found(&self, blobs: Vec<PulledBlob>, wanted: &[Digest]) {
+    /// Sets the blobs of the current manifest. Partial blobs of an earlier version stay listed as superseded, so that
+    /// they can be discarded, except those in `needed`, which another job uses.
+    pub(super) fn set_blobs(&self, blobs: Vec<PulledBlob>, needed: &[Digest]) {
         self.change(|view| {
             view.superseded.append(&mut view.blobs);
             view.superseded.retain(|old| {
                 let named = blobs.iter().any(|blob| blob.digest == old.digest);
-                old.held_bytes > 0 && !old.published && !named && !wanted.contains(&old.digest)
+                old.held_bytes > 0 && !old.published && !named && !needed.contains(&old.digest)
             });
             (view.blobs, view.fresh) = (blobs, true);
         });
     }
 
-    /// Is it one of the contents of a model that is not here yet?
-    pub(super) fn wants(&self, digest: &Digest) -> bool {
+    /// Whether an incomplete pull needs this blob.
+    pub(super) fn needs(&self, digest: &Digest) -> bool {
         let view = self.view();
         view.state != PullState::Done && view.blobs.iter().any(|blob| blob.digest == *digest)
     }
 
-    /// What came of earlier versions was removed.
-    pub(super) fn superseded_is_gone(&self, removed: &[Digest]) {
+    /// Forgets superseded blobs that were removed.
+    pub(super) fn remove_superseded(&self, removed: &[Digest]) {
         if self.view().superseded.iter().any(|old| removed.contains(&old.digest)) {
             self.change(|view| view.superseded.retain(|old| !removed.contains(&old.digest)));
         }
@@ -274,9 +275,9 @@ impl Job {
         });
     }
 
-    /// It stands in the queue, new or again.
+    /// Puts the job into the queue, for the first time or again.
     pub(super) fn queue(&self) {
-        self.wish.send_replace(Wish::Go);
+        self.intent.send_replace(Intent::Run);
         self.change(|view| {
             if matches!(view.state, PullState::Failed | PullState::Stopped | PullState::Done) {
                 view.log.clear();
@@ -286,7 +287,7 @@ impl Job {
         });
     }
 
-    /// It ended, or rests.
+    /// Sets a state in which no work is done.
     pub(super) fn end(&self, state: PullState, error: Option<PullError>) {
         self.change(|view| {
             (view.state, view.error, view.publishing) = (state, error, false);
@@ -305,7 +306,7 @@ impl Job {
         let superseded_bytes = view.superseded.iter().map(|blob| blob.held_bytes).fold(0, u64::saturating_add);
         let superseded = (superseded_bytes > 0).then(|| {
             format!(
-                "{:.1} MB of an earlier version are kept; `cairn downloads discard {}` removes them",
+                "{:.1} MB of an earlier version are stored; `cairn downloads discard {}` removes them",
                 superseded_bytes as f64 / 1e6,
                 self.id
             )
@@ -330,17 +331,18 @@ impl Job {
     }
 }
 
-/// A pull as one who asked for it sees it. Dropping it says that nobody waits here any more; when nobody waits anywhere,
-/// and nobody said that it should go on all the same, the pull stops and keeps what came.
+/// The event stream of one watcher. Dropping it removes the watcher. If no watcher is left and the pull is not
+/// detached, the pull stops and its partial blobs stay.
 pub struct PullEvents {
     job: Arc<Job>,
     pulls: Pulls,
     changed: watch::Receiver<u64>,
-    told: Told,
+    cursor: EventCursor,
 }
 
 #[derive(Default)]
-struct Told {
+/// The events that a watcher has received.
+struct EventCursor {
     run: u32,
     lines: usize,
     blobs: HashMap<Digest, u64>,
@@ -348,30 +350,30 @@ struct Told {
 }
 
 impl PullEvents {
-    /// Those of a job that counts this watcher already.
+    /// Creates the stream of a watcher that the job already counts.
     pub(super) fn new(pulls: Pulls, job: Arc<Job>) -> Self {
         let run = job.view().run;
-        let (changed, told) = (job.changed.subscribe(), Told { run, ..Told::default() });
-        Self { job, pulls, changed, told }
+        let (changed, cursor) = (job.changed.subscribe(), EventCursor { run, ..EventCursor::default() });
+        Self { job, pulls, changed, cursor }
     }
 
     /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<PullEvent> {
         loop {
-            if self.told.end {
+            if self.cursor.end {
                 return None;
             }
             self.changed.mark_unchanged();
-            if let Some(event) = self.told.next(&self.job.view()) {
+            if let Some(event) = self.cursor.next(&self.job.view()) {
                 return Some(event);
             }
-            if self.told.end {
+            if self.cursor.end {
                 continue;
             }
             tokio::select! {
                 changed = self.changed.changed() => changed.ok()?,
-                () = self.pulls.ending() => {
-                    self.told.end = true;
+                () = self.pulls.shutting_down() => {
+                    self.cursor.end = true;
                     return Some(PullEvent::Failed(PullError::Ending.into()));
                 }
             }
@@ -379,18 +381,18 @@ impl PullEvents {
     }
 }
 
-impl Told {
-    /// What is to be told next, if anything is.
+impl EventCursor {
+    /// The next event, if there is one.
     fn next(&mut self, view: &View) -> Option<PullEvent> {
         if view.run != self.run {
             *self = Self { run: view.run, ..Self::default() };
         }
         let line = view.log.get(self.lines);
-        let at_once = matches!(line, Some(Said::Trouble(_) | Said::Step(PullStep::Manifest)));
-        // Numbers go before the steps that follow them.
-        if !at_once
+        let is_immediate = matches!(line, Some(LogLine::Trouble(_) | LogLine::Step(PullStep::Manifest)));
+        // Progress precedes the steps that follow it.
+        if !is_immediate
             && view.fresh
-            && let Some(blob) = view.blobs.iter().find(|blob| self.is_news(blob))
+            && let Some(blob) = view.blobs.iter().find(|blob| self.has_changed(blob))
         {
             self.blobs.insert(blob.digest, blob.held_bytes);
             return Some(PullEvent::Blob(blob.clone()));
@@ -398,8 +400,8 @@ impl Told {
         if let Some(line) = line {
             self.lines += 1;
             return Some(match line.clone() {
-                Said::Trouble(line) => PullEvent::Trouble(line),
-                Said::Step(step) => PullEvent::Step(step),
+                LogLine::Trouble(line) => PullEvent::Trouble(line),
+                LogLine::Step(step) => PullEvent::Step(step),
             });
         }
         match view.state {
@@ -416,13 +418,13 @@ impl Told {
         }
     }
 
-    fn is_news(&self, blob: &PulledBlob) -> bool {
+    fn has_changed(&self, blob: &PulledBlob) -> bool {
         self.blobs.get(&blob.digest) != Some(&blob.held_bytes)
     }
 }
 
 impl Drop for PullEvents {
     fn drop(&mut self) {
-        self.pulls.leave(&self.job);
+        self.pulls.remove_watcher(&self.job);
     }
 }

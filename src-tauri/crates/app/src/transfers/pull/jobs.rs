@@ -1,7 +1,7 @@
-//! Which models are on their way, which of them run, and what their users wish.
+//! The queue of pulls: adds, starts, pauses and stops jobs.
 //!
-//! **Invariant:** whether anybody wants a job is settled under the lock of its view, so that one who goes away and one who
-//! comes at the same moment agree on whether it goes on.
+//! **Invariant:** whether a job has watchers is decided under the lock of its view. So a watcher that leaves and a
+//! watcher that arrives at the same time agree on whether the job stops.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use cairn_registry::{Downloads, Registry};
 use cairn_store::{Digest, GarbageFile, Layer, LayerKind, Libraries, ModelRef, Staging, StagingError};
 use tokio::sync::watch;
 
-use super::brought::Brought;
-use super::job::{Asked, Job, Wish};
+use super::job::{Intent, Job, PullRequest};
 use super::journal::Journal;
-use super::origins::{Origins, Outside};
-use super::{Inner, Pull, PullError, PullState, Pulls, STOP_WITHIN, work};
+use super::origins::{Origins, RegistryAccess};
+use super::pulled_manifests::PulledManifests;
+use super::{Inner, Pull, PullError, PullState, Pulls, STOP_TIMEOUT, work};
 use crate::clock::Clock;
 use crate::library::pebble;
 use crate::library::{self, catalog::is_pebble};
 use crate::settings::Settings;
 use crate::transfers::error::Error;
 
-/// Models in the list; whoever asks for more is refused.
-const MAX_LISTED: usize = 1000;
-/// Models that are fetched at the same time; the others wait.
-const MODELS_AT_ONCE: usize = 3;
-/// How often contents are fetched that were here and were removed before the model had its name.
-const FETCHED_AGAIN: u32 = 3;
+/// Maximum number of listed pulls. More requests are rejected.
+const MAX_DOWNLOADS: usize = 1000;
+/// Maximum number of pulls that run at the same time.
+const MAX_RUNNING: usize = 3;
+/// How often blobs are downloaded again that were removed before the model was published.
+const MAX_REFETCHES: u32 = 3;
 
 impl Pulls {
     pub(crate) fn new(libraries: &Libraries, settings: &Arc<Settings>, clock: &Clock, seed: u64) -> Self {
@@ -36,111 +36,113 @@ impl Pulls {
         Self(Arc::new(Inner {
             library: library.clone(),
             others: libraries.others().cloned().collect(),
-            outside: Outside::new(settings.clone(), clock.clone()),
+            registry_access: RegistryAccess::new(settings.clone(), clock.clone()),
             settings: settings.clone(),
             seed,
             journal: Journal::of(library, Arc::new(RealDisk)),
-            brought: Brought::of(library),
+            pulled_manifests: PulledManifests::of(library),
             queue: Mutex::default(),
             downloads: Mutex::default(),
             limit_bytes_per_s: Mutex::new(settings.downloads.limit_bytes_per_s),
             changed: watch::Sender::new(0),
             working: watch::Sender::new(0),
-            ending: watch::Sender::new(false),
+            shutting_down: watch::Sender::new(false),
         }))
     }
 
-    /// The registry that a name belongs to.
+    /// Returns the registry that a name belongs to.
     pub(crate) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
-        self.0.outside.registry(name, insecure)
+        self.0.registry_access.registry(name, insecure)
     }
 
-    /// Goes on with what an earlier daemon was at. Must be called inside a tokio runtime.
+    /// Resumes the pulls of the previous daemon. Must be called inside a tokio runtime.
     pub(crate) fn restore(&self) {
         let inner = &self.0;
-        let remembered = inner.journal.read();
-        if remembered.is_empty() {
+        let saved = inner.journal.read();
+        if saved.is_empty() {
             return;
         }
         let downloads = inner.downloads();
-        for (name, asked, claim, remembered) in remembered {
-            let state = match remembered.state {
+        for (name, request, claim, saved) in saved {
+            let state = match saved.state {
                 PullState::Queued | PullState::Running => PullState::Queued,
-                // It came, and the daemon ended before it could forget that.
+                // The model is complete, but the daemon ended before it removed the record.
                 PullState::Done => {
                     inner.journal.forget(&name);
                     continue;
                 }
                 state => state,
             };
-            let job = inner.add(&mut inner.queue(), name, asked, Some(claim));
-            let blobs = remembered.blobs.iter().filter_map(|blob| {
+            let job = inner.add(&mut inner.queue(), name, request, Some(claim));
+            let blobs = saved.blobs.iter().filter_map(|blob| {
                 let digest: Digest = blob.digest.parse().ok()?;
-                // What it is for makes no difference to where it is.
+                // The kind does not affect where a blob is stored.
                 let layer = Layer { kind: LayerKind::Model, digest, size_bytes: blob.size };
-                Some(work::look_for(&inner.library, downloads.as_ref().ok()?, &layer))
+                Some(work::find_blob(&inner.library, downloads.as_ref().ok()?, &layer))
             });
             let blobs = blobs.collect();
             job.change(|view| {
                 (view.blobs, view.state) = (blobs, state);
-                // Who watched is gone with the daemon; what was at work is still wanted.
-                view.detached = remembered.detached || state == PullState::Queued;
+                // Watchers ended with the previous daemon. A pull that ran must continue without them.
+                view.detached = saved.detached || state == PullState::Queued;
                 view.error = match state {
-                    PullState::Failed => remembered.error.map(PullError::Earlier),
+                    PullState::Failed => saved.error.map(PullError::Earlier),
                     PullState::Stopped => Some(PullError::Stopped),
                     _ => None,
                 };
             });
-            tracing::info!(model = %job.name, ?state, "a download of an earlier time");
+            tracing::info!(model = %job.name, ?state, "restored a pull of the previous daemon");
         }
         self.start();
     }
 
-    /// The downloads into the library, for those who read what comes while it comes.
+    /// Returns the downloads into the library, for clients that read a blob while it is downloaded.
     pub(crate) fn downloads(&self) -> Result<Downloads, PullError> {
         self.0.downloads()
     }
 
-    /// The way out to registries.
-    pub(crate) fn outside(&self) -> &Outside {
-        &self.0.outside
+    /// Returns the connections to registries.
+    pub(crate) fn registry_access(&self) -> &RegistryAccess {
+        &self.0.registry_access
     }
 
-    /// Where models come to.
+    /// Returns the library that models are pulled into.
     pub(crate) fn library(&self) -> &cairn_store::Library {
         &self.0.library
     }
 
-    /// Who is asked for a model.
+    /// Returns the sources of a model.
     pub(crate) fn origins(&self, name: &ModelRef, insecure: bool) -> Result<Origins, PullError> {
-        self.0.outside.origins(name, insecure, &[])
+        self.0.registry_access.origins(name, insecure, &[])
     }
 
-    /// Which model is being fetched that has these contents, how long they are, and whether it comes over plain http.
-    pub(crate) fn on_its_way(&self, digest: &Digest) -> Option<(ModelRef, u64, bool)> {
+    /// Returns the model of a queued or running pull that has this blob, the blob's size, and whether plain http is
+    /// allowed.
+    pub(crate) fn find_active_download(&self, digest: &Digest) -> Option<(ModelRef, u64, bool)> {
         let queue = self.0.queue();
         let mut working =
             queue.jobs.iter().filter(|job| matches!(job.view().state, PullState::Queued | PullState::Running));
         working.find_map(|job| {
             let view = job.view();
             let blob = view.blobs.iter().find(|blob| blob.digest == *digest)?;
-            Some((job.name.clone(), blob.size_bytes, view.asked.insecure))
+            Some((job.name.clone(), blob.size_bytes, view.request.insecure))
         })
     }
 
-    /// The contents of models that are being fetched: some of them may be in the library already, and are not fetched.
-    pub(crate) fn counted_on(&self) -> Vec<Digest> {
-        self.0.counted_on()
+    /// Returns the blobs of all queued and running pulls. Those in the library must not be removed, because they are
+    /// not downloaded.
+    pub(crate) fn digests_in_use(&self) -> Vec<Digest> {
+        self.0.digests_in_use()
     }
 
-    /// Removes what is left of downloads that nobody goes on with, here or in another daemon of the library, and tells what
-    /// it was; with `dry_run` it only tells. Blocks.
+    /// Removes partial blobs that no pull of this or another daemon resumes, and returns them. With `dry_run`, removes
+    /// nothing. Blocks.
     pub(crate) fn clear_leftovers(&self, dry_run: bool) -> Result<Vec<GarbageFile>, StagingError> {
         let inner = &self.0;
-        // What is not written down yet is in the list.
+        // The journal may lag behind the list, so the list is read first.
         let jobs = inner.queue().jobs.clone();
-        let named = inner.journal.named();
-        let wanted = |digest: &Digest| named.contains(digest) || jobs.iter().any(|job| job.wants(digest));
+        let stored = inner.journal.digests();
+        let wanted = |digest: &Digest| stored.contains(digest) || jobs.iter().any(|job| job.needs(digest));
         let opened = inner.downloads.lock().as_ref().map(|downloads| downloads.staging().clone());
         let staging = match opened {
             Some(staging) => staging,
@@ -148,36 +150,36 @@ impl Pulls {
         };
         let mut left = staging.abandoned_blobs(wanted);
         if !dry_run {
-            // One that somebody fetches again since is not left any more.
+            // A blob that was requested again since then is in use, so it stays.
             left.retain(|(digest, _)| staging.discard(digest).is_ok());
             let removed: Vec<Digest> = left.iter().map(|(digest, _)| *digest).collect();
-            jobs.iter().for_each(|job| job.superseded_is_gone(&removed));
+            jobs.iter().for_each(|job| job.remove_superseded(&removed));
         }
         Ok(left.into_iter().map(|(_, leftover)| leftover).collect())
     }
 
-    /// May clients have what a name stands for here replaced by what its registry says? Not where it was made here.
+    /// Whether clients may cause a pull that replaces this manifest: only if the name's registry supplied it.
     pub(crate) fn may_replace(&self, name: &ModelRef, manifest: &Digest) -> bool {
-        self.0.brought.is_as_it_came(name, manifest)
+        self.0.pulled_manifests.is_unchanged(name, manifest)
     }
 
-    /// Brings a model here for clients of this machine's registry, whether or not anybody watches. Must be called inside a tokio runtime.
-    pub(crate) fn bring(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
-        self.ask(Pull { name: name.full(), insecure, sources: Vec::new() }, true, true)?;
+    /// Pulls a model for clients of the mirror, detached. Must be called inside a tokio runtime.
+    pub(crate) fn pull_for_clients(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
+        self.enqueue(Pull { name: name.full(), insecure, sources: Vec::new() }, true, true)?;
         self.start();
         Ok(())
     }
 
-    /// The job of a name, queued if it does not run, with one watcher more unless it is `detached`.
-    pub(super) fn ask(&self, pull: Pull, detached: bool, for_clients: bool) -> Result<Arc<Job>, Error> {
+    /// Returns the job of a name and queues it unless it runs. Adds a watcher unless `detached`.
+    pub(super) fn enqueue(&self, pull: Pull, detached: bool, for_clients: bool) -> Result<Arc<Job>, Error> {
         let name: ModelRef = pull.name.parse()?;
         if is_pebble(&name) {
             return Err(library::Error::BuiltIn(pebble::NAME).into());
         }
-        let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources, for_clients };
+        let request = PullRequest { name: name.clone(), insecure: pull.insecure, sources: pull.sources, for_clients };
         let inner = &self.0;
-        // Said before anything else, so that one who goes away meanwhile does not take it for abandoned.
-        let wanted = |job: &Job| match detached {
+        // Register interest first: otherwise a watcher that leaves now would stop the job.
+        let register = |job: &Job| match detached {
             true => job.change(|view| view.detached = true),
             false => job.change(|view| view.watchers += 1),
         };
@@ -185,108 +187,108 @@ impl Pulls {
             let mut queue = inner.queue();
             match queue.jobs.iter().find(|job| job.name == name).cloned() {
                 Some(job) => {
-                    wanted(&job);
-                    // What a user wants too is not for clients only.
-                    job.change(|view| view.asked.for_clients &= for_clients);
+                    register(&job);
+                    // A pull that a user requests too is not for clients only.
+                    job.change(|view| view.request.for_clients &= for_clients);
                     let state = job.view().state;
                     if !matches!(state, PullState::Queued | PullState::Running) {
-                        // This time it may be asked for in another way.
-                        job.change(|view| view.asked = asked);
+                        // The new request may have other parameters.
+                        job.change(|view| view.request = request);
                         job.queue();
-                    } else if *job.wish.borrow() != Wish::Go {
-                        // It is about to stop for somebody else; this one wants it.
-                        job.wish.send_replace(Wish::Go);
+                    } else if *job.intent.borrow() != Intent::Run {
+                        // The job was about to stop, but is needed again.
+                        job.intent.send_replace(Intent::Run);
                     }
                     job
                 }
                 None => {
-                    if queue.jobs.len() >= MAX_LISTED {
-                        return Err(PullError::TooMany(MAX_LISTED).into());
+                    if queue.jobs.len() >= MAX_DOWNLOADS {
+                        return Err(PullError::TooMany(MAX_DOWNLOADS).into());
                     }
-                    let job = inner.add(&mut queue, name, asked, None);
-                    wanted(&job);
+                    let job = inner.add(&mut queue, name, request, None);
+                    register(&job);
                     job.queue();
                     job
                 }
             }
         };
-        inner.note(&job);
+        inner.save_job(&job);
         Ok(job)
     }
 
-    /// Does what is wished of a download, and returns when it is done.
-    pub(super) async fn wish_and_wait(&self, which: &str, wish: Wish) -> Result<(), Error> {
+    /// Sets the intent of a download and waits until it is in effect.
+    pub(super) async fn set_intent_and_wait(&self, which: &str, intent: Intent) -> Result<(), Error> {
         let job = self.0.find(which)?;
         let mut changed = self.0.changed.subscribe();
-        self.wish(which, wish)?;
-        let pending = || match wish {
-            Wish::Go => false,
-            Wish::Pause | Wish::Stop => {
+        self.set_intent(which, intent)?;
+        let pending = || match intent {
+            Intent::Run => false,
+            Intent::Pause | Intent::Stop => {
                 let view = job.view();
                 view.state == PullState::Running && !view.publishing
             }
-            Wish::Discard => {
+            Intent::Discard => {
                 let listed = self.0.queue().jobs.iter().any(|other| other.id == job.id);
                 listed && !job.view().publishing
             }
         };
         let settled = async {
-            // The sender lives as long as this does.
+            // The sender lives as long as `self`.
             while pending() && changed.changed().await.is_ok() {}
         };
-        let kept = async {
+        let saved = async {
             settled.await;
-            self.0.journal.settled().await;
+            self.0.journal.flush().await;
         };
-        // A disk that does not answer keeps nobody waiting for ever; the wish holds all the same.
-        let _ = tokio::time::timeout(STOP_WITHIN, kept).await;
+        // Do not wait forever for a hung disk. The intent is in effect anyway.
+        let _ = tokio::time::timeout(STOP_TIMEOUT, saved).await;
         Ok(())
     }
 
-    /// Does what is wished of a download, or tells the one who works on it.
-    pub(super) fn wish(&self, which: &str, wish: Wish) -> Result<(), Error> {
+    /// Sets the intent of a download: applies it, or signals the worker.
+    pub(super) fn set_intent(&self, which: &str, intent: Intent) -> Result<(), Error> {
         let inner = &self.0;
         let job = inner.find(which)?;
         let (state, publishing) = {
             let view = job.view();
             (view.state, view.publishing)
         };
-        match (state, wish) {
-            // It is all but done, and nothing stops it now.
+        match (state, intent) {
+            // Publishing cannot be interrupted.
             (PullState::Running, _) if publishing => {}
-            (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
-            (PullState::Done, Wish::Discard) if job.view().superseded.is_empty() => inner.forget(&job),
-            (PullState::Done, Wish::Go | Wish::Pause | Wish::Stop) => {
+            (PullState::Running, intent) => drop(job.intent.send_replace(intent)),
+            (PullState::Done, Intent::Discard) if job.view().superseded.is_empty() => inner.forget(&job),
+            (PullState::Done, Intent::Run | Intent::Pause | Intent::Stop) => {
                 return Err(Error::DownloadDone(job.name.to_string()));
             }
-            (_, Wish::Discard) => {
+            (_, Intent::Discard) => {
                 let pulls = self.clone();
                 tokio::spawn(async move { pulls.0.discard(&job).await });
             }
-            (PullState::Paused | PullState::Stopped | PullState::Failed, Wish::Go) => {
+            (PullState::Paused | PullState::Stopped | PullState::Failed, Intent::Run) => {
                 job.queue();
                 job.change(|view| view.detached |= view.watchers == 0);
-                inner.note(&job);
+                inner.save_job(&job);
                 self.start();
             }
-            (PullState::Queued, Wish::Pause) => inner.rest(&job, PullState::Paused),
-            (PullState::Queued | PullState::Paused | PullState::Failed, Wish::Stop) => {
-                inner.rest(&job, PullState::Stopped);
+            (PullState::Queued, Intent::Pause) => inner.stop_job(&job, PullState::Paused),
+            (PullState::Queued | PullState::Paused | PullState::Failed, Intent::Stop) => {
+                inner.stop_job(&job, PullState::Stopped);
             }
-            // It is so already.
+            // Nothing to change.
             _ => {}
         }
         Ok(())
     }
 
-    /// A watcher went away. A job that nobody wants any more stops; that is settled before the next one can ask for it.
-    pub(super) fn leave(&self, job: &Arc<Job>) {
-        let ending = *self.0.ending.borrow();
-        let rests = job.change(|view| {
+    /// Removes a watcher. Stops a job that has no watcher left and is not detached.
+    pub(super) fn remove_watcher(&self, job: &Arc<Job>) {
+        let shutting_down = *self.0.shutting_down.borrow();
+        let stopped = job.change(|view| {
             view.watchers = view.watchers.saturating_sub(1);
-            let abandoned = view.watchers == 0 && !view.detached && !view.publishing && !ending;
+            let abandoned = view.watchers == 0 && !view.detached && !view.publishing && !shutting_down;
             match view.state {
-                PullState::Running if abandoned => drop(job.wish.send_replace(Wish::Stop)),
+                PullState::Running if abandoned => drop(job.intent.send_replace(Intent::Stop)),
                 PullState::Queued if abandoned => {
                     (view.state, view.error) = (PullState::Stopped, Some(PullError::Stopped));
                     return true;
@@ -295,38 +297,38 @@ impl Pulls {
             }
             false
         });
-        if rests {
-            self.0.note(job);
+        if stopped {
+            self.0.save_job(job);
         }
     }
 
-    /// Returns once the daemon ends.
-    pub(super) async fn ending(&self) {
-        // The sender lives as long as this does.
-        let _ = self.0.ending.subscribe().wait_for(|ending| *ending).await;
+    /// Waits until the daemon shuts down.
+    pub(super) async fn shutting_down(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.0.shutting_down.subscribe().wait_for(|shutting_down| *shutting_down).await;
     }
 
-    /// Starts what may run.
+    /// Starts queued jobs up to the maximum.
     pub(super) fn start(&self) {
         let queue = self.0.queue();
-        if *self.0.ending.borrow() {
+        if *self.0.shutting_down.borrow() {
             return;
         }
         let running = |job: &&Arc<Job>| job.view().state == PullState::Running;
-        let mut places = MODELS_AT_ONCE.saturating_sub(queue.jobs.iter().filter(running).count());
-        // Those that somebody waits for go before those that nobody watches.
-        for waited_for in [true, false] {
+        let mut free = MAX_RUNNING.saturating_sub(queue.jobs.iter().filter(running).count());
+        // Jobs with watchers start first.
+        for has_watchers in [true, false] {
             for job in &queue.jobs {
-                let next = places > 0
+                let next = free > 0
                     && job.change(|view| {
-                        let next = view.state == PullState::Queued && (view.watchers > 0) == waited_for;
+                        let next = view.state == PullState::Queued && (view.watchers > 0) == has_watchers;
                         if next {
                             view.state = PullState::Running;
                         }
                         next
                     });
                 if next {
-                    places -= 1;
+                    free -= 1;
                     self.0.working.send_modify(|working| *working += 1);
                     tokio::spawn(self.clone().run(Arc::clone(job)));
                 }
@@ -334,24 +336,24 @@ impl Pulls {
         }
     }
 
-    /// Whoever asked should not wonder why nothing happens.
-    pub(super) fn say_if_it_waits(&self, job: &Job) {
+    /// Sends watchers a line if the job has to wait.
+    pub(super) fn report_queue_position(&self, job: &Job) {
         if job.view().state == PullState::Queued {
             let (name, working) = (&job.name, *self.0.working.borrow());
-            job.trouble(format!("{name} waits for its turn: {working} other models are being fetched"));
+            job.trouble(format!("{name} is queued: {working} other models are being pulled"));
         }
     }
 
-    /// Works on a job until it is done, cannot go on, or is not wanted.
+    /// Runs a job until it is complete, fails or is stopped.
     pub(super) async fn run(self, job: Arc<Job>) {
         let inner = &self.0;
-        inner.note(&job);
-        let mut wish = job.wish.subscribe();
-        let mut again = FETCHED_AGAIN;
+        inner.save_job(&job);
+        let mut intent = job.intent.subscribe();
+        let mut refetches = MAX_REFETCHES;
         let ended = loop {
             let fetched = tokio::select! {
                 fetched = work::fetch(inner, &job) => fetched,
-                Ok(_) = wish.wait_for(|wish| *wish != Wish::Go) => break None,
+                Ok(_) = intent.wait_for(|intent| *intent != Intent::Run) => break None,
             };
             let published = match fetched {
                 Ok(fetched) => {
@@ -361,40 +363,40 @@ impl Pulls {
                 Err(error) => Err(error),
             };
             match published {
-                // Another program of the library may remove what was here when the work began.
-                Err(PullError::Lost { digest }) if again > 0 && !*inner.ending.borrow() => {
-                    again -= 1;
+                // Another program may have removed a blob that existed when the work began.
+                Err(PullError::Lost { digest }) if refetches > 0 && !*inner.shutting_down.borrow() => {
+                    refetches -= 1;
                     job.change(|view| view.publishing = false);
-                    job.trouble(format!("{digest} was removed while the rest of the model came, and is fetched again"));
+                    job.trouble(format!("{digest} was removed during the pull; downloading it again"));
                 }
                 ended => break Some(ended),
             }
         };
-        let wish = *job.wish.borrow();
+        let intent = *job.intent.borrow();
         match ended {
             Some(Ok(())) => {
-                // Before anybody hears of the end, so that nothing of it is on the disk by then.
+                // Remove the record before watchers see the end.
                 inner.journal.remove(&job);
-                inner.journal.settled().await;
+                inner.journal.flush().await;
                 job.end(PullState::Done, None);
                 inner.forget_oldest();
             }
-            // Downloads that end because the daemon does are the next one's to go on with.
-            Some(Err(_)) if *inner.ending.borrow() => {}
+            // The next daemon resumes pulls that a shutdown interrupted.
+            Some(Err(_)) if *inner.shutting_down.borrow() => {}
             Some(Err(error)) => {
-                tracing::warn!(model = %job.name, %error, "the pull failed");
+                tracing::warn!(model = %job.name, %error, "pull failed");
                 job.end(PullState::Failed, Some(error));
-                inner.note(&job);
+                inner.save_job(&job);
                 inner.forget_oldest();
             }
-            None => match wish {
-                Wish::Pause => inner.rest(&job, PullState::Paused),
-                Wish::Stop => inner.rest(&job, PullState::Stopped),
-                Wish::Discard => inner.discard(&job).await,
-                // Somebody came for it in the moment in which it stopped.
-                Wish::Go => {
+            None => match intent {
+                Intent::Pause => inner.stop_job(&job, PullState::Paused),
+                Intent::Stop => inner.stop_job(&job, PullState::Stopped),
+                Intent::Discard => inner.discard(&job).await,
+                // The job was requested again while it stopped.
+                Intent::Run => {
                     job.queue();
-                    inner.note(&job);
+                    inner.save_job(&job);
                 }
             },
         }

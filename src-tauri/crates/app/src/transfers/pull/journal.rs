@@ -1,17 +1,17 @@
-//! What is remembered of pulls while no daemon runs: one file for each, in the library that the model is to be in.
+//! Journal of pulls, which survives the daemon: one file for each job, in the library that the model is pulled into.
 //!
 //! ```text
-//! <library>/.cairn/pulls/<SHA-256 of the model's name in small letters>.json
+//! <library>/.cairn/pulls/<SHA-256 of the model's name in lower case>.json
 //! {"version":1,"model":"registry.ollama.ai/library/m:latest","http":false,"insecure":false,"sources":[],
 //!  "detached":true,"state":"running","error":null,"position":0,"blobs":[{"digest":"sha256:...","size":123}]}
-//! <...>.lock    held by the daemon that works on it
+//! <...>.lock    held by the daemon that runs the job
 //! ```
 //!
-//! A newer version's file is left alone. The bytes themselves are the business of the downloads' own journals: a lost file
-//! here costs a line in a list and no bytes.
+//! A file of a newer version is ignored. Partial blobs have journals of their own: if a file here is lost, the job
+//! disappears from the list, but no bytes are lost.
 //!
-//! **Invariant:** one thread writes all of it, in the order in which it was asked to, so that a disk that takes its time
-//! keeps no stream waiting and no older state overwrites a newer one.
+//! **Invariant:** one thread writes all files, in the order of the requests. So a slow disk blocks no task, and no
+//! older state overwrites a newer one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -22,20 +22,20 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::PullState;
-use super::job::{Asked, Job};
+use super::job::{Job, PullRequest};
 
 const VERSION: u32 = 1;
 
-/// A pull as it is remembered.
+/// A job as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Remembered {
+pub(super) struct SavedPull {
     version: u32,
     model: String,
-    /// The name was written with `http://`.
+    /// Whether the name was written with `http://`.
     http: bool,
     insecure: bool,
     sources: Vec<String>,
-    /// Absent where nobody but users pulled.
+    /// Missing in files of versions without the mirror.
     #[serde(default)]
     for_clients: bool,
     pub(super) detached: bool,
@@ -51,14 +51,14 @@ pub(super) struct Blob {
     pub(super) size: u64,
 }
 
-/// What is to be done with the files.
+/// A request to the writing thread.
 enum Task {
-    /// Write down how a job stands when its turn comes.
+    /// Write the state that the job then has.
     Write { job: Arc<Job>, position: usize },
-    /// Forget a job, and let go of it.
+    /// Remove the file of a job and release its claim.
     Remove(Arc<Job>),
-    /// Say that everything before this is done.
-    Tell(oneshot::Sender<()>),
+    /// Acknowledge that all earlier tasks are done.
+    Flush(oneshot::Sender<()>),
 }
 
 /// The files, and the thread that writes them.
@@ -73,42 +73,42 @@ impl Journal {
         let (tasks, waiting) = mpsc::channel();
         let writing = files.clone();
         std::thread::Builder::new()
-            .name("pulls-keep".to_owned())
+            .name("pull-journal".to_owned())
             .spawn(move || waiting.iter().for_each(|task| writing.perform(task)))
             .expect("the system can start a thread");
         Self { files, tasks }
     }
 
-    /// Writes down soon how a job stands then, unless it is another daemon's.
+    /// Queues a write of the job's state, unless another daemon holds its claim.
     pub(super) fn write(&self, job: &Arc<Job>, position: usize) {
-        self.ask(Task::Write { job: Arc::clone(job), position });
+        self.send(Task::Write { job: Arc::clone(job), position });
     }
 
-    /// Forgets a job soon, and lets go of it.
+    /// Queues the removal of a job's file and the release of its claim.
     pub(super) fn remove(&self, job: &Arc<Job>) {
-        self.ask(Task::Remove(Arc::clone(job)));
+        self.send(Task::Remove(Arc::clone(job)));
     }
 
-    /// Returns when everything that was asked for before is done.
-    pub(super) async fn settled(&self) {
-        let (tell, told) = oneshot::channel();
-        self.ask(Task::Tell(tell));
-        // A thread that panicked has said so, and settles nothing more.
-        let _ = told.await;
+    /// Waits until all earlier tasks are done.
+    pub(super) async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        self.send(Task::Flush(done));
+        // A thread that panicked drops the sender.
+        let _ = flushed.await;
     }
 
-    fn ask(&self, task: Task) {
-        // The thread lives as long as this does, unless it panicked.
+    fn send(&self, task: Task) {
+        // The thread lives as long as `self`, unless it panicked.
         let _ = self.tasks.send(task);
     }
 
-    /// What is remembered, for who starts. Blocks.
-    pub(super) fn read(&self) -> Vec<(ModelRef, Asked, LockFile, Remembered)> {
+    /// Reads all jobs that no other daemon runs, at the start of the daemon. Blocks.
+    pub(super) fn read(&self) -> Vec<(ModelRef, PullRequest, LockFile, SavedPull)> {
         self.files.read()
     }
 
-    /// Everything that a remembered pull names, of whichever daemon and version. Blocks.
-    pub(super) fn named(&self) -> Vec<Digest> {
+    /// Returns all digests in the files of any daemon and version. Blocks.
+    pub(super) fn digests(&self) -> Vec<Digest> {
         let entries = std::fs::read_dir(&self.files.folder).into_iter().flatten().flatten();
         let texts = entries.filter_map(|entry| self.files.disk.read(&entry.path()).ok());
         let digests = |text: Vec<u8>| -> Vec<Digest> {
@@ -117,13 +117,13 @@ impl Journal {
         texts.flat_map(digests).collect()
     }
 
-    /// Forgets a pull that no job was made of. Blocks.
+    /// Removes the file of a model that has no job. Blocks.
     pub(super) fn forget(&self, name: &ModelRef) {
         self.files.remove(name);
     }
 }
 
-/// The folder of what is remembered.
+/// The folder of the files.
 #[derive(Clone)]
 struct Files {
     folder: PathBuf,
@@ -134,12 +134,12 @@ impl Files {
     fn perform(&self, task: Task) {
         match task {
             Task::Write { job, position } => {
-                let over = {
+                let is_finished = {
                     let view = job.view();
-                    // From then on it is only to be forgotten, unless that fails, which is written down anew.
+                    // The file will be removed next. If publishing fails, the job is written again.
                     view.publishing || view.state == PullState::Done
                 };
-                if over {
+                if is_finished {
                     return;
                 }
                 job.claim(|| self.claim(&job.name));
@@ -147,37 +147,38 @@ impl Files {
                     return;
                 }
                 if let Err(error) = self.write(&job, position) {
-                    tracing::warn!(model = %job.name, %error, "the pull will not be remembered when the daemon ends");
+                    tracing::warn!(model = %job.name, %error, "cannot store the pull, so a restart loses it");
                 }
             }
             Task::Remove(job) => {
                 if job.is_claimed() {
                     self.remove(&job.name);
                 }
-                job.let_go();
+                job.release_claim();
             }
-            // Whoever asked may have gone.
-            Task::Tell(tell) => drop(tell.send(())),
+            // The receiver may have been dropped.
+            Task::Flush(done) => drop(done.send(())),
         }
     }
 
-    /// Keeps other daemons of the library from a model's pull; `None` where one of them has it, or the disk refuses.
+    /// Locks a model's pull against other daemons of the library. `None` if another daemon holds the lock, or the disk
+    /// fails.
     fn claim(&self, name: &ModelRef) -> Option<LockFile> {
         self.disk.create_dir_all(&self.folder).ok()?;
         LockFile::try_acquire(&self.path(name, "lock")).ok()
     }
 
     fn write(&self, job: &Job, position: usize) -> Result<(), DiskError> {
-        let remembered = {
+        let saved = {
             let view = job.view();
             let blob = |blob: &super::PulledBlob| Blob { digest: blob.digest.to_string(), size: blob.size_bytes };
-            Remembered {
+            SavedPull {
                 version: VERSION,
                 model: job.name.full(),
-                http: view.asked.name.insecure(),
-                insecure: view.asked.insecure,
-                sources: view.asked.sources.clone(),
-                for_clients: view.asked.for_clients,
+                http: view.request.name.insecure(),
+                insecure: view.request.insecure,
+                sources: view.request.sources.clone(),
+                for_clients: view.request.for_clients,
                 detached: view.detached,
                 state: view.state,
                 error: view.error.as_ref().map(ToString::to_string),
@@ -185,71 +186,70 @@ impl Files {
                 blobs: view.blobs.iter().map(blob).collect(),
             }
         };
-        let bytes = serde_json::to_vec(&remembered).expect("our own types have string keys and finite numbers");
+        let bytes = serde_json::to_vec(&saved).expect("our own types have string keys and finite numbers");
         self.disk.write_atomic(&self.path(&job.name, "json"), &bytes, Mode::Private)
     }
 
-    /// Forgets a model's pull.
+    /// Removes the file of a model's pull.
     fn remove(&self, name: &ModelRef) {
         let path = self.path(name, "json");
         if path.exists()
             && let Err(error) = self.disk.remove(&path)
         {
-            tracing::warn!(%error, "a pull that is over stays in the list of the next start");
+            tracing::warn!(%error, "cannot remove the record of a finished pull; the next daemon will list it");
         }
     }
 
-    /// Everything that is remembered and that no other daemon works on, in its order. What killed daemons left half-written
-    /// is cleared away.
-    fn read(&self) -> Vec<(ModelRef, Asked, LockFile, Remembered)> {
-        // Where there is no folder, nothing is remembered.
+    /// Reads all jobs that no other daemon runs, in their order. Removes temporary files of killed daemons.
+    fn read(&self) -> Vec<(ModelRef, PullRequest, LockFile, SavedPull)> {
+        // Without a folder, no job is stored.
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
         let mut read = Vec::new();
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        // Names with a dot come first: what is half-written is cleared away before anybody has a claim.
+        // Names with a dot sort first: temporary files are removed before any claim is taken.
         paths.sort_unstable();
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("json") => read.extend(self.read_one(&path)),
-                // Taking a dead claim and letting go of it removes it.
+                Some("json") => read.extend(self.read_job(&path)),
+                // Acquiring and dropping a stale lock removes its file.
                 Some("lock") if !path.with_extension("json").exists() => drop(LockFile::try_acquire(&path)),
                 Some("lock") => {}
-                _ => self.clear(&path),
+                _ => self.remove_temporary(&path),
             }
         }
-        read.sort_by_key(|(_, _, _, remembered): &(_, _, _, Remembered)| remembered.position);
+        read.sort_by_key(|(_, _, _, saved): &(_, _, _, SavedPull)| saved.position);
         read
     }
 
-    fn read_one(&self, path: &Path) -> Option<(ModelRef, Asked, LockFile, Remembered)> {
-        let refuse = |reason: String| tracing::warn!(path = %path.display(), reason, "left alone");
+    fn read_job(&self, path: &Path) -> Option<(ModelRef, PullRequest, LockFile, SavedPull)> {
+        let refuse = |reason: String| tracing::warn!(path = %path.display(), reason, "ignored a file of the journal");
         let claim = LockFile::try_acquire(&path.with_extension("lock")).ok()?;
         let bytes = self.disk.read(path).map_err(|error| refuse(error.to_string())).ok()?;
         let version = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok()?.get("version")?.as_u64();
         match version(&bytes) {
             Some(version) if version > u64::from(VERSION) => {
-                refuse(format!("it is of version {version}, which only a newer Cairn can read"));
+                refuse(format!("version {version} is newer than this program"));
                 return None;
             }
             _ => {}
         }
-        let remembered: Remembered = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string())).ok()?;
-        let scheme = if remembered.http { "http://" } else { "" };
+        let saved: SavedPull = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string())).ok()?;
+        let scheme = if saved.http { "http://" } else { "" };
         let name: ModelRef =
-            format!("{scheme}{}", remembered.model).parse().map_err(|_| refuse("it names no model".to_owned())).ok()?;
-        let (insecure, sources) = (remembered.insecure, remembered.sources.clone());
-        let asked = Asked { name: name.clone(), insecure, sources, for_clients: remembered.for_clients };
-        // One under another name than its model's would be written a second time.
-        (self.path(&name, "json") == *path).then_some((name, asked, claim, remembered))
+            format!("{scheme}{}", saved.model).parse().map_err(|_| refuse("invalid model name".to_owned())).ok()?;
+        let (insecure, sources) = (saved.insecure, saved.sources.clone());
+        let request = PullRequest { name: name.clone(), insecure, sources, for_clients: saved.for_clients };
+        // The job would be written to another file than this one.
+        (self.path(&name, "json") == *path).then_some((name, request, claim, saved))
     }
 
-    /// Removes the temporary file of a write that a killed daemon did not finish: `.<hex>.json.<...>.tmp`.
-    fn clear(&self, path: &Path) {
+    /// Removes the temporary file of an unfinished write: `.<hex>.json.<...>.tmp`.
+    fn remove_temporary(&self, path: &Path) {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
         let Some((hex, _)) = name.and_then(|name| name.split_once(".json.")) else { return };
-        // Whoever has the claim may be writing just now.
+        // The daemon that holds the claim may be writing the file.
         if let Ok(_claim) = LockFile::try_acquire(&self.folder.join(format!("{hex}.lock"))) {
-            // The next start tries again.
+            // The next start retries.
             let _ = self.disk.remove(path);
         }
     }

@@ -1,6 +1,6 @@
-//! Contents that another library of this machine has: taken from there, they need not be fetched.
+//! Imports blobs from other libraries of this machine, so that they need not be downloaded.
 //!
-//! Those libraries are only read, and every byte is checked on the way, so that what is damaged there is fetched.
+//! Those libraries are only read. Each blob is verified while it is copied; a damaged one is downloaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,47 +13,47 @@ use tokio::task::spawn_blocking;
 use super::Inner;
 use super::job::Job;
 
-/// Stops the work when whoever waits for it has gone.
-struct Waiting(Arc<AtomicBool>);
+/// Cancels the copy when its future is dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
-/// Takes what other libraries have of the contents that are missing.
-pub(super) async fn take(inner: &Arc<Inner>, job: &Arc<Job>, downloads: &Downloads, missing: &[Layer]) {
+/// Imports the missing blobs that other libraries have.
+pub(super) async fn import(inner: &Arc<Inner>, job: &Arc<Job>, downloads: &Downloads, missing: &[Layer]) {
     let ready = |layer: &Layer| downloads.staging().ready(&layer.digest, layer.size_bytes).is_some();
-    let had = missing.iter().filter(|layer| !ready(layer)).filter_map(|layer| {
+    let available = missing.iter().filter(|layer| !ready(layer)).filter_map(|layer| {
         let has = |library: &&Library| library.blob(layer).is_ok();
         inner.others.iter().find(has).map(|library| (layer, library))
     });
-    let had: Vec<(&Layer, &Library)> = had.collect();
-    for (place, (_, library)) in had.iter().enumerate() {
-        let of_it = |(_, other): &&(&Layer, &Library)| other.root() == library.root();
-        if !had[..place].iter().any(|had| of_it(&had)) {
-            let (root, count) = (library.root().display(), had.iter().filter(of_it).count());
-            job.say(format!("{root} has {count} of {} missing files: taken from there, not fetched", missing.len()));
+    let available: Vec<(&Layer, &Library)> = available.collect();
+    for (index, (_, library)) in available.iter().enumerate() {
+        let is_same = |(_, other): &&(&Layer, &Library)| other.root() == library.root();
+        if !available[..index].iter().any(|earlier| is_same(&earlier)) {
+            let (root, count) = (library.root().display(), available.iter().filter(is_same).count());
+            job.info(format!("importing {count} of {} missing files from {root}", missing.len()));
         }
     }
-    for (layer, library) in had {
-        let wanted = Arc::new(AtomicBool::new(true));
-        let waiting = Waiting(Arc::clone(&wanted));
+    for (layer, library) in available {
+        let active = Arc::new(AtomicBool::new(true));
+        let guard = CancelOnDrop(Arc::clone(&active));
         let (inner, downloads) = (Arc::clone(inner), downloads.clone());
-        let (origin, wished) = (library.clone(), layer.clone());
-        let taken = spawn_blocking(move || -> Result<ImportMethod, WriteError> {
+        let (source, wanted) = (library.clone(), layer.clone());
+        let imported = spawn_blocking(move || -> Result<ImportMethod, WriteError> {
             let reserve_bytes = inner.settings.downloads.reserve_bytes();
             let writer = LibraryWriter::open(&inner.library, &RealDisk)?.with_reserve(reserve_bytes);
-            writer.stage(downloads.staging(), &origin, &wished, &mut |_| wanted.load(Ordering::Relaxed))
+            writer.stage(downloads.staging(), &source, &wanted, &mut |_| active.load(Ordering::Relaxed))
         });
-        match taken.await.expect("taking does not panic") {
-            Ok(_) => job.held(layer),
+        match imported.await.expect("the import does not panic") {
+            Ok(_) => job.complete_blob(layer),
             Err(error) => {
                 let (root, digest) = (library.root().display(), layer.digest);
-                job.trouble(format!("{digest} of {root} cannot be used, and is fetched: {error}"));
+                job.trouble(format!("cannot import {digest} from {root}: {error}; downloading it"));
             }
         }
-        drop(waiting);
+        drop(guard);
     }
 }

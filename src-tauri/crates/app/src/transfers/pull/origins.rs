@@ -1,9 +1,8 @@
-//! Who is asked for a model: its registry, which says what the model is made of, and mirrors, which may have its contents.
+//! Sources of a model: its registry, which resolves its name, and mirrors, which supply blobs.
 //!
-//! A digest proves contents and not what a name stands for. So the registry that a name belongs to is asked first what it
-//! means; only where that one cannot be reached does a mirror answer that the user joined, by the key that was pinned then,
-//! and that is said. Contents come from mirrors first: that is what they are for. A mirror that a single request names, and a
-//! machine that was found on the network, supply contents and never a manifest.
+//! A digest proves a blob, but not the meaning of a name. So the registry of a name resolves it. Only if that registry
+//! is unreachable, a joined mirror resolves it, authenticated by its pinned key, and the user sees a note. Blobs come
+//! from mirrors first. Mirrors that a request names, and peers on the local network, supply blobs but never manifests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -26,35 +25,35 @@ use crate::transfers::error::Error;
 use crate::transfers::share::DEFAULT_HOST;
 use crate::version::VERSION;
 
-/// How often the manifest is asked for before it is an error.
+/// Maximum number of requests for a manifest.
 const TRIES: u32 = 5;
-/// How long to wait before the second try; twice as long before each further one.
+/// Delay before the second request; doubled for each further one.
 const BACKOFF: Duration = Duration::from_millis(500);
-/// A registry that asks for a longer wait than this is not waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum delay that a registry may ask for; a longer one is an error.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How long a machine of the local network may take to answer.
-const NEAR_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+/// Timeout of peers on the local network.
+const LAN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The way out to registries, set up when it is first needed: the system's certificates take a moment to read.
-pub(crate) struct Outside {
+/// Connections to registries. They are opened on first use, because loading the system's certificates is slow.
+pub(crate) struct RegistryAccess {
     settings: Arc<Settings>,
     clock: Clock,
     key: Arc<KeyFile>,
     logins: Arc<LoginStore>,
     joined: PeerList,
-    ways: OnceLock<Result<Ways, PullError>>,
-    /// Machines that were found on the local network, and the way to them.
+    connections: OnceLock<Result<Connections, PullError>>,
+    /// Peers that were found on the local network.
     nearby: NearbyPeers,
-    near: OnceLock<Result<Transport, PullError>>,
+    lan_transport: OnceLock<Result<Transport, PullError>>,
 }
 
-struct Ways {
+struct Connections {
     transport: Transport,
     sources: Sources,
 }
 
-impl Outside {
+impl RegistryAccess {
     pub(super) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
         let disk = Arc::new(RealDisk);
         let key = match &settings.network.key {
@@ -67,25 +66,25 @@ impl Outside {
             disk.clone(),
         );
         let joined = PeerList::new(settings.places().data.join("joined-mirrors.json"), disk);
-        let (ways, near) = (OnceLock::new(), OnceLock::new());
+        let (connections, lan_transport) = (OnceLock::new(), OnceLock::new());
         let time = clock.clone();
         let nearby = NearbyPeers::new(Arc::new(move || time.now()));
         let (key, logins) = (Arc::new(key), Arc::new(logins));
-        Self { settings, clock, key, logins, joined, ways, nearby, near }
+        Self { settings, clock, key, logins, joined, connections, nearby, lan_transport }
     }
 
-    fn ways(&self) -> Result<&Ways, PullError> {
-        self.ways.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    fn connections(&self) -> Result<&Connections, PullError> {
+        self.connections.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
     }
 
-    /// What all ways out have in common.
+    /// Configuration that all transports share.
     fn transport_config(&self) -> TransportConfig {
         let clock = self.clock.clone();
         let agent = format!("cairn/{VERSION} ({} {})", std::env::consts::ARCH, std::env::consts::OS);
         TransportConfig::new(agent, Arc::new(move || clock.now()))
     }
 
-    fn open(&self) -> Result<Ways, PullError> {
+    fn open(&self) -> Result<Connections, PullError> {
         let mut config = self.transport_config();
         config.proxies = self.settings.proxies.clone();
         config.extra_ca.clone_from(&self.settings.network.ca_file);
@@ -103,7 +102,7 @@ impl Outside {
         let credentials_by_host: CredentialsByHost =
             Arc::new(move |host| login(&logins, host).unwrap_or_else(|| Credentials::key(Arc::clone(&key))));
         let sources = Sources::new(transport.clone(), credentials_by_host, backoff);
-        self.place_mirrors(&sources)?;
+        self.set_mirrors(&sources)?;
         let clock = self.clock.clone();
         sources.persist_to(SourceStateFile {
             path: self.settings.places().data.join("sources.json"),
@@ -111,17 +110,17 @@ impl Outside {
             clock: Arc::new(move || clock.now()),
             warn: Box::new(|line| tracing::warn!("{line}")),
         });
-        Ok(Ways { transport, sources })
+        Ok(Connections { transport, sources })
     }
 
-    /// Puts the mirrors of the settings, and those that were joined, behind the registries that they stand for. Only one that
-    /// was joined is believed on names.
-    fn place_mirrors(&self, sources: &Sources) -> Result<(), PullError> {
+    /// Sets the mirrors of the settings and the joined mirrors as sources of their registries. Only joined mirrors may
+    /// resolve names.
+    fn set_mirrors(&self, sources: &Sources) -> Result<(), PullError> {
         let joined = self.joined.read().map_err(|error| PullError::Transport(error.to_string()))?;
         let mut lists = BTreeMap::from([(DEFAULT_HOST.to_owned(), vec![SourceEntry::Origin])]);
         let mut add = |host: &str, address: &str| {
-            let key = joined.iter().find(|known| known.label == address).map(|known| known.key);
-            let place = match key {
+            let key = joined.iter().find(|peer| peer.label == address).map(|peer| peer.key);
+            let entry = match key {
                 Some(key) => {
                     let credentials = Credentials::key(Arc::clone(&self.key));
                     SourceEntry::Mirror { address: address.to_owned(), trust: MirrorTrust::Joined(key), credentials }
@@ -131,14 +130,14 @@ impl Outside {
                     SourceEntry::Mirror { address: address.to_owned(), trust: MirrorTrust::BlobsOnly, credentials }
                 }
             };
-            lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![SourceEntry::Origin]).push(place);
+            lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![SourceEntry::Origin]).push(entry);
         };
         for (host, address) in &self.settings.downloads.mirrors {
             add(host, address);
         }
-        for known in &joined {
-            if !self.settings.downloads.mirrors.iter().any(|(_, address)| *address == known.label) {
-                add(DEFAULT_HOST, &known.label);
+        for peer in &joined {
+            if !self.settings.downloads.mirrors.iter().any(|(_, address)| *address == peer.label) {
+                add(DEFAULT_HOST, &peer.label);
             }
         }
         for (host, list) in lists {
@@ -147,37 +146,36 @@ impl Outside {
         Ok(())
     }
 
-    /// Names and passwords of registries.
+    /// User names and passwords for registries.
     pub(crate) fn logins(&self) -> &LoginStore {
         &self.logins
     }
 
-    /// Does what the names and passwords say, which have changed.
+    /// Applies changed logins.
     pub(crate) fn reset_credentials(&self) -> Result<(), PullError> {
-        let ways = self.ways()?;
-        ways.sources.reset_credentials();
-        self.place_mirrors(&ways.sources)
+        let connections = self.connections()?;
+        connections.sources.reset_credentials();
+        self.set_mirrors(&connections.sources)
     }
 
-    /// Machines that were found on the local network.
+    /// Peers that were found on the local network.
     pub(crate) fn nearby(&self) -> &NearbyPeers {
         &self.nearby
     }
 
-    /// Those of them that have not been joined, as sources of a model's contents. No proxy leads to them, and there is no
-    /// point in waiting for one that is near.
-    fn near(&self, name: &ModelRef) -> Result<Vec<Arc<dyn BlobSource>>, PullError> {
+    /// Found peers that are not joined, as sources of blobs. They are reached without a proxy and with a short timeout.
+    fn lan_sources(&self, name: &ModelRef) -> Result<Vec<Arc<dyn BlobSource>>, PullError> {
         if self.nearby.is_empty() {
             return Ok(Vec::new());
         }
-        let transport = self.near.get_or_init(|| {
+        let transport = self.lan_transport.get_or_init(|| {
             let mut config = self.transport_config();
-            (config.connect_timeout, config.response_timeout) = (NEAR_ANSWERS_WITHIN, NEAR_ANSWERS_WITHIN);
+            (config.connect_timeout, config.response_timeout) = (LAN_TIMEOUT, LAN_TIMEOUT);
             config.proxies = Proxies::none();
             Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))
         });
         let joined = self.joined.read().map_err(|error| PullError::Transport(error.to_string()))?;
-        let joined: Vec<String> = joined.iter().map(|known| known.key.fingerprint()).collect();
+        let joined: Vec<String> = joined.iter().map(|peer| peer.key.fingerprint()).collect();
         Ok(self.nearby.sources(name, transport.as_ref().map_err(Clone::clone)?, &joined))
     }
 
@@ -186,133 +184,139 @@ impl Outside {
         &self.key
     }
 
-    /// Mirrors that were joined; each one's label is its address.
+    /// Joined mirrors. The label of each is its address.
     pub(crate) fn joined(&self) -> &PeerList {
         &self.joined
     }
 
-    /// Does what the list of joined mirrors says, which has changed.
+    /// Applies a changed list of joined mirrors.
     pub(crate) fn replace_mirrors(&self) -> Result<(), PullError> {
-        match self.ways.get() {
-            Some(Ok(ways)) => self.place_mirrors(&ways.sources),
+        match self.connections.get() {
+            Some(Ok(connections)) => self.set_mirrors(&connections.sources),
             _ => Ok(()),
         }
     }
 
-    /// Joins the mirror at an address by the code that it shows, and takes models from it from now on.
+    /// Joins the mirror at an address with the code that it displays, and uses it as a source from then on.
     pub(crate) async fn join(&self, address: &str, code: &JoinCode, label: &str) -> Result<PeerKey, Error> {
         let address = address.trim_end_matches('/');
-        let key = join_mirror(address, code, &self.key, label, &self.ways()?.transport).await?;
+        let key = join_mirror(address, code, &self.key, label, &self.connections()?.transport).await?;
         self.joined.add(TrustedPeer { key, label: address.to_owned() })?;
-        self.place_mirrors(&self.ways()?.sources)?;
+        self.set_mirrors(&self.connections()?.sources)?;
         Ok(key)
     }
 
-    /// The way out itself, for questions that no pull asks. The system's certificates may be read here.
+    /// The transport, for requests outside of pulls. Blocks on first use to load the system's certificates.
     pub(crate) fn transport(&self) -> Result<Transport, PullError> {
-        Ok(self.ways()?.transport.clone())
+        Ok(self.connections()?.transport.clone())
     }
 
-    /// The registry that a name belongs to: where pushes go.
+    /// The registry that a name belongs to.
     pub(super) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
-        Ok(self.ways()?.sources.origin(name, insecure)?)
+        Ok(self.connections()?.sources.origin(name, insecure)?)
     }
 
-    /// Who is asked for a model. `sources` are addresses that the request names.
+    /// The sources of a model. `sources` are addresses from the request.
     pub(super) fn origins(&self, name: &ModelRef, insecure: bool, sources: &[String]) -> Result<Origins, PullError> {
-        let ways = self.ways()?;
-        let model = ways.sources.for_model(name, insecure)?;
-        let named = sources.iter().map(|address| {
-            // Whoever writes an address with http asks for http.
-            let registry = Registry::from_address(address, true, &ways.transport, Credentials::anonymous())?;
+        let connections = self.connections()?;
+        let model = connections.sources.for_model(name, insecure)?;
+        let requested = sources.iter().map(|address| {
+            // An address with `http://` is an explicit request for plain http.
+            let registry = Registry::from_address(address, true, &connections.transport, Credentials::anonymous())?;
             Ok(registry.as_mirror_of(name.host()).blobs(name))
         });
         Ok(Origins {
             name: name.clone(),
-            own: ways.sources.origin(name, insecure)?.host().to_owned(),
-            named: named.collect::<Result<_, PullError>>()?,
-            near: self.near(name)?,
+            registry: connections.sources.origin(name, insecure)?.host().to_owned(),
+            requested: requested.collect::<Result<_, PullError>>()?,
+            lan: self.lan_sources(name)?,
             model,
-            events: ways.sources.events(),
+            events: connections.sources.events(),
             backoff: self.settings.downloads.stall.map_or(BACKOFF, |stall| stall / 60),
         })
     }
 }
 
-/// Who the user is to the server at a host or an address, where that is told by a name and a password.
+/// The stored login for a host or an address, if any.
 fn login(logins: &LoginStore, host: &str) -> Option<Credentials> {
     logins
         .find(host)
         .unwrap_or_else(|error| {
-            tracing::warn!(%error, "passwords for registries cannot be read");
+            tracing::warn!(%error, "cannot read the passwords for registries");
             None
         })
         .map(Login::into_credentials)
 }
 
-/// Who is asked for one model.
+/// The sources of one model.
 pub(crate) struct Origins {
     name: ModelRef,
-    /// The host of the name's own registry.
-    own: String,
-    named: Vec<Arc<dyn BlobSource>>,
-    near: Vec<Arc<dyn BlobSource>>,
+    /// Host of the name's registry.
+    registry: String,
+    /// Mirrors from the request.
+    requested: Vec<Arc<dyn BlobSource>>,
+    /// Peers on the local network.
+    lan: Vec<Arc<dyn BlobSource>>,
     model: ModelSources,
     events: broadcast::Receiver<SourceEvent>,
     backoff: Duration,
 }
 
 impl Origins {
-    /// Who has contents, in the order in which they are asked.
+    /// The sources of blobs, in order of preference.
     pub(crate) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
-        let (own, mirrors): (Vec<_>, Vec<_>) = self.model.blobs().into_iter().partition(|one| one.host() == self.own);
-        self.named.iter().chain(&mirrors).chain(&self.near).chain(&own).cloned().collect()
+        let (own, mirrors): (Vec<_>, Vec<_>) =
+            self.model.blobs().into_iter().partition(|source| source.host() == self.registry);
+        self.requested.iter().chain(&mirrors).chain(&self.lan).chain(&own).cloned().collect()
     }
 
-    /// What the model is made of, asked once.
+    /// Resolves the name once, without retries.
     pub(crate) async fn resolve(&self) -> Result<ResolvedManifest, SourceError> {
         self.model.resolve().await
     }
 
-    /// What the model is made of, and who said so.
+    /// Resolves the name with retries. Returns the manifest and the host that supplied it; `report` receives lines for
+    /// the user.
     pub(super) async fn manifest(
         &mut self,
-        tell: &(dyn Fn(String) + Sync),
+        report: &(dyn Fn(String) + Sync),
     ) -> Result<(FetchedManifest, String), PullError> {
         let (mut wait, mut tries) = (self.backoff, 1);
         let error = loop {
             let error = match self.model.resolve().await {
                 Ok(resolved) => {
-                    self.say(&resolved, tell);
+                    self.report_mirror(&resolved, report);
                     return Ok((resolved.manifest, resolved.host));
                 }
                 Err(error) => error,
             };
-            let asked = match &error {
+            let retry_after = match &error {
                 SourceError::Broken { .. } => None,
-                SourceError::Busy { retry_after, .. } if retry_after.unwrap_or_default() <= PATIENCE => *retry_after,
+                SourceError::Busy { retry_after, .. } if retry_after.unwrap_or_default() <= MAX_RETRY_AFTER => {
+                    *retry_after
+                }
                 _ => break error,
             };
             if tries == TRIES {
                 break error;
             }
-            let pause = asked.unwrap_or(wait);
-            tell(format!("{error}; asking for the manifest again in {:.1} s", pause.as_secs_f32()));
+            let pause = retry_after.unwrap_or(wait);
+            report(format!("{error}; asking for the manifest again in {:.1} s", pause.as_secs_f32()));
             tokio::time::sleep(pause).await;
             (wait, tries) = (wait * 2, tries + 1);
         };
         Err(PullError::of_manifest(error, &self.name.to_string(), tries))
     }
 
-    /// Says on whose word a name was taken, where that is news.
-    fn say(&mut self, resolved: &ResolvedManifest, tell: &(dyn Fn(String) + Sync)) {
+    /// Reports that a mirror resolved the name, or that a mirror disagreed with the registry.
+    fn report_mirror(&mut self, resolved: &ResolvedManifest, report: &(dyn Fn(String) + Sync)) {
         let name = &self.name;
         if resolved.is_from_mirror {
             let reasons: Vec<String> = resolved.failures.iter().map(ToString::to_string).collect();
-            // One that rests was not asked again.
+            // A registry that failed recently is not asked again.
             let why = if reasons.is_empty() { "it failed a moment ago".to_owned() } else { reasons.join("; ") };
-            tell(format!(
-                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {why}",
+            report(format!(
+                "the manifest of {name} was taken from the mirror {}, because its registry is unreachable: {why}",
                 resolved.host
             ));
         }
@@ -320,7 +324,9 @@ impl Origins {
             if let SourceEvent::Disagreement { name: of, mirror, .. } = event
                 && of == *name
             {
-                tell(format!("{name} is not what the mirror {mirror} said before; its own registry's word is taken"));
+                report(format!(
+                    "{name} is not what the mirror {mirror} supplied before; using the registry's manifest"
+                ));
             }
         }
     }

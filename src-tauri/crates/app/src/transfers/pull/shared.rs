@@ -1,4 +1,4 @@
-//! What all jobs share: their list, the downloads beneath them, and what is remembered for the next daemon.
+//! State that all jobs share: the list, the downloads and the journal.
 
 use std::sync::Arc;
 
@@ -9,28 +9,34 @@ use cairn_disk::{LockFile, RealDisk};
 use cairn_registry::{DownloadConfig, Downloads};
 use cairn_store::{Digest, ModelRef, StagingError};
 
-use super::job::{Asked, Job};
-use super::{Inner, PullError, PullState, Queue, STOP_WITHIN};
+use super::job::{Job, PullRequest};
+use super::{Inner, PullError, PullState, Queue, STOP_TIMEOUT};
 use crate::transfers::error::Error;
 
-/// Blobs that are fetched at the same time: the largest of each model, and one of its small ones.
+/// Maximum number of parallel downloads: the largest blob of each model, and one small blob.
 const BLOBS_AT_ONCE: usize = 4;
-/// Models that came and are still in the list; and as many that did not, of which nothing is here.
-const OVER_KEPT: usize = 20;
+/// Maximum number of completed pulls in the list, and of failed or stopped pulls without partial blobs.
+const MAX_FINISHED: usize = 20;
 
 impl Inner {
     pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
     }
 
-    pub(super) fn add(&self, queue: &mut Queue, name: ModelRef, asked: Asked, claim: Option<LockFile>) -> Arc<Job> {
+    pub(super) fn add(
+        &self,
+        queue: &mut Queue,
+        name: ModelRef,
+        request: PullRequest,
+        claim: Option<LockFile>,
+    ) -> Arc<Job> {
         queue.last_id += 1;
-        let job = Arc::new(Job::new(queue.last_id, name, asked, claim, self.changed.clone()));
+        let job = Arc::new(Job::new(queue.last_id, name, request, claim, self.changed.clone()));
         queue.jobs.push(Arc::clone(&job));
         job
     }
 
-    /// The job of an id or a name.
+    /// Finds a job by id or name.
     pub(super) fn find(&self, which: &str) -> Result<Arc<Job>, Error> {
         let (id, name) = (which.trim().parse::<u64>().ok(), which.parse::<ModelRef>().ok());
         let queue = self.queue();
@@ -39,7 +45,7 @@ impl Inner {
         by_id.or_else(by_name).cloned().ok_or_else(|| Error::NoDownload(which.to_owned()))
     }
 
-    /// The downloads into the library, whose folders are made where they are missing.
+    /// Returns the downloads into the library, and creates their folders if necessary.
     pub(super) fn downloads(&self) -> Result<Downloads, PullError> {
         let mut downloads = self.downloads.lock();
         if let Some(downloads) = &*downloads {
@@ -49,7 +55,7 @@ impl Inner {
         config.limit_bytes_per_s = *self.limit_bytes_per_s.lock();
         config.reserve_bytes = self.settings.downloads.reserve_bytes.unwrap_or(config.reserve_bytes);
         if let Some(stall) = self.settings.downloads.stall {
-            // All that waits does so in proportion.
+            // All timeouts scale with the stall timeout.
             let scale = stall.as_secs_f64() / config.stall_timeout.as_secs_f64();
             let scaled = |time: Duration| time.mul_f64(scale);
             config.stall_timeout = stall;
@@ -68,98 +74,99 @@ impl Inner {
         Ok(opened)
     }
 
-    /// Is there something of that name in the library which did not come from its registry?
-    pub(super) fn made_here(&self, name: &ModelRef) -> bool {
+    /// Whether the library has a model of that name that was not pulled from its registry.
+    pub(super) fn is_local_model(&self, name: &ModelRef) -> bool {
         let stored = self.library.manifest_bytes(name).ok();
-        stored.is_some_and(|stored| !self.brought.is_as_it_came(name, &Digest::of(&stored)))
+        stored.is_some_and(|stored| !self.pulled_manifests.is_unchanged(name, &Digest::of(&stored)))
     }
 
-    /// Writes down how a job stands.
-    pub(super) fn note(&self, job: &Arc<Job>) {
+    /// Writes a job to the journal.
+    pub(super) fn save_job(&self, job: &Arc<Job>) {
         let position = self.queue().jobs.iter().position(|other| other.id == job.id);
-        // One that is not in the list any more is to be forgotten.
+        // A job that was removed from the list must not be written again.
         if let Some(position) = position {
             self.journal.write(job, position);
         }
     }
 
-    /// Puts a job to rest.
-    pub(super) fn rest(&self, job: &Arc<Job>, state: PullState) {
+    /// Stops or pauses a job that does not run.
+    pub(super) fn stop_job(&self, job: &Arc<Job>, state: PullState) {
         job.end(state, (state == PullState::Stopped).then_some(PullError::Stopped));
         if state == PullState::Paused {
-            job.trouble("paused; `cairn downloads resume` goes on from here".to_owned());
+            job.trouble("paused; `cairn downloads resume` continues it".to_owned());
         }
-        self.note(job);
+        self.save_job(job);
     }
 
-    /// Does another job want it that is not done?
-    pub(super) fn wanted_elsewhere(&self, job: &Job, digest: &Digest) -> bool {
+    /// Whether another unfinished job needs a blob.
+    pub(super) fn is_needed_by_other_job(&self, job: &Job, digest: &Digest) -> bool {
         let others: Vec<Arc<Job>> = self.queue().jobs.iter().filter(|other| other.id != job.id).cloned().collect();
-        others.iter().any(|other| other.wants(digest))
+        others.iter().any(|other| other.needs(digest))
     }
 
-    /// The contents of everything that is being fetched.
-    pub(super) fn counted_on(&self) -> Vec<Digest> {
+    /// Returns the blobs of all queued and running pulls.
+    pub(super) fn digests_in_use(&self) -> Vec<Digest> {
         let queue = self.queue();
         let views = queue.jobs.iter().map(|job| job.view());
         let working = views.filter(|view| matches!(view.state, PullState::Queued | PullState::Running));
         working.flat_map(|view| view.blobs.iter().map(|blob| blob.digest).collect::<Vec<_>>()).collect()
     }
 
-    /// Removes what came for a job, and the job.
+    /// Removes a job and its partial blobs.
     pub(super) async fn discard(&self, job: &Arc<Job>) {
         let digests: Vec<Digest> = {
             let view = job.view();
-            // What has its place in the library is not the download's any more.
+            // Published blobs belong to the library.
             let blobs = view.blobs.iter().filter(|_| view.state != PullState::Done);
             blobs.chain(&view.superseded).map(|blob| blob.digest).collect()
         };
         match self.downloads() {
             Ok(downloads) => {
-                for digest in digests.into_iter().filter(|digest| !self.wanted_elsewhere(job, digest)) {
+                for digest in digests.into_iter().filter(|digest| !self.is_needed_by_other_job(job, digest)) {
                     remove(&downloads, digest).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "what came is not removed"),
+            Err(error) => tracing::warn!(%error, "cannot remove partial blobs"),
         }
         self.journal.remove(job);
-        self.journal.settled().await;
+        self.journal.flush().await;
         self.forget(job);
         job.end(PullState::Stopped, Some(PullError::Discarded));
     }
 
-    /// Takes a job out of the list.
+    /// Removes a job from the list.
     pub(super) fn forget(&self, job: &Arc<Job>) {
         self.queue().jobs.retain(|other| other.id != job.id);
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Keeps the list short: of what came, and of what failed or was stopped and holds nothing, only the newest stay.
+    /// Limits the list: removes the oldest completed pulls, and the oldest failed or stopped ones without partial
+    /// blobs.
     pub(super) fn forget_oldest(&self) {
         let mut queue = self.queue();
-        let of = |over: fn(PullState) -> bool| {
-            let is_over = |job: &&Arc<Job>| {
+        let oldest = |is_finished: fn(PullState) -> bool| {
+            let is_removable = |job: &&Arc<Job>| {
                 let row = job.row();
-                over(row.state) && row.held_bytes == 0 && job.view().watchers == 0
+                is_finished(row.state) && row.held_bytes == 0 && job.view().watchers == 0
             };
-            let mut ids: Vec<u64> = queue.jobs.iter().filter(is_over).map(|job| job.id).collect();
+            let mut ids: Vec<u64> = queue.jobs.iter().filter(is_removable).map(|job| job.id).collect();
             ids.sort_unstable();
-            ids.truncate(ids.len().saturating_sub(OVER_KEPT));
+            ids.truncate(ids.len().saturating_sub(MAX_FINISHED));
             ids
         };
-        let mut oldest = of(|state| state == PullState::Done);
-        oldest.extend(of(|state| matches!(state, PullState::Failed | PullState::Stopped)));
-        let (gone, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut queue.jobs).into_iter().partition(|job| oldest.contains(&job.id));
-        queue.jobs = kept;
-        gone.iter().for_each(|job| self.journal.remove(job));
+        let mut removed = oldest(|state| state == PullState::Done);
+        removed.extend(oldest(|state| matches!(state, PullState::Failed | PullState::Stopped)));
+        let (removed, listed): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut queue.jobs).into_iter().partition(|job| removed.contains(&job.id));
+        queue.jobs = listed;
+        removed.iter().for_each(|job| self.journal.remove(job));
     }
 }
 
-/// Removes what is kept of one blob. A download of it that was told to stop has let go of it soon.
+/// Removes the files of a blob. Retries for a while, because a download that was stopped may still use them.
 async fn remove(downloads: &Downloads, digest: Digest) {
     let staging = downloads.staging().clone();
-    let deadline = tokio::time::Instant::now() + STOP_WITHIN;
+    let deadline = tokio::time::Instant::now() + STOP_TIMEOUT;
     loop {
         let staging = staging.clone();
         let removed = tokio::task::spawn_blocking(move || staging.discard(&digest)).await;
@@ -168,7 +175,7 @@ async fn remove(downloads: &Downloads, digest: Digest) {
             Err(StagingError::InUse(_)) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Err(error) => return tracing::warn!(%digest, %error, "what came of it is not removed"),
+            Err(error) => return tracing::warn!(%digest, %error, "cannot remove partial blob"),
         }
     }
 }

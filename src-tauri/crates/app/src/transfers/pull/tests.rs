@@ -1,4 +1,4 @@
-//! Who watches, who waits, what is remembered: against a registry on this machine.
+//! Pulls from a registry on this machine: watchers, the queue and the journal.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Fixture {
     registry: FakeRegistry,
 }
 
-/// Slow enough to be watched.
+/// Slow enough to observe progress.
 const SLOW: Faults =
     Faults { per_1000: Vec::new(), budget: None, sign_in: false, redirect: false, bytes_per_second: Some(400_000) };
 
@@ -38,7 +38,7 @@ impl Fixture {
         App::start(settings, Machine::probe(), Clock::standing(SystemTime::UNIX_EPOCH), 1).unwrap()
     }
 
-    /// Puts a model up, of these contents and a config.
+    /// Publishes a model with these blobs and a config.
     fn publish(&self, model: &str, contents: &[&[u8]]) -> Pull {
         let layer = |kind: &str, bytes: &[u8]| {
             let digest = Digest::of(bytes).to_string();
@@ -73,7 +73,7 @@ fn state(app: &App, model: &str) -> Option<PullState> {
     app.transfers().downloads().into_iter().find(|row| row.model.contains(model)).map(|row| row.state)
 }
 
-/// Waits until some of a model is here.
+/// Waits until some bytes of a model are downloaded.
 async fn until_some(app: &App) {
     let mut changes = app.transfers().changes();
     while !app.transfers().downloads().iter().any(|row| row.done_bytes > 0) {
@@ -81,7 +81,7 @@ async fn until_some(app: &App) {
     }
 }
 
-/// Waits until so much of what is on its way is here.
+/// Waits until a running pull has more than `bytes`.
 async fn until_here(app: &App, bytes: u64) {
     let mut changes = app.transfers().changes();
     while !app.transfers().downloads().iter().any(|row| row.state == PullState::Running && row.done_bytes > bytes) {
@@ -89,74 +89,74 @@ async fn until_here(app: &App, bytes: u64) {
     }
 }
 
-/// Everything that a watcher is told from now on, as short words.
-async fn told(mut events: PullEvents) -> Vec<String> {
-    let mut told = Vec::new();
+/// All further events of a watcher, as short texts.
+async fn event_texts(mut events: PullEvents) -> Vec<String> {
+    let mut texts = Vec::new();
     while let Some(event) = events.next().await {
-        told.push(match event {
+        texts.push(match event {
             PullEvent::Step(step) => step.text().to_owned(),
             PullEvent::Blob(blob) => format!("{}", blob.held_bytes == blob.size_bytes),
             PullEvent::Trouble(line) => line,
             PullEvent::Failed(error) => format!("failed: {error}"),
         });
     }
-    told.dedup();
-    told
+    texts.dedup();
+    texts
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_watcher_is_told_everything_and_the_first_may_leave() {
+async fn watcher_that_joins_late_gets_all_events_after_first_leaves() {
     let at = fixture();
     let (app, pull) = (at.app(), at.publish("m", &[&[7; 200_000]]));
     let first = app.transfers().pull(pull.clone()).unwrap();
     until_some(&app).await;
     let second = app.transfers().pull(pull).unwrap();
     drop(first);
-    let told = told(second).await;
-    assert_eq!(told.first().map(String::as_str), Some("pulling manifest"), "from the beginning: {told:?}");
+    let texts = event_texts(second).await;
+    assert_eq!(texts.first().map(String::as_str), Some("pulling manifest"), "first event: {texts:?}");
     let end = ["true", "verifying sha256 digest", "writing manifest", "success"];
-    assert_eq!(told[told.len() - 4..], end, "numbers go before the steps that follow: {told:?}");
-    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "in the list until the daemon ends");
-    assert_eq!(at.names_in("pulls"), [""; 0], "nothing is left to remember");
+    assert_eq!(texts[texts.len() - 4..], end, "progress precedes the next steps: {texts:?}");
+    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "listed until the daemon ends");
+    assert_eq!(at.names_in("pulls"), [""; 0], "the journal is empty");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_watchers_it_stops_unless_it_was_detached() {
+async fn pull_without_watchers_stops_unless_detached() {
     let at = fixture();
     let (app, pull) = (at.app(), at.publish("m", &[&[8; 200_000]]));
     let only = app.transfers().pull(pull.clone()).unwrap();
     until_some(&app).await;
     drop(only);
     app.transfers().cancel("1").await.unwrap();
-    assert_eq!(state(&app, "/m:"), Some(PullState::Stopped), "nobody waits");
+    assert_eq!(state(&app, "/m:"), Some(PullState::Stopped), "no watchers");
     app.transfers().pull_detached(pull.clone()).await.unwrap();
     drop(app.transfers().pull(pull.clone()).unwrap());
-    assert_eq!(told(app.transfers().pull(pull).unwrap()).await.last().unwrap(), "success", "it was to go on");
+    assert_eq!(event_texts(app.transfers().pull(pull).unwrap()).await.last().unwrap(), "success", "detached");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_goes_away_does_not_stop_the_next_who_asks() {
+async fn watcher_that_leaves_does_not_stop_the_next_pull() {
     let at = fixture();
     let (app, pull) = (at.app(), at.pull("nothing"));
     let mut before = app.transfers().pull(pull.clone()).unwrap();
     for round in 0..200 {
         while before.next().await.is_some() {}
-        let goes = tokio::task::spawn_blocking(move || drop(before));
+        let leaves = tokio::task::spawn_blocking(move || drop(before));
         let mut next = app.transfers().pull(pull.clone()).unwrap();
-        goes.await.unwrap();
-        let mut said = String::new();
+        leaves.await.unwrap();
+        let mut failure = String::new();
         while let Some(event) = next.next().await {
             if let PullEvent::Failed(error) = event {
-                said = error.to_string();
+                failure = error.to_string();
             }
         }
-        assert!(said.contains("file does not exist"), "round {round}: {said}");
+        assert!(failure.contains("file does not exist"), "round {round}: {failure}");
         before = next;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_download_wants_is_not_discarded() {
+async fn discard_keeps_blobs_of_other_pulls() {
     let at = fixture();
     let (shared, app) = ([9; 200_000], at.app());
     let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, b"more"]));
@@ -164,131 +164,132 @@ async fn what_another_download_wants_is_not_discarded() {
     app.transfers().pull_detached(b.clone()).await.unwrap();
     until_some(&app).await;
     app.transfers().discard("1").await.unwrap();
-    assert_eq!(state(&app, "/a:"), None, "it is gone");
-    assert_eq!(told(app.transfers().pull(b).unwrap()).await.last().unwrap(), "success", "the other is not disturbed");
-    assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "nothing stays");
+    assert_eq!(state(&app, "/a:"), None, "removed from the list");
+    assert_eq!(event_texts(app.transfers().pull(b).unwrap()).await.last().unwrap(), "success", "other pull");
+    assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "no files are left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_done_can_neither_be_stopped_nor_resumed() {
+async fn completed_pull_cannot_be_stopped_or_resumed() {
     let at = fixture();
     let app = at.app();
-    told(app.transfers().pull(at.publish("m", &[b"small"])).unwrap()).await;
+    event_texts(app.transfers().pull(at.publish("m", &[b"small"])).unwrap()).await;
     for answer in
         [app.transfers().pause("1").await, app.transfers().cancel("1").await, app.transfers().resume("1").await]
     {
-        let error = answer.expect_err("it is over");
+        let error = answer.expect_err("the pull is complete");
         assert!(matches!(error, Error::DownloadDone(_)) && error.to_string().contains("is done"), "{error}");
     }
-    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "as before");
+    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "unchanged");
     app.transfers().discard("1").await.unwrap();
-    assert!(app.transfers().downloads().is_empty(), "the line can go");
+    assert!(app.transfers().downloads().is_empty(), "removed from the list");
 }
 
-/// `a` is here, and `b` is on its way, which has the same contents and more.
+/// Pulls `a` completely, and starts a pull of `b`, which has the same blob and another one.
 async fn sharing(at: &Fixture, app: &App) -> (Pull, PullEvents) {
     let shared = [5; 50_000];
     let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, &[6; 400_000]]));
-    assert_eq!(told(app.transfers().pull(a.clone()).unwrap()).await.last().unwrap(), "success", "it comes");
+    assert_eq!(event_texts(app.transfers().pull(a.clone()).unwrap()).await.last().unwrap(), "success", "first pull");
     let mut events = app.transfers().pull(b).unwrap();
     while !matches!(events.next().await.unwrap(), PullEvent::Blob(blob) if blob.published) {}
     (a, events)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_running_pull_counts_on_is_not_deleted() {
+async fn delete_keeps_blobs_that_a_running_pull_needs() {
     let at = fixture();
     let app = at.app();
     let (a, b) = sharing(&at, &app).await;
-    assert_eq!(app.delete(&a.name).unwrap().freed_bytes, 0, "all of it is counted on");
-    let told = told(b).await;
-    assert_eq!(told.last().unwrap(), "success", "{told:?}");
-    let steps = told.iter().filter(|line| *line == "pulling manifest").count();
-    assert_eq!(steps, 0, "nothing was to be done again: {told:?}");
+    assert_eq!(app.delete(&a.name).unwrap().freed_bytes, 0, "all blobs are needed");
+    let texts = event_texts(b).await;
+    assert_eq!(texts.last().unwrap(), "success", "{texts:?}");
+    let steps = texts.iter().filter(|line| *line == "pulling manifest").count();
+    assert_eq!(steps, 0, "the pull did not restart: {texts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_program_removes_is_fetched_again() {
+async fn blob_removed_by_another_program_is_downloaded_again() {
     let at = fixture();
     let app = at.app();
     let (_, b) = sharing(&at, &app).await;
     let digest = Digest::of(&[5; 50_000]);
     std::fs::remove_file(at.folder.path().join("models/blobs").join(digest.file_name())).unwrap();
-    let told = told(b).await;
-    assert_eq!(told.last().unwrap(), "success", "{told:?}");
-    assert!(told.iter().any(|line| line.contains("was removed while")), "it is said: {told:?}");
+    let texts = event_texts(b).await;
+    assert_eq!(texts.last().unwrap(), "success", "{texts:?}");
+    assert!(texts.iter().any(|line| line.contains("was removed during the pull")), "{texts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contents_have_one_size() {
+async fn manifest_with_two_sizes_of_a_blob_is_rejected() {
     let at = fixture();
     let pull = at.publish("m", &[b"contents"]);
     let digest = Digest::of(b"contents");
     let layer = |size: u64| format!(r#"{{"mediaType":"x","digest":"{digest}","size":{size}}}"#);
     let manifest = format!(r#"{{"schemaVersion":2,"layers":[{},{}]}}"#, layer(8), layer(9));
     at.registry.put_manifest("library/m", "latest", manifest.as_bytes());
-    let told = told(at.app().transfers().pull(pull).unwrap()).await;
-    assert!(told.last().unwrap().contains("8 bytes, and 9 bytes: nothing was fetched"), "{told:?}");
-    assert_eq!(at.registry.sent_bytes(&digest.to_string()), 0, "at once");
+    let texts = event_texts(at.app().transfers().pull(pull).unwrap()).await;
+    let last = texts.last().unwrap();
+    assert!(last.contains("8 and 9 bytes") && last.contains("nothing was downloaded"), "{texts:?}");
+    assert_eq!(at.registry.sent_bytes(&digest.to_string()), 0, "no download");
 }
 
-/// A pull is begun, cancelled, and its tag moves.
+/// Starts and cancels a pull, and completes it after its tag moved.
 async fn superseded(at: &Fixture, app: &App) -> Pull {
     app.transfers().pull_detached(at.publish("m", &[&[1; 400_000]])).await.unwrap();
     until_here(app, 50_000).await;
     app.transfers().cancel("1").await.unwrap();
     let pull = at.publish("m", &[&[2; 100_000]]);
     assert_eq!(
-        told(app.transfers().pull(pull.clone()).unwrap()).await.last().unwrap(),
+        event_texts(app.transfers().pull(pull.clone()).unwrap()).await.last().unwrap(),
         "success",
-        "in its new version"
+        "new version"
     );
     pull
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_came_of_an_earlier_version_is_shown_and_discarded() {
+async fn superseded_blobs_are_listed_and_discarded() {
     let at = fixture();
     let app = at.app();
     superseded(&at, &app).await;
     let row = app.transfers().downloads().remove(0);
-    assert!(row.state == PullState::Done && row.held_bytes > 0, "it is there: {row:?}");
-    assert!(row.trouble.is_some_and(|line| line.contains("earlier version")), "and said");
+    assert!(row.state == PullState::Done && row.held_bytes > 0, "partial blob is counted: {row:?}");
+    assert!(row.trouble.is_some_and(|line| line.contains("earlier version")), "warning");
     app.transfers().discard("1").await.unwrap();
-    assert_eq!(at.names_in("partials"), [""; 0], "nothing stays");
-    assert!(app.transfers().downloads().is_empty() && app.library().list().unwrap().len() > 1, "the model does");
+    assert_eq!(at.names_in("partials"), [""; 0], "no partial blob is left");
+    assert!(app.transfers().downloads().is_empty() && app.library().list().unwrap().len() > 1, "the model stays");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_is_what_no_download_goes_on_with() {
+async fn garbage_includes_only_partials_that_no_pull_resumes() {
     let at = fixture();
     let app = at.app();
     superseded(&at, &app).await;
     app.transfers().pull_detached(at.publish("other", &[&[3; 400_000]])).await.unwrap();
     until_here(&app, 50_000).await;
     app.transfers().cancel("2").await.unwrap();
-    // A journal or a lock may come a moment later.
+    // Files of a blob's journal or lock may appear later.
     let partials = || at.names_in("partials").iter().filter(|name| !name.contains('.')).count();
     let before = partials();
-    // As one after a restart, which knows nothing of what was superseded.
-    app.transfers().pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
+    // A restarted daemon does not list superseded blobs.
+    app.transfers().pulls.0.queue().jobs.iter().for_each(|job| job.release_claim());
     let next = at.app();
-    assert_eq!(next.collect_garbage(false, false).unwrap().kept.len(), 1, "it is told, and stays");
-    assert_eq!(next.collect_garbage(true, true).unwrap().removed.len(), 1, "that it would go");
-    assert_eq!(partials(), before, "nothing went yet");
+    assert_eq!(next.collect_garbage(false, false).unwrap().kept.len(), 1, "kept");
+    assert_eq!(next.collect_garbage(true, true).unwrap().removed.len(), 1, "dry run reports it");
+    assert_eq!(partials(), before, "dry run removes nothing");
     let removed = app.collect_garbage(false, true).unwrap().removed;
-    assert!(removed.len() == 1 && removed[0].size_bytes > 0, "it goes, and the cancelled one's does not: {removed:?}");
-    assert_eq!(partials(), before - 1, "and nothing else");
-    assert_eq!(app.transfers().downloads()[0].held_bytes, 0, "nothing of it is left to discard");
+    assert!(removed.len() == 1 && removed[0].size_bytes > 0, "only the superseded blob: {removed:?}");
+    assert_eq!(partials(), before - 1, "one file is removed");
+    assert_eq!(app.transfers().downloads()[0].held_bytes, 0, "nothing is left to discard");
     assert_eq!(
-        told(app.transfers().pull(at.pull("other")).unwrap()).await.last().unwrap(),
+        event_texts(app.transfers().pull(at.pull("other")).unwrap()).await.last().unwrap(),
         "success",
-        "the other goes on"
+        "the cancelled pull resumes"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_than_three_wait_in_an_order_that_can_be_changed() {
+async fn queue_runs_three_pulls_and_can_be_reordered() {
     let at = fixture();
     let app = at.app();
     for number in 0..6_u8 {
@@ -300,16 +301,16 @@ async fn more_than_three_wait_in_an_order_that_can_be_changed() {
     };
     assert_eq!(queued(&app), [4, 5, 6], "three run");
     app.transfers().reorder("6", 0).await.unwrap();
-    assert_eq!(queued(&app), [6, 4, 5], "the last is to be the first");
+    assert_eq!(queued(&app), [6, 4, 5], "moved to the front");
     app.transfers().pause("4").await.unwrap();
-    assert_eq!(queued(&app), [6, 5], "it waits for its user now");
+    assert_eq!(queued(&app), [6, 5], "paused");
     app.transfers().close().await;
     let error = app.transfers().pause("7").await.unwrap_err();
     assert!(matches!(error, Error::NoDownload(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_daemon_goes_on() {
+async fn daemon_resumes_pulls_of_its_predecessor() {
     let at = fixture();
     let (running, paused) = (at.publish("running", &[&[1; 400_000]]), at.publish("paused", &[&[2; 400_000]]));
     let app = at.app();
@@ -318,22 +319,22 @@ async fn the_next_daemon_goes_on() {
     until_some(&app).await;
     app.transfers().pause("2").await.unwrap();
     app.transfers().close().await;
-    let told_at_the_end = told(watcher).await;
-    let last = told_at_the_end.last().unwrap();
-    assert!(last.contains("the next one goes on"), "whoever waits is told why it ends: {last}");
-    // Another daemon of the same library leaves them alone while this one lives.
-    assert!(at.app().transfers().downloads().is_empty(), "they are the first one's");
-    // A killed daemon's claims are let go of by the system.
-    app.transfers().pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
+    let texts = event_texts(watcher).await;
+    let last = texts.last().unwrap();
+    assert!(last.contains("will resume at the next start"), "{last}");
+    // Another daemon of the same library must not run the claimed jobs.
+    assert!(at.app().transfers().downloads().is_empty(), "claimed by the first daemon");
+    // The system releases the claims of a killed daemon.
+    app.transfers().pulls.0.queue().jobs.iter().for_each(|job| job.release_claim());
     let next = at.app();
-    assert_eq!(state(&next, "paused"), Some(PullState::Paused), "as it was left");
+    assert_eq!(state(&next, "paused"), Some(PullState::Paused), "restored state");
     let row = next.transfers().downloads().into_iter().find(|row| row.model.contains("running")).unwrap();
-    assert!(row.detached && row.total_bytes >= 400_000, "it goes on for nobody in particular: {row:?}");
-    assert_eq!(told(next.transfers().pull(running).unwrap()).await.last().unwrap(), "success", "by itself");
+    assert!(row.detached && row.total_bytes >= 400_000, "detached: {row:?}");
+    assert_eq!(event_texts(next.transfers().pull(running).unwrap()).await.last().unwrap(), "success", "resumed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_remembered_may_be_anything() {
+async fn journal_with_invalid_files_restores_nothing() {
     let at = fixture();
     std::fs::create_dir_all(at.pulls()).unwrap();
     let write = |name: &str, text: &str| std::fs::write(at.pulls().join(name), text).unwrap();
@@ -347,65 +348,66 @@ async fn what_is_remembered_may_be_anything() {
     write(&format!(".{}.json.123-4.tmp", "0".repeat(64)), "half");
     write(&format!("{}.lock", "1".repeat(64)), "");
     let app = at.app();
-    assert!(app.transfers().downloads().is_empty(), "none of it is a download");
+    assert!(app.transfers().downloads().is_empty(), "no pulls");
     let mut left = at.names_in("pulls");
     left.retain(|name| !name.ends_with(".json"));
-    assert_eq!(left, [""; 0], "what a killed daemon left half-written is cleared away");
-    assert_eq!(at.names_in("pulls").len(), rubbish.len() + 1, "what cannot be read is nobody's to remove");
+    assert_eq!(left, [""; 0], "temporary files are removed");
+    assert_eq!(at.names_in("pulls").len(), rubbish.len() + 1, "unreadable files stay");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_list_stays_short() {
+async fn download_list_is_bounded_in_length() {
     let at = fixture();
     let app = at.app();
     for number in 0..50 {
-        let told = told(app.transfers().pull(at.pull(&format!("absent{number}"))).unwrap()).await;
-        assert!(told.last().unwrap().contains("file does not exist"), "{told:?}");
+        let texts = event_texts(app.transfers().pull(at.pull(&format!("absent{number}"))).unwrap()).await;
+        assert!(texts.last().unwrap().contains("file does not exist"), "{texts:?}");
     }
-    // The last one's end is filed after it was told.
+    // The list is shortened after the last event.
     let soon = tokio::time::timeout(Duration::from_secs(10), async {
         while app.transfers().downloads().len() > 21 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
     let (_, failed) = (soon.await, app.transfers().downloads());
-    assert!(failed.len() <= 21, "the oldest failures of which nothing is here go: {} are left", failed.len());
+    assert!(failed.len() <= 21, "the oldest failures are removed: {} are left", failed.len());
     assert!(failed.last().unwrap().model.contains("absent49"), "the newest stays");
-    // The last one's end is written after it was told.
+    // The journal is written after the last event.
     let soon = tokio::time::timeout(Duration::from_secs(10), async {
         while at.names_in("pulls").len() > 2 * 21 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
-    assert!(soon.await.is_ok(), "and so do their files: {:?}", at.names_in("pulls"));
+    assert!(soon.await.is_ok(), "their files are removed: {:?}", at.names_in("pulls"));
 
     let waiting: Vec<_> = (0..1000).map(|number| app.transfers().pull(at.pull(&format!("waiting{number}")))).collect();
     let refused: Vec<_> = waiting.iter().filter_map(|pull| pull.as_ref().err()).collect();
-    assert!(!refused.is_empty() && app.transfers().downloads().len() <= 1000, "there is an end to the list");
-    let said = refused[0].to_string();
+    assert!(!refused.is_empty() && app.transfers().downloads().len() <= 1000, "the list is bounded");
+    let error = refused[0].to_string();
     assert!(
-        matches!(refused[0], Error::Pull(PullError::TooMany(_))) && said.starts_with("1000 models are in the list"),
-        "{said}"
+        matches!(refused[0], Error::Pull(PullError::TooMany(_)))
+            && error.starts_with("the list already has 1000 downloads"),
+        "{error}"
     );
 }
 
 #[tokio::test]
-async fn what_is_no_manifest_of_a_model_is_refused() {
+async fn manifest_of_another_kind_is_rejected() {
     let fixture = fixture();
     let app = fixture.app();
     let check = async |manifest: &str, part: &str| {
         fixture.registry.put_manifest("library/odd", "latest", manifest.as_bytes());
-        let told = told(app.transfers().pull(fixture.pull("odd")).unwrap()).await;
-        assert!(told.last().is_some_and(|last| last.contains(part)), "{part:?} is missing from {told:?}");
+        let texts = event_texts(app.transfers().pull(fixture.pull("odd")).unwrap()).await;
+        assert!(texts.last().is_some_and(|last| last.contains(part)), "{part:?} is missing from {texts:?}");
     };
     let digest = Digest::of(b"x");
     let layer = format!(r#"{{"digest":"{digest}","size":1}}"#);
     check(&format!(r#"{{"schemaVersion":1,"config":{layer},"layers":[{layer}]}}"#), "its schemaVersion is not 2").await;
-    check(&format!(r#"{{"schemaVersion":2,"config":{layer},"layers":[]}}"#), "names no contents").await;
+    check(&format!(r#"{{"schemaVersion":2,"config":{layer},"layers":[]}}"#), "no layers").await;
 }
 
 #[tokio::test]
-async fn names_that_are_none_are_refused_at_once() {
+async fn pull_with_invalid_name_is_rejected_at_once() {
     let at = fixture();
     let app = at.app();
     for (name, part) in [("", "model is required"), ("a b", "invalid model name"), ("Pebble", "part of Cairn")] {
@@ -413,5 +415,5 @@ async fn names_that_are_none_are_refused_at_once() {
         let error = app.transfers().pull(pull).err().unwrap_or_else(|| panic!("{name:?} must be refused")).to_string();
         assert!(error.contains(part), "{name:?}: {error}");
     }
-    assert_eq!(at.names_in("pulls"), [""; 0], "nothing was begun");
+    assert_eq!(at.names_in("pulls"), [""; 0], "no pull is stored");
 }

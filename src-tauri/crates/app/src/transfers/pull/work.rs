@@ -1,7 +1,7 @@
-//! The work for one model: ask what it is made of, fetch that, and publish it.
+//! The steps of a pull: request the manifest, download the blobs, publish the model.
 //!
-//! Fetching can be interrupted anywhere by dropping it: what came is kept by the downloads. Publishing cannot, and does not
-//! take long.
+//! Fetching can be cancelled at any point by dropping its future: the downloads keep partial blobs. Publishing is short
+//! and cannot be interrupted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,29 +17,29 @@ use super::error::PullError;
 use super::job::{Job, PullStep, PulledBlob};
 use super::{Inner, nearby};
 
-/// What a single tensor's layer is called. Models made of them are for Apple's MLX.
+/// Media type of a layer with a single tensor, as used by models for Apple's MLX.
 const TENSOR: &str = "application/vnd.ollama.image.tensor";
 
-/// A model whose contents are all here.
+/// A model whose blobs are all on this machine.
 pub(super) struct Fetched {
     downloads: Downloads,
     manifest: Bytes,
 }
 
-/// Fetches everything that the model is made of.
+/// Downloads all blobs of the model.
 pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched, PullError> {
     job.step(PullStep::Manifest);
-    let asked = job.view().asked.clone();
+    let request = job.view().request.clone();
     let within = Arc::clone(inner);
     let prepared = spawn_blocking(move || {
-        let origins = within.outside.origins(&asked.name, asked.insecure, &asked.sources)?;
+        let origins = within.registry_access.origins(&request.name, request.insecure, &request.sources)?;
         Ok::<_, PullError>((within.downloads()?, origins))
     });
     let (downloads, mut origins) = prepared.await.expect("preparing does not panic")?;
-    let telling = Arc::clone(job);
-    let (found, host) = origins.manifest(&move |line| telling.trouble(line)).await?;
+    let reporting = Arc::clone(job);
+    let (found, host) = origins.manifest(&move |line| reporting.trouble(line)).await?;
     let name = || job.name.to_string();
-    if let Some(why) = foreign(&found.manifest) {
+    if let Some(why) = unsupported_schema(&found.manifest) {
         return Err(PullError::Foreign { host, name: name(), why });
     }
     if found.manifest.layers.is_empty() {
@@ -48,19 +48,19 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     if found.manifest.layers.iter().any(|layer| layer.kind == LayerKind::Other(TENSOR.to_owned())) {
         return Err(PullError::Tensors { name: name() });
     }
-    if let Some((digest, sizes)) = two_sizes(&found.manifest) {
+    if let Some((digest, sizes)) = inconsistent_size(&found.manifest) {
         return Err(PullError::TwoSizes { host, name: name(), digest, sizes });
     }
     let (library, layers) = (inner.library.clone(), contents(&found.manifest));
-    let blobs = layers.iter().map(|layer| look_for(&library, &downloads, layer)).collect();
-    // Asked before the view is locked, because others are locked for it.
+    let blobs = layers.iter().map(|layer| find_blob(&library, &downloads, layer)).collect();
+    // Checked before the view is locked, because the check locks the views of other jobs.
     let before: Vec<Digest> = {
         let view = job.view();
         view.blobs.iter().chain(&view.superseded).map(|blob| blob.digest).collect()
     };
-    let wanted: Vec<Digest> = before.into_iter().filter(|digest| inner.wanted_elsewhere(job, digest)).collect();
-    job.found(blobs, &wanted);
-    inner.note(job);
+    let needed: Vec<Digest> = before.into_iter().filter(|digest| inner.is_needed_by_other_job(job, digest)).collect();
+    job.set_blobs(blobs, &needed);
+    inner.save_job(job);
     let mut events = downloads.events();
     let sources = origins.blob_sources();
     let missing: Vec<Layer> = {
@@ -68,15 +68,15 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
         let published = |layer: &&Layer| view.blobs.iter().any(|blob| blob.digest == layer.digest && blob.published);
         layers.iter().filter(|layer| !published(layer)).cloned().collect()
     };
-    nearby::take(inner, job, &downloads, &missing).await;
-    let watched = job.view().watchers > 0;
+    nearby::import(inner, job, &downloads, &missing).await;
+    let has_watchers = job.view().watchers > 0;
     let mut fetching = JoinSet::new();
     for layer in &missing {
         let subscription = downloads.fetch(BlobRequest {
             digest: layer.digest,
             size_bytes: layer.size_bytes,
             sources: sources.clone(),
-            priority: if watched { Priority::Normal } else { Priority::Background },
+            priority: if has_watchers { Priority::Normal } else { Priority::Background },
             label: name(),
         });
         fetching.spawn(follow(Arc::clone(job), layer.clone(), subscription));
@@ -88,7 +88,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
                 Ok(event) if missing.iter().any(|layer| layer.digest == event.digest) => {
                     if let DownloadEventKind::Notice(notice) = event.kind {
                         if let DownloadNotice::WrongBytes { host, .. } = &notice {
-                            inner.outside.nearby().block_host(host);
+                            inner.registry_access.nearby().block_host(host);
                         }
                         job.trouble(notice.to_string());
                     }
@@ -104,8 +104,8 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     }
 }
 
-/// Contents that the manifest gives two sizes, of which one must be wrong.
-fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
+/// Returns a blob for which the manifest states two sizes.
+fn inconsistent_size(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
     let mut sizes = HashMap::new();
     manifest.layers.iter().chain(&manifest.config).find_map(|layer| {
         let first = *sizes.entry(layer.digest).or_insert(layer.size_bytes);
@@ -113,12 +113,12 @@ fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
     })
 }
 
-/// Why a manifest is none of a model.
-fn foreign(manifest: &Manifest) -> Option<&'static str> {
+/// Why a manifest is not that of a model.
+fn unsupported_schema(manifest: &Manifest) -> Option<&'static str> {
     (manifest.schema_version != Some(2)).then_some("its schemaVersion is not 2")
 }
 
-/// What a model is made of, each once, the largest first: it takes the longest.
+/// The distinct blobs of a model, largest first because it takes longest.
 fn contents(manifest: &Manifest) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     for layer in manifest.layers.iter().chain(&manifest.config) {
@@ -130,8 +130,8 @@ fn contents(manifest: &Manifest) -> Vec<Layer> {
     layers
 }
 
-/// How much of one of a model's contents is here before anybody is asked.
-pub(super) fn look_for(library: &Library, downloads: &Downloads, layer: &Layer) -> PulledBlob {
+/// Looks up how much of a blob is on this machine.
+pub(super) fn find_blob(library: &Library, downloads: &Downloads, layer: &Layer) -> PulledBlob {
     let published = library.blob(layer).is_ok();
     let staging = downloads.staging();
     let held_bytes = match published || staging.ready(&layer.digest, layer.size_bytes).is_some() {
@@ -142,7 +142,7 @@ pub(super) fn look_for(library: &Library, downloads: &Downloads, layer: &Layer) 
     PulledBlob { digest, size_bytes, held_bytes, bytes_per_s: 0, host: None, published }
 }
 
-/// Tells how far a download has come, until its end.
+/// Forwards the progress of a download to the job until the download ends.
 async fn follow(job: Arc<Job>, layer: Layer, mut subscription: Subscription) -> Result<(), PullError> {
     let mut progress = subscription.progress();
     let ended = loop {
@@ -163,24 +163,24 @@ async fn follow(job: Arc<Job>, layer: Layer, mut subscription: Subscription) -> 
     Ok(())
 }
 
-/// Gives the contents their place and the model its name.
+/// Publishes the blobs and the manifest.
 pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched) -> Result<(), PullError> {
-    // Each was checked as it came; what is said here is that none is left to check.
+    // Each blob was verified during its download. The step exists for clients that expect it.
     job.step(PullStep::Verifying);
     job.step(PullStep::Writing);
     let (library, name, prunes) = (inner.library.clone(), job.name.clone(), !inner.settings.models.keep_unneeded);
-    let (manifest, counted_on) = (Digest::of(&fetched.manifest), inner.counted_on());
-    if job.view().asked.for_clients && inner.made_here(&name) {
+    let (manifest, digests_in_use) = (Digest::of(&fetched.manifest), inner.digests_in_use());
+    if job.view().request.for_clients && inner.is_local_model(&name) {
         return Err(PullError::MadeHere { name: name.to_string() });
     }
     let published = spawn_blocking(move || {
-        let writer = LibraryWriter::open(&library, &RealDisk)?.with_pinned_blobs(counted_on);
+        let writer = LibraryWriter::open(&library, &RealDisk)?.with_pinned_blobs(digests_in_use);
         writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)
     });
     let published = published.await.expect("publishing does not panic");
     let published = published?;
-    if let Err(error) = inner.brought.note(&job.name, &manifest) {
-        tracing::warn!(model = %job.name, %error, "clients will not have the model renewed when its registry has a new one");
+    if let Err(error) = inner.pulled_manifests.record(&job.name, &manifest) {
+        tracing::warn!(model = %job.name, %error, "cannot record the pulled manifest; clients cannot update the model");
     }
     if !published.removed.is_empty() {
         job.step(PullStep::Removing);

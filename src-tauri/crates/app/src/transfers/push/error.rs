@@ -1,52 +1,50 @@
-//! Why a model did not get to its registry. Where Ollama has a text for it, ours begins with that one, because clients
-//! look for it.
+//! Errors of pushes. Texts begin like Ollama's where Ollama has one, because clients match them.
 
 use cairn_registry::{PushError as Cause, SourceError, TlsError};
 
 use crate::transfers::pull::PullError;
 use crate::transfers::pull::tls_advice;
 
-/// Why a model did not get to its registry. It cannot be pulled from there, unless it could before; blobs that arrived
-/// need not be sent again.
+/// Error of a push. The registry has no new version of the model. Blobs that it received need not be sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// There is no way to the registry.
+    /// The connection cannot be set up.
     #[error(transparent)]
     Way(PullError),
-    /// Somebody else's namespace, or nobody who is known there.
+    /// The user has no access to the namespace, or is not logged in.
     #[error(
-        "you are not authorized to push to this namespace ({host}: {reason}); give the model a name in a namespace of yours \
-         (`cairn cp`), and sign in: by a name and a password (`cairn login {host}`), or by this machine's key (CAIRN_KEY), made \
-         known to your account there"
+        "you are not authorized to push to this namespace ({host}: {reason}); copy the model to a name in your namespace \
+         (`cairn cp`), and log in: with a password (`cairn login {host}`), or with this machine's key (CAIRN_KEY) added to \
+         your account there"
     )]
     Unauthorized {
         /// The registry.
         host: String,
-        /// What it said.
+        /// The reason from the registry.
         reason: String,
     },
-    /// Whoever answers for the registry does not prove to be it.
-    #[error("{host} does not prove who it is: {cause}, so nothing was sent there{}", tls_advice(cause))]
+    /// The identity of the registry cannot be verified.
+    #[error("cannot verify the identity of {host}: {cause}; nothing was sent{}", tls_advice(cause))]
     Untrusted {
         /// The registry.
         host: String,
-        /// What is wrong with its proof.
+        /// The cause.
         cause: TlsError,
     },
-    /// The registry takes no models.
-    #[error("{host} takes no models: it has no such repository, and will not make one")]
+    /// The registry does not accept models.
+    #[error("cannot push to {host}: it has no such repository and does not create one")]
     NoRepository {
         /// The registry.
         host: String,
     },
-    /// It will not take it.
-    #[error("{0}; what arrived need not be sent again, and pushing it again is of no use until that changes")]
+    /// The registry refused the request.
+    #[error("{0}; uploaded blobs need not be sent again; retrying does not help until the registry accepts them")]
     Refused(Cause),
-    /// Anything else.
-    #[error("{0}; what arrived need not be sent again: push once more")]
+    /// Another error of the registry.
+    #[error("{0}; uploaded blobs need not be sent again; push again")]
     Failed(Cause),
-    /// Something is wrong with the model here.
-    #[error("{0}; `cairn verify` says what of it is damaged")]
+    /// The model in the library is damaged.
+    #[error("{0}; run `cairn verify` to find the damage")]
     Here(Cause),
 }
 
@@ -71,11 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_means_is_said() {
-        let check = |error: SourceError, begins: &str, says: &str| {
+    fn push_errors_state_cause_and_advice() {
+        let check = |error: SourceError, begin: &str, advice: &str| {
             let text = PushError::of(error.into(), "r:1").to_string();
-            assert!(text.starts_with(begins), "{text:?} begins otherwise");
-            assert!(text.contains(says), "{text:?} does not say what to do");
+            assert!(text.starts_with(begin), "{text:?} does not begin with {begin:?}");
+            assert!(text.contains(advice), "{text:?} does not contain {advice:?}");
         };
         let host = || "r:1".to_owned();
         let refused = |status: Option<u16>, reason: &str| SourceError::Refused {
@@ -85,12 +83,12 @@ mod tests {
         };
         check(refused(Some(401), "sign in"), "you are not authorized to push to this namespace (r:1", "cairn cp");
         check(refused(Some(403), "no"), "you are not authorized", "CAIRN_KEY");
-        check(refused(Some(413), "too large, denied"), "r:1 refused: too large, denied", "of no use");
-        check(refused(None, "its realm is unauthorized"), "r:1 refused: its realm", "of no use");
+        check(refused(Some(413), "too large, denied"), "r:1 refused: too large, denied", "does not help");
+        check(refused(None, "its realm is unauthorized"), "r:1 refused: its realm", "does not help");
         let untrusted = SourceError::Untrusted { host: host(), cause: TlsError::UnknownIssuer };
-        check(untrusted, "r:1 does not prove who it is", "CAIRN_CA_FILE");
-        check(SourceError::Absent { host: host() }, "r:1 takes no models", "repository");
+        check(untrusted, "cannot verify the identity of r:1", "CAIRN_CA_FILE");
+        check(SourceError::Absent { host: host() }, "cannot push to r:1", "repository");
         let broken = SourceError::Broken { host: host(), reason: "reset".to_owned(), answered: false };
-        check(broken, "r:1: reset", "push once more");
+        check(broken, "r:1: reset", "push again");
     }
 }

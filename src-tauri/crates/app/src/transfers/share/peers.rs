@@ -1,4 +1,4 @@
-//! Who reads this machine's models: how much each took, and how many answers each gets at once.
+//! Statistics and limits of the clients that read this machine's models.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,34 +6,34 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Answers that one client gets at once; more are asked to wait. Ollama's client takes 16 parts of a blob at a time, and
-/// many clients may come from one address.
+/// Maximum number of parallel responses to one client. Ollama's client reads 16 parts of a blob at a time, and many
+/// clients may share an address.
 const MAX_OPEN: u32 = 256;
-/// Clients that are remembered; beyond them the one that was not heard of for longest is forgotten.
+/// Maximum number of remembered clients. The one with the oldest last request is forgotten first.
 const MAX_PEERS: usize = 1024;
 
-/// What is known of all clients. Clones share everything.
+/// Statistics of all clients. Clones share all state.
 #[derive(Debug, Clone, Default)]
 pub struct Peers(Arc<Mutex<HashMap<IpAddr, Peer>>>);
 
-/// A client, since the daemon started.
+/// Statistics of a client since the daemon started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address.
+    /// Address of the client.
     pub address: IpAddr,
-    /// Answers that it is getting.
+    /// Responses in progress.
     pub open: u32,
-    /// Blobs and parts of blobs that it asked for.
+    /// Requests for blobs and parts of blobs.
     pub requests: u64,
-    /// Those that it was refused because it had too many open.
+    /// Requests that were rejected because too many responses were in progress.
     pub refused: u64,
-    /// Bytes of blobs that it was sent.
+    /// Bytes of blobs that were sent.
     pub sent_bytes: u64,
-    /// When it last asked.
+    /// Time of the last request.
     pub asked_at: SystemTime,
 }
 
-/// An answer that a client is getting; it ends when this is dropped.
+/// A response in progress. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Serving {
     peers: Peers,
@@ -41,14 +41,14 @@ pub struct Serving {
 }
 
 impl Peers {
-    /// A client asks for a blob; `None` when it has too many answers open.
+    /// Registers a request for a blob; `None` if the client has too many responses in progress.
     #[must_use]
     pub fn begin(&self, address: IpAddr, now: SystemTime) -> Option<Serving> {
         let address = address.to_canonical();
         let mut peers = self.0.lock();
         if peers.len() >= MAX_PEERS && !peers.contains_key(&address) {
             let quiet = peers.values().filter(|peer| peer.open == 0).min_by_key(|peer| peer.asked_at);
-            // When a thousand clients are being served, one more has to wait.
+            // If all remembered clients are being served, a new one has to wait.
             let forgotten = quiet.map(|peer| peer.address)?;
             peers.remove(&forgotten);
         }
@@ -64,7 +64,7 @@ impl Peers {
         Some(Serving { peers: self.clone(), address })
     }
 
-    /// All clients, the one that took most first.
+    /// All clients, in descending order of bytes sent.
     #[must_use]
     pub fn list(&self) -> Vec<Peer> {
         let mut peers: Vec<Peer> = self.0.lock().values().copied().collect();
@@ -74,7 +74,7 @@ impl Peers {
 }
 
 impl Serving {
-    /// Counts bytes that go out.
+    /// Adds to the bytes sent.
     pub fn sent(&self, bytes: u64) {
         self.with(|peer| peer.sent_bytes += bytes);
     }
@@ -98,31 +98,31 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
-    fn a_client_gets_so_many_answers_at_once() {
+    fn client_is_limited_to_max_parallel_responses() {
         let peers = Peers::default();
         let ask = |address: &str| peers.begin(address.parse().unwrap(), UNIX_EPOCH);
         let open: Vec<Serving> = (0..MAX_OPEN).map(|_| ask("10.0.0.1").expect("below the limit")).collect();
-        assert!(ask("10.0.0.1").is_none() && ask("::ffff:10.0.0.1").is_none(), "one address in either notation");
+        assert!(ask("10.0.0.1").is_none() && ask("::ffff:10.0.0.1").is_none(), "one client in two notations");
         open[0].sent(5);
         let other = ask("10.0.0.2").expect("another client has its own limit");
         drop(open);
-        let again = ask("10.0.0.1").expect("others have ended");
+        let again = ask("10.0.0.1").expect("earlier responses have ended");
         let rows = peers.list();
         let first = rows.first().expect("two clients");
         assert_eq!((first.open, first.refused, first.sent_bytes), (1, 2, 5), "{rows:?}");
         drop((other, again));
-        assert!(peers.list().iter().all(|peer| peer.open == 0), "all have ended");
+        assert!(peers.list().iter().all(|peer| peer.open == 0), "all responses have ended");
     }
 
     #[test]
-    fn clients_that_were_long_gone_are_forgotten() {
+    fn clients_with_oldest_requests_are_forgotten() {
         let peers = Peers::default();
         let ask = |n: u32| peers.begin(IpAddr::from(n.to_be_bytes()), UNIX_EPOCH + Duration::from_secs(n.into()));
         let kept = ask(1).expect("the first");
         let count = u32::try_from(MAX_PEERS).unwrap() + 10;
-        assert!((2..count).all(|n| ask(n).is_some()), "everybody is served");
-        assert_eq!(peers.list().len(), MAX_PEERS, "not all are remembered");
-        assert!(peers.list().iter().any(|peer| peer.open == 1), "who is being served is");
+        assert!((2..count).all(|n| ask(n).is_some()), "each client is served");
+        assert_eq!(peers.list().len(), MAX_PEERS, "the list is bounded");
+        assert!(peers.list().iter().any(|peer| peer.open == 1), "a client that is being served stays");
         drop(kept);
     }
 }

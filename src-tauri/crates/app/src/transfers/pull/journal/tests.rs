@@ -1,4 +1,4 @@
-//! A disk that takes its time, and who does not wait for it.
+//! The journal on a slow disk.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use cairn_testkit::{DiskOperation, HookedDisk};
 use tokio::sync::watch;
 
 use super::*;
-use crate::transfers::pull::job::Wish;
+use crate::transfers::pull::job::Intent;
 
-/// What every change takes.
+/// Duration of each change.
 const PACE: Duration = Duration::from_millis(100);
 
-/// A disk whose every change takes its time, and what it was told to write.
+/// A disk with slow changes, and the log of its writes.
 fn slow() -> (HookedDisk, Arc<Mutex<Vec<String>>>) {
     let written = Arc::new(Mutex::new(Vec::new()));
     let writes = Arc::clone(&written);
@@ -20,7 +20,7 @@ fn slow() -> (HookedDisk, Arc<Mutex<Vec<String>>>) {
         std::thread::sleep(PACE);
         let what = match change {
             DiskOperation::Write(bytes) => {
-                format!("{:?}", serde_json::from_slice::<Remembered>(bytes).expect("a job").state)
+                format!("{:?}", serde_json::from_slice::<SavedPull>(bytes).expect("a job").state)
             }
             DiskOperation::CreateFolder | DiskOperation::Open => return,
             DiskOperation::Remove => "removed".to_owned(),
@@ -31,31 +31,31 @@ fn slow() -> (HookedDisk, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn a_slow_disk_keeps_nobody_waiting_and_the_order_holds() {
+async fn journal_on_slow_disk_blocks_no_task_and_keeps_order() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, written) = slow();
     let journal = Journal::of(&Library::new(folder.path().join("models")), Arc::new(disk));
     let name: ModelRef = "m".parse().unwrap();
-    let asked = Asked { name: name.clone(), insecure: false, sources: Vec::new(), for_clients: false };
-    let job = Arc::new(Job::new(1, name, asked, None, watch::Sender::new(0)));
-    let asked = Instant::now();
+    let request = PullRequest { name: name.clone(), insecure: false, sources: Vec::new(), for_clients: false };
+    let job = Arc::new(Job::new(1, name, request, None, watch::Sender::new(0)));
+    let began = Instant::now();
     for state in [PullState::Queued, PullState::Running, PullState::Paused] {
         job.change(|view| view.state = state);
         journal.write(&job, 0);
     }
-    job.wish.send_replace(Wish::Discard);
+    job.intent.send_replace(Intent::Discard);
     journal.remove(&job);
-    assert!(asked.elapsed() < PACE, "it took {:?} of the runtime's only thread", asked.elapsed());
+    assert!(began.elapsed() < PACE, "queueing blocked the runtime for {:?}", began.elapsed());
     let mut ticks = 0;
     tokio::select! {
-        () = journal.settled() => {}
+        () = journal.flush() => {}
         () = async { loop { tokio::time::sleep(PACE / 10).await; ticks += 1; } } => {}
     }
-    assert!(ticks > 10, "others go on meanwhile: {ticks}");
+    assert!(ticks > 10, "the runtime was blocked: {ticks} ticks");
     let written = written.lock().clone();
-    assert_eq!(written.last().map(String::as_str), Some("removed"), "in the order of asking: {written:?}");
-    assert_eq!(written[written.len() - 2], "Paused", "no older state comes after a newer one: {written:?}");
-    assert!(!job.is_claimed(), "it is let go of");
+    assert_eq!(written.last().map(String::as_str), Some("removed"), "order of requests: {written:?}");
+    assert_eq!(written[written.len() - 2], "Paused", "the newest state is last: {written:?}");
+    assert!(!job.is_claimed(), "the claim is released");
     let left = std::fs::read_dir(folder.path().join("models/.cairn/pulls")).unwrap().count();
-    assert_eq!(left, 0, "nothing stays");
+    assert_eq!(left, 0, "no file is left");
 }
