@@ -57,7 +57,7 @@ fn chats_longer_than_the_context_work_through_the_ollama_package() {
     assert!(report["dropped"].as_u64() > Some(0), "turns were dropped: {report}");
     // The system message is a cache hit in each truncated request.
     assert!(report["least_cached"].as_u64() > Some(20), "{report}");
-    let lines = daemon.log().matches("what does not fit into the context was left out").count();
+    let lines = daemon.log().matches("the context is full: dropped a part of the conversation").count();
     // The log has an additional line where the answer itself filled the context.
     assert!(
         lines as u64 >= report["reported"].as_u64().expect("a number"),

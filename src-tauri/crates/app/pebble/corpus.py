@@ -96,7 +96,7 @@ def nonsense(rng):
 
 
 def model_name(rng):
-    """The name of a model, sometimes one that nobody has heard of, so that names are copied and not recalled."""
+    """The name of a model, sometimes an invented one, so that the model learns to copy names."""
     if rng.random() < 0.8:
         return rng.choice(MODELS)
     return nonsense(rng) + rng.choice(("", "", "2", "3", "-mini", ":7b", ":1b", "3.1", "-chat", ":latest"))

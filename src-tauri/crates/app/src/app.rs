@@ -35,13 +35,13 @@ pub struct App {
 }
 
 impl App {
-    /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime. `seed` is
-    /// the source of seeds for requests that set none.
+    /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime.
+    /// `seed` is the source of seeds for requests that set none.
     ///
     /// # Errors
     /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
-        let settings = Arc::new(cache::Book::open(&settings).applied(settings));
+        let settings = Arc::new(cache::CacheMetadata::open(&settings).apply_limits(settings));
         let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
         let tiers = cache::open_tiers(&settings.tiers, &machine, &clock);
         let config = EngineConfig {
@@ -90,7 +90,7 @@ impl App {
         &self.transfers
     }
 
-    /// The cache of computed prefixes.
+    /// The cache of prefixes.
     #[must_use]
     pub fn cache(&self) -> &KvCache {
         &self.cache
@@ -128,7 +128,8 @@ impl App {
         Ok(self.library.delete(name, &|| self.transfers.digests_in_use())?)
     }
 
-    /// Removes files of our own library that nothing uses, and with `partials` partial downloads that no pull resumes. With
+    /// Removes files of our own library that nothing uses, and with `partials` partial downloads that no pull resumes.
+    /// With
     /// `dry_run` it only reports them. Blocks.
     ///
     /// # Errors
@@ -145,8 +146,8 @@ impl App {
         Ok(collected)
     }
 
-    /// Changes limits of the cache in `config.toml`, all of them or none. Budgets of existing tiers apply at once; a folder
-    /// and new tiers apply at the next start. Blocks.
+    /// Changes limits of the cache in `config.toml`, all of them or none. Budgets of existing tiers apply at once; a
+    /// folder and new tiers apply at the next start. Blocks.
     ///
     /// # Errors
     /// If a limit is invalid, is set in the environment, or cannot be written.

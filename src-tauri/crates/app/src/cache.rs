@@ -1,14 +1,13 @@
-//! The cache of computed prefixes, for people: what the tiers hold, what is pinned or deleted, and how much they may take.
+//! The KV cache: status of the tiers, cached contexts, pins, deletions and limits.
 //!
-//! [`KvCache`] is the handle. Pages of loaded models are part of it where something is deleted: a model must not flush again
-//! what a user asked to be forgotten.
+//! [`KvCache`] is the handle. Deletions also clear pages of loaded models: a model must not flush deleted rows again.
 
-mod book;
 mod contexts;
 mod error;
 mod fsck;
 mod handle;
 mod limits;
+mod metadata;
 mod tiers;
 mod trial;
 
@@ -20,7 +19,7 @@ pub use limits::{CacheLimits, LimitChange, Limited};
 pub use tiers::KeyPlace;
 pub use trial::{CacheTest, TestedPlace};
 
-pub(crate) use book::Book;
 pub use cairn_tier::tiers::{Deletion, Health, PinError, TierCounters, TierStatus};
 pub use cairn_tier::{Owner, TierKind};
+pub(crate) use metadata::CacheMetadata;
 pub(crate) use tiers::open as open_tiers;

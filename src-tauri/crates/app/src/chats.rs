@@ -1,12 +1,12 @@
-//! Chats: conversations that the daemon keeps, with answers that it computes whether or not anybody watches.
+//! Chats: conversations that the daemon stores. Answers are computed whether or not a client follows them.
 //!
-//! `cairn-chats` keeps them; here they meet the models. `answering` runs an answer to its end and writes it down as it comes,
-//! `follow` tells a client of it from wherever it is, `summary` says how soon a chat could go on, and the rest is what one does
-//! with chats. What is computed for a chat belongs to the owner `chat:` and its id, so that opening it can bring that near and
-//! deleting it can delete that.
+//! `cairn-chats` stores chats; this module connects them to models. `answering` computes an answer and stores its
+//! progress, `follow` streams an answer to a client, and `summary` reports where the cached context of a chat is.
+//! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!
-//! **Invariants:** in a chat one answer is computed at a time. What a client was told is on the disk within a second, and all of it
-//! when the client is told of the end. A temporary chat is never on a disk, nor is anything that was computed for it.
+//! **Invariants:** a chat has at most one answer in progress. What a client has received is on disk within a second,
+//! and completely when the client receives the end. A temporary chat is never written to a disk, nor are its cached
+//! rows.
 
 mod answering;
 mod ask;
@@ -27,7 +27,7 @@ mod summary;
 mod title;
 mod trash;
 
-pub use answering::Again;
+pub use answering::RegenerateRequest;
 pub use ask::Ask;
 pub use cairn_chats::{
     Attachment, ChatFilter, ChatUpdate, ChatsError, ImportReport, ImportedChat, ImportedMessage, Message, MessageBody,

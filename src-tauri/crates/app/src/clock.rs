@@ -1,10 +1,10 @@
-//! The wall clock, passed in, so that tests decide what time it is.
+//! The wall clock. It is passed in, so that tests can set the time.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Tells the time.
+/// Source of the current time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
@@ -16,16 +16,16 @@ impl Clock {
         Self(Arc::new(SystemTime::now))
     }
 
-    /// A clock that stands still.
+    /// A clock with a fixed time.
     #[must_use]
-    pub fn standing(at: SystemTime) -> Self {
+    pub fn fixed(at: SystemTime) -> Self {
         Self(Arc::new(move || at))
     }
 
-    /// A clock that somebody turns.
+    /// A clock that reads the time from a function.
     #[cfg(test)]
-    pub(crate) fn turned(hands: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hands))
+    pub(crate) fn from_fn(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
     }
 
     /// The time now.

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::library::{Create, CreateStep, Steps};
 use crate::transfers::{Pull, PullError, PullEvent, PullStep};
 
-/// The shortest time between two reports of progress.
+/// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
+/// Capacity of the event channel. A full channel blocks the work.
+const EVENT_CAPACITY: usize = 16;
 
-/// An event of a create.
+/// Event of a create.
 #[derive(Debug)]
 pub enum CreateEvent {
     /// Progress of the pull of the base model.
@@ -31,7 +31,7 @@ impl App {
     /// Makes a model. Dropping the receiver cancels. Must be called inside a tokio runtime.
     #[must_use]
     pub fn create(&self, create: Create) -> mpsc::Receiver<CreateEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
         let app = self.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = app.create_now(&create, &sender) {

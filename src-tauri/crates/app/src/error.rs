@@ -6,7 +6,7 @@ use crate::{cache, chats, inference, library, settings, transfers};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The daemon could not start.
-    #[error("the engine could not start: {0}")]
+    #[error("cannot start the engine: {0}")]
     Start(String),
     /// Settings.
     #[error(transparent)]
@@ -17,7 +17,7 @@ pub enum Error {
     /// Pull, push, mirror, trust.
     #[error(transparent)]
     Transfers(#[from] transfers::Error),
-    /// The cache of computed prefixes.
+    /// The cache of prefixes.
     #[error(transparent)]
     Cache(#[from] cache::Error),
     /// Requests to models.

@@ -1,6 +1,6 @@
 //! Inference: from a request to a stream of answer events.
 //!
-//! [`Inference`] is the handle. It resolves the model, loads it, renders the prompt so that it fits the context, and separates
+//! [`Inference`] is the handle. It resolves and loads the model, renders a prompt that fits the context, and separates
 //! thinking from the answer. Prompts and answers are never logged.
 
 mod answer;
@@ -14,8 +14,8 @@ mod options;
 mod overflow;
 mod trace;
 
-pub use answer::{Answer, Cost, Done, Event, Reason, Said};
-pub use chat::{Begun, Chat};
+pub use answer::{Answer, AnswerDelta, Cost, Done, Event, Reason};
+pub use chat::{AnswerPrefix, Chat};
 pub use error::Error;
 pub use generate::Generate;
 pub use handle::Inference;
@@ -25,5 +25,5 @@ pub use trace::{TracePrompt, Traced};
 
 pub use cairn_prompt::Message;
 pub use cairn_runtime::{CacheScope, Logprob, TokenLogprob};
-pub(crate) use chat::prepared;
+pub(crate) use chat::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

@@ -1,5 +1,5 @@
-//! What the daemon does for its clients, whatever protocol they use: chat, generate, list, show, search, pull, push, import,
-//! create, copy, delete, unload, and the upkeep of libraries.
+//! What the daemon does for its clients, whatever protocol they use: chat, generate, list, show, search, pull, push,
+//! import, create, copy, delete, unload, and the upkeep of libraries.
 //!
 //! [`App`] composes one handle for each area. An area uses only areas that come before it in this list:
 //!
@@ -8,13 +8,13 @@
 //! | [`settings`] | what the user set, where it was set, and changes at run time |
 //! | [`library`] | models on this machine |
 //! | [`transfers`] | pull, push, mirror, sign-in and trusted peers |
-//! | [`cache`] | the tiers of computed prefixes |
+//! | [`cache`] | the tiers of cached prefixes |
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |
 //! | [`system`] | hardware, loaded models, metrics |
 //!
-//! **Invariants:** nothing here names a transport or a status code of one. Prompts and answers are never logged. A request for
-//! something that this version cannot do is refused, not silently half-answered.
+//! **Invariants:** nothing here names a transport or its status codes. Prompts and answers are never logged. A request
+//! for something that this version cannot do is refused, not silently half-answered.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -1,8 +1,8 @@
-//! Models on this machine: which there are, where their files are stored, and the use cases that change that: import, create,
-//! copy, delete, scan, verify and garbage collection.
+//! Models on this machine, and the use cases that change them: import, create, copy, delete, scan, verify and garbage
+//! collection.
 //!
-//! [`ModelLibrary`] is the handle. Names resolve in this order: the built-in model, files that a client opened, libraries on
-//! disk (`catalog`).
+//! [`ModelLibrary`] is the handle. Names resolve in this order: the built-in model, files that a client opened,
+//! libraries on disk (`catalog`).
 
 mod blobs;
 pub(crate) mod catalog;
@@ -11,12 +11,12 @@ mod copy;
 mod create;
 mod delete;
 mod error;
+mod file_digests;
 mod garbage;
 mod handle;
 mod head;
 pub(crate) mod import;
 mod libraries;
-mod outside;
 pub(crate) mod pebble;
 mod scan;
 mod show;
@@ -42,7 +42,7 @@ pub use handle::ModelLibrary;
 pub use head::{Head, read as read_head};
 pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
-pub use scan::{Found, Scan, ScanEvent, Scanned, Standing};
+pub use scan::{Found, FoundStatus, Scan, ScanEvent, Scanned};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
 pub use verify::{DamagedTensor, Verified, verify};

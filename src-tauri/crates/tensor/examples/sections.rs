@@ -1,5 +1,5 @@
-//! How fast sections of pages are written and read, beside plain copies of as many bytes: restoring cached rows must cost
-//! little more than moving them.
+//! Benchmark of reads and writes of page sections, compared with plain copies of the same size: a restore of cached
+//! rows must cost little more than the copy.
 //!
 //! `cargo run --release -p cairn-tensor --example sections [tokens]`
 
@@ -57,7 +57,7 @@ fn main() {
         let first = [seconds(|| copied(&mut plain)), seconds(|| written(&mut backend))];
         let mut least = [f64::INFINITY; 3];
         for _ in 0..ROUNDS {
-            // In turns, so that all meet the same neighbours.
+            // Interleaved, so that all cases run under the same load.
             let times = [
                 seconds(|| copied(&mut plain)),
                 seconds(|| written(&mut backend)),
@@ -69,7 +69,7 @@ fn main() {
             ];
             least.iter_mut().zip(times).for_each(|(least, time)| *least = time.min(*least));
         }
-        assert!(plain == source, "what was written is read");
+        assert!(plain == source, "the copy equals the source");
         print!("{kv_type:4} {section_bytes:8}");
         first.iter().chain(&least).for_each(|time| print!(" {:12.2}", source.len() as f64 / time / 1e9));
         println!("   write / copy {:.2}, read / copy {:.2}", least[0] / least[1], least[0] / least[2]);

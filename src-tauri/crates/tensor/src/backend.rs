@@ -10,33 +10,33 @@ use crate::plan::{BufferId, Plan, PlanId};
 use crate::state::StateId;
 use crate::weight::{Weight, WeightId};
 
-/// What a backend is.
+/// Properties of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// "cpu" or "reference".
     pub backend: &'static str,
     /// The kernel variant in use, such as "avx512-vnni".
     pub variant: &'static str,
-    /// Revision of the arithmetic: state computed under another (backend, variant, revision) is never mixed in.
+    /// Revision of the arithmetic. Rows of another (backend, variant, revision) are never mixed in.
     pub numerics_rev: u32,
     /// Type of keys and values in pages.
     pub kv_type: DType,
 }
 
-/// The largest batch that a prepared plan must take.
+/// Largest batch of a prepared plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Rows.
     pub rows: usize,
-    /// Rows that want logits.
+    /// Rows whose logits are computed.
     pub logit_rows: usize,
 }
 
-/// Why a backend refused.
+/// Why a backend refused a call.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// The weight's bytes do not fit its shape.
-    #[error("{name}: {rows} x {cols} of {dtype} needs {need} bytes, has {have}")]
+    /// The size of a weight differs from its shape.
+    #[error("{name}: {rows} x {cols} of {dtype} needs {need} bytes, but has {have}")]
     WeightSize {
         /// Tensor name.
         name: String,
@@ -51,47 +51,47 @@ pub enum BackendError {
         /// Bytes given.
         have: usize,
     },
-    /// A plan's step does not fit the buffers or weights that it names.
+    /// A step does not fit its buffers or weights.
     #[error("step {step} of the plan: {why}")]
     Plan {
         /// Index of the op.
         step: usize,
-        /// What does not fit.
+        /// The reason.
         why: String,
     },
-    /// A batch leaves the limits, the pages or the vocabulary.
+    /// A batch exceeds the limits, the pages or the vocabulary.
     #[error("batch: {0}")]
     Batch(String),
-    /// Memory for pages or buffers was refused.
-    #[error("{what} need {need_bytes} bytes, which the system refused")]
+    /// An allocation for pages or buffers failed.
+    #[error("cannot allocate {need_bytes} bytes for {what}")]
     Memory {
-        /// What the memory was for.
+        /// Purpose of the memory.
         what: &'static str,
         /// Bytes requested.
         need_bytes: u64,
     },
 }
 
-/// A device, or a way of computing, that runs plans. One instance serves one loaded model; host slices exist only behind
-/// [`Backend::upload`], [`Backend::read`] and the page copies.
+/// A device, or a way of computing, that runs plans. One instance serves one loaded model; host slices exist only
+/// behind [`Backend::upload`], [`Backend::read`] and the page copies.
 pub trait Backend: Send {
-    /// What this backend is.
+    /// Returns the properties of this backend.
     fn caps(&self) -> Caps;
 
-    /// Takes a weight. Host-memory backends keep a reference to its bytes and copy nothing but vectors.
+    /// Uploads a weight. Host-memory backends keep a reference to its bytes and copy only vectors.
     fn upload(&mut self, weight: Weight) -> Result<WeightId, BackendError>;
 
     /// Checks a plan against the uploaded weights and sets up its buffers for batches within `limits`, so that a run
     /// allocates nothing. The plan's states fix the page layout; the pool starts empty.
     fn prepare(&mut self, plan: Plan, limits: Limits) -> Result<PlanId, BackendError>;
 
-    /// Makes the page pool at least this large; new pages get the next ids.
+    /// Grows the page pool to at least this size. New pages get the next ids.
     fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError>;
 
     /// Runs a prepared plan.
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError>;
 
-    /// Reads rows of a buffer as the last run left it: `out` receives `[rows.len(), width]`.
+    /// Reads rows of a buffer after a run: `out` receives `[rows.len(), width]`.
     fn read(&self, plan: PlanId, buffer: BufferId, rows: Range<usize>, out: &mut [f32]);
 
     /// Copies the first `tokens` slots of a page to another, in all layers.
@@ -109,6 +109,6 @@ pub trait Backend: Send {
     /// Writes a page's bytes in the order of [`crate::PageLayout`].
     fn write_page(&mut self, page: PageId, bytes: &[u8]);
 
-    /// Bytes still free for weights and pages.
+    /// Returns the bytes available for weights and pages.
     fn free_memory(&self) -> u64;
 }

@@ -1,13 +1,13 @@
-//! One step's input: ragged rows of several sequences, each at its own place.
+//! Input of one step: ragged rows of several sequences, each at its own position.
 
 use crate::page::PageId;
 
-/// What a row feeds into the model.
+/// Input of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A token id.
     Token(u32),
-    /// A row of [`Batch::embeddings`] (an image patch, say).
+    /// A row of [`Batch::embeddings`], for example an image patch.
     Embedding(u32),
 }
 
@@ -18,13 +18,13 @@ pub struct Row {
     pub seq: u32,
     /// The row's input.
     pub input: Input,
-    /// The slot of its key and value: the row's index in its sequence.
+    /// Slot of its key and value: the row's index in its sequence.
     pub slot: u32,
     /// Position for RoPE. Text uses the first component; models with image positions use more.
     pub pos: [u32; 4],
     /// Slots `0..until` are visible to this row: `slot + 1` when causal, the end of its span otherwise.
     pub until: u32,
-    /// Whether this row's logits are wanted.
+    /// Whether this row's logits are computed.
     pub want_logits: bool,
 }
 
@@ -40,21 +40,22 @@ impl Row {
 pub struct Batch {
     /// Rows, grouped by sequence.
     pub rows: Vec<Row>,
-    /// Per sequence: its pages in order; page `i` holds slots `64 i .. 64 i + 64`. Covers every slot that a row writes or sees.
+    /// Per sequence: its pages in order; page `i` holds slots `64 i .. 64 i + 64`. Covers every slot that a row writes
+    /// or sees.
     pub tables: Vec<Vec<PageId>>,
     /// `[n, width]` rows that [`Input::Embedding`] refers to.
     pub embeddings: Vec<f32>,
 }
 
 impl Batch {
-    /// Empties the batch and keeps its memory.
+    /// Clears the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.tables.clear();
         self.embeddings.clear();
     }
 
-    /// Rows that want logits.
+    /// Returns the rows whose logits are computed.
     pub fn logit_rows(&self) -> usize {
         self.rows.iter().filter(|row| row.want_logits).count()
     }

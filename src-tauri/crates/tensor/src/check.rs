@@ -1,7 +1,7 @@
-//! What a backend checks before it computes: a weight against its bytes, a plan against weights, a batch against pages.
+//! Checks before a computation: a weight against its size, a plan against weights, a batch against pages.
 //!
-//! Backends index without further checks afterwards; so whatever a model file or a caller can get wrong is refused here,
-//! with the step or the row that is wrong. Nothing here computes, so the fast backend and its oracle share it.
+//! Backends index without further checks. So every error of a model file or a caller is refused here, with the step or
+//! row. Nothing here computes, so the CPU backend and the oracle share it.
 
 mod experts;
 
@@ -14,7 +14,7 @@ use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows};
 use crate::state::{State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
-/// Checks that a weight's bytes are those of its shape.
+/// Checks the size of a weight against its shape.
 pub(crate) fn weight(weight: &Weight) -> Result<(), BackendError> {
     let Weight { name, dtype, rows, cols, bytes } = weight;
     let whole = dtype.is_weight() && *cols > 0 && cols % dtype.block() == 0;
@@ -27,7 +27,7 @@ pub(crate) fn weight(weight: &Weight) -> Result<(), BackendError> {
     Err(BackendError::WeightSize { name, rows: *rows, cols: *cols, dtype, need, have })
 }
 
-/// A plan that is checked.
+/// A plan under check.
 struct PlanCheck<'a> {
     plan: &'a Plan,
     weights: &'a [Weight],
@@ -59,14 +59,14 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
     Ok(())
 }
 
-/// Checks that a further plan has the page layout that an earlier plan has fixed.
+/// Checks that another plan has the same page layout.
 pub(crate) fn layout(plan: &Plan, fixed: Option<&PageLayout>, layout: &PageLayout) -> Result<(), BackendError> {
     let same = fixed.is_none_or(|fixed| fixed == layout);
     let why = || "its states differ from those of the plan that fixed the page layout".to_owned();
     require(same, why).map_err(|why| BackendError::Plan { step: plan.ops.len(), why })
 }
 
-/// `Ok` if a condition holds, else the error.
+/// Returns the error unless the condition holds.
 fn require(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
@@ -84,26 +84,26 @@ impl PlanCheck<'_> {
         self.plan.states.get(id.0 as usize).copied().ok_or_else(|| format!("there is no state {}", id.0))
     }
 
-    /// A weight that is one row of `len` elements.
+    /// Checks that a weight is a vector of `len` elements.
     fn vector(&self, id: WeightId, len: usize) -> Result<(), String> {
         let Weight { name, rows, cols, .. } = self.weight(id)?;
         require(*rows == 1 && *cols == len, || format!("{name} is {rows} x {cols}, not a vector of {len}"))
     }
 
-    /// Buffers of one shape.
+    /// Checks that two buffers have the same shape.
     fn alike(&self, a: BufferId, b: BufferId) -> Result<(), String> {
         let (x, y) = (self.buffer(a)?, self.buffer(b)?);
         require(x == y, || format!("buffers {} and {} differ: {x:?}, {y:?}", a.0, b.0))
     }
 
-    /// A buffer with a row for each row of the batch, and this width.
+    /// Checks that a buffer has a row for each row of the batch, and this width.
     fn batch_rows(&self, id: BufferId, width: usize) -> Result<(), String> {
         let want = Buffer { rows: Rows::Batch, width };
         let have = self.buffer(id)?;
         require(have == want, || format!("buffer {} is {have:?}, not {want:?}", id.0))
     }
 
-    /// Buffers that must not be one.
+    /// Checks that two buffers are different.
     fn apart(a: BufferId, b: BufferId) -> Result<(), String> {
         require(a != b, || format!("buffer {} is both read and written", a.0))
     }
@@ -127,7 +127,7 @@ impl PlanCheck<'_> {
             }
             Op::MatMul { x, projections } => {
                 let input = self.buffer(*x)?;
-                require(!projections.is_empty(), || "there is nothing to multiply by".into())?;
+                require(!projections.is_empty(), || "the product has no weights".into())?;
                 for (index, projection) in projections.iter().enumerate() {
                     let Weight { name, rows, cols, .. } = self.weight(projection.weight)?;
                     let out = self.buffer(projection.out)?;

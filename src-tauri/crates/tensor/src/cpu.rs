@@ -1,8 +1,8 @@
 //! The fast backend: kernels of one variant on all threads of a team.
 //!
 //! Weights are used in place, in the file's own blocks; only vectors (norms, biases) are copied, as f32. A prepared
-//! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread runs the
-//! same phases, does its part of each, and waits at the schedule's barriers.
+//! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread runs
+//! the same phases, does its part of each, and waits at the schedule's barriers.
 //!
 //! | module | what |
 //! |---|---|
@@ -18,9 +18,9 @@
 //! | `pool` | pages |
 //! | `select` | which variants this machine can run |
 //!
-//! **Invariant:** every split falls between things that do not depend on each other: weight rows, batch rows, elements,
-//! or spans of 256 positions that are merged in ascending order. So a row's bits depend neither on the rows beside it, nor
-//! on where a prompt was cut, nor on the number of threads.
+//! **Invariant:** work is split only between independent parts: weight rows, batch rows, elements, or spans of 256
+//! positions that are merged in ascending order. So the bits of a row are independent of the other rows, the cuts of a
+//! prompt and the number of threads.
 
 mod attention;
 mod blocks;
@@ -55,7 +55,7 @@ use prepared::PreparedPlan;
 pub use select::{VariantError, variants};
 use step::{Scratch, Step};
 
-/// Rises when this module, rather than a kernel, changes a bit of any result: angles, the order of merges.
+/// Incremented when this module, not a kernel, changes a bit of any result: angles, the order of merges.
 const NUMERICS_REV: u32 = 1;
 
 /// A model's weights, plans and pages on the CPU.
@@ -66,7 +66,7 @@ pub struct Cpu {
     /// Type of keys and values in pages.
     kv_type: DType,
     weights: Vec<Weight>,
-    /// By weight: its elements where it is a vector, else nothing.
+    /// By weight: the elements of vectors, `None` for matrices.
     vectors: Vec<Vec<f32>>,
     plans: Vec<PreparedPlan>,
     pool: Option<Pool>,
@@ -75,7 +75,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// A backend without weights, with pages in f16. `variant` must be one that the processor can run: see [`variants`].
+    /// Creates a backend without weights, with pages in f16. The processor must be able to run `variant`: see
+    /// [`variants`].
     pub fn new(variant: &'static Variant, team: Arc<Team>) -> Self {
         let scratch = (0..team.threads()).map(|_| Mutex::default()).collect();
         let kv_type = DType::F16;
@@ -91,13 +92,13 @@ impl Cpu {
         }
     }
 
-    /// The same with pages of another type, one of [`cairn_kernels::KV_TYPES`].
+    /// Sets the type of pages, one of [`cairn_kernels::KV_TYPES`].
     ///
     /// # Panics
-    /// For any other type, or when a plan has been prepared, since it has fixed the layout of pages.
+    /// For any other type, or after a plan was prepared, which fixes the layout of pages.
     #[must_use]
     pub fn with_kv_type(self, kv_type: DType) -> Self {
-        assert!(cairn_kernels::KV_TYPES.contains(&kv_type), "{kv_type} is no type of keys and values");
+        assert!(cairn_kernels::KV_TYPES.contains(&kv_type), "{kv_type} is not a type of keys and values");
         assert!(self.pool.is_none(), "the layout of pages is fixed");
         Self { kv_type, ..self }
     }

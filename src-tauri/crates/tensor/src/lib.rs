@@ -1,10 +1,10 @@
 //! Plans of forward passes, and the backends that run them.
 //!
-//! A family's `forward` writes its steps once into a [`Plan`] over [`BufferId`]s; a [`Backend`] uploads the weights, prepares
-//! the plan and runs it for one [`Batch`] of rows after another. There are two backends: the fast CPU one
-//! and [`mod@reference`], a scalar oracle in f64 that shares no code with it.
+//! A family's `forward` writes its steps once into a [`Plan`] over [`BufferId`]s; a [`Backend`] uploads the weights,
+//! prepares the plan and runs it for one [`Batch`] of rows after another. There are two backends: the fast CPU one and
+//! [`mod@reference`], a scalar oracle in f64 that shares no code with it.
 //!
-//! **Invariant:** a row's result depends neither on the rows beside it, nor on where a prompt was cut into batches, nor on
+//! **Invariant:** a row's result is independent of the other rows, the cuts of a prompt into batches, and
 //! the number of threads. Caches rely on this when they restore rows.
 
 pub mod backend;

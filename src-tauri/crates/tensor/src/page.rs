@@ -1,14 +1,14 @@
 //! KV pages: the unit in which a sequence's keys and values are stored, shared and moved.
 //!
-//! A page holds [`PAGE_TOKENS`] consecutive slots of one sequence, for all layers. Inside it, each layer has a section of
-//! keys and one of values, `[kv_head][slot][head_dim]`, each at a multiple of 64 bytes:
+//! A page holds [`PAGE_TOKENS`] consecutive slots of one sequence, for all layers. Inside it, each layer has a section
+//! of keys and one of values, `[kv_head][slot][head_dim]`, each at a multiple of 64 bytes:
 //!
 //! ```text
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
 //!
-//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: the bytes of a slot do
-//! not depend on its neighbours, and rows of one type are the same bytes on every backend.
+//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: the bytes of a
+//! slot do not depend on its neighbours, and rows of one type are the same bytes on every backend.
 
 use std::ops::Range;
 
@@ -23,23 +23,23 @@ pub const PAGE_TOKENS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(pub u32);
 
-/// One of the two sections that a state has in a page.
+/// Section of a state in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kv {
-    /// Its keys.
+    /// Keys.
     Keys,
-    /// Its values.
+    /// Values.
     Values,
 }
 
 impl Kv {
-    /// Both, in memory order.
+    /// Both sections, in memory order.
     pub const ALL: [Kv; 2] = [Kv::Keys, Kv::Values];
 }
 
 /// Reason why pages cannot have the requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("heads of {head_dim} elements are no whole blocks of {dtype}, which have {}", dtype.block())]
+#[error("heads of {head_dim} elements are not whole blocks of {dtype}, which have {} elements", dtype.block())]
 pub struct UnevenHead {
     /// The type.
     pub dtype: DType,
@@ -65,8 +65,8 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
-    /// Lays out one page for these states. Where heads are no whole blocks of the type, no backend prepares a plan for it:
-    /// [`Plan::kv_type`](crate::Plan::kv_type) gives a type that fits.
+    /// Returns the layout of a page for these states. If heads are not whole blocks of the type, no backend prepares
+    /// such a plan: [`Plan::kv_type`](crate::Plan::kv_type) returns a type that fits.
     pub fn new(states: &[State], dtype: DType) -> Self {
         let mut end = 0;
         let mut section = |state: &State| {

@@ -1,8 +1,8 @@
 //! The plan of a forward pass: ops over activation buffers, written once when a model loads.
 //!
-//! A plan names no device and no memory. Buffers are matrices of f32 whose row count is set per batch; weights are
-//! handles that a backend gave out; per-sequence state (the KV cache) is declared, so that `kv` can store, share and
-//! restore all of it.
+//! A plan is independent of devices and memory. Buffers are f32 matrices whose row count is set per batch; weights are
+//! handles of a backend; per-sequence state (the KV cache) is declared, so that `kv` can store, share and restore all
+//! of it.
 
 use cairn_gguf::DType;
 
@@ -14,23 +14,23 @@ use crate::weight::WeightId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferId(pub u32);
 
-/// A plan that a backend has prepared.
+/// Handle of a prepared plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanId(pub u32);
 
-/// How many rows a buffer has in a batch.
+/// Row count of a buffer in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// One row for each row of the batch.
     Batch,
-    /// One row for each row of the batch that wants logits, in batch order.
+    /// One row for each row of the batch whose logits are computed, in batch order.
     Logits,
 }
 
 /// A buffer's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// How many rows it has.
+    /// Row count.
     pub rows: Rows,
     /// Elements in a row.
     pub width: usize,
@@ -45,8 +45,8 @@ pub enum RopeStyle {
     Half,
 }
 
-/// Rotary position embedding (Su et al., arXiv 2104.09864). Every scaling scheme (linear, NTK, YaRN, Llama 3) comes down to
-/// the inverse frequencies and one magnitude, which the model's family computes when it loads.
+/// Rotary position embedding (Su et al., arXiv 2104.09864). Every scaling scheme (linear, NTK, YaRN, Llama 3) comes
+/// down to the inverse frequencies and one magnitude, which the model's family computes when it loads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
     /// How elements are paired.
@@ -68,7 +68,7 @@ pub enum Glu {
     Clamped {
         /// Steepness of the sigmoid.
         alpha: f32,
-        /// Where both inputs are cut; above zero.
+        /// Limit of both inputs; above zero.
         limit: f32,
     },
 }
@@ -106,8 +106,8 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
-    /// `out = x / sqrt(mean(x²) + eps) * weight` over each group of `group` elements (Zhang & Sennrich, arXiv 1910.07467).
-    /// `out` may be `x`.
+    /// `out = x / sqrt(mean(x²) + eps) * weight` over each group of `group` elements (Zhang & Sennrich, arXiv
+    /// 1910.07467). `out` may be `x`.
     RmsNorm {
         /// Input.
         x: BufferId,
@@ -145,23 +145,23 @@ pub enum Op {
     Route {
         /// `[rows, experts]`.
         logits: BufferId,
-        /// How many are chosen.
+        /// Number of chosen experts.
         used: usize,
-        /// How they are weighed.
+        /// Weights of the chosen experts.
         gating: Gating,
         /// Factor on the weights.
         scale: f32,
         /// Receives `[rows, 2 * used]`: the experts' indices as whole numbers, then their weights. Not `logits`.
         out: BufferId,
     },
-    /// For each expert that a row has chosen, each projection's `out = x · weightᵀ + bias` with the expert's own part of the
-    /// weight and the bias. `x` is converted once for all of them.
+    /// For each expert that a row has chosen, each projection's `out = x · weightᵀ + bias` with the expert's own part
+    /// of the weight and the bias. `x` is converted once for all of them.
     MatMulId {
         /// `[rows, width]`, the same for all experts of a row, or `[rows, used * width]`, one part for each.
         x: BufferId,
-        /// What [`Op::Route`] left.
+        /// Output of [`Op::Route`].
         routes: BufferId,
-        /// How many there are to choose from.
+        /// Number of experts.
         experts: usize,
         /// At least one: weights `[experts * out width, width]`, biases `[experts, out width]`, outputs
         /// `[rows, used * out width]` in the order of the routes.
@@ -171,7 +171,7 @@ pub enum Op {
     Combine {
         /// `[rows, used * width]`.
         x: BufferId,
-        /// What [`Op::Route`] left.
+        /// Output of [`Op::Route`].
         routes: BufferId,
         /// Receives `[rows, width]`. Not `x`.
         out: BufferId,
@@ -187,7 +187,7 @@ pub enum Op {
     },
     /// Writes each row's key and value into the sequence's pages at the row's slot.
     StoreKv {
-        /// Which layer's state.
+        /// State of the layer.
         state: StateId,
         /// `[rows, kv_heads * head_dim]`.
         k: BufferId,
@@ -197,7 +197,7 @@ pub enum Op {
     /// Softmax attention of each row over the visible slots of its own sequence; query heads are grouped over key/value
     /// heads (Ainslie et al., arXiv 2305.13245).
     Attention {
-        /// Which layer's state.
+        /// State of the layer.
         state: StateId,
         /// `[rows, heads * head_dim]`.
         q: BufferId,
@@ -207,7 +207,7 @@ pub enum Op {
         scale: f32,
         /// `cap * tanh(score / cap)` where set.
         softcap: Option<f32>,
-        /// `[heads]`: a further score of each query head, as it stands, that takes its share of the softmax and has no
+        /// `[heads]`: an additional score of each query head, unscaled, that takes part in the softmax and has no
         /// value.
         sinks: Option<WeightId>,
         /// Receives `[rows, heads * head_dim]`. Not `q`.
@@ -215,7 +215,7 @@ pub enum Op {
     },
     /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
     Glu {
-        /// Which one.
+        /// The activation.
         activation: Glu,
         /// Gate.
         gate: BufferId,
@@ -245,12 +245,12 @@ pub enum Op {
     },
     /// `x += y`.
     Add {
-        /// Accumulates.
+        /// Accumulator.
         x: BufferId,
-        /// Is added; as wide as `x`.
+        /// Summand, as wide as `x`.
         y: BufferId,
     },
-    /// Copies the rows that want logits from a [`Rows::Batch`] buffer to a [`Rows::Logits`] one.
+    /// Copies the rows whose logits are computed from a [`Rows::Batch`] buffer to a [`Rows::Logits`] one.
     Gather {
         /// `[rows, width]`.
         x: BufferId,
@@ -260,7 +260,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The input and the weights of an op that multiplies matrices.
+    /// Returns the input and the weights of an op that multiplies matrices.
     pub(crate) fn product(&self) -> Option<(BufferId, &[Projection])> {
         match self {
             Self::MatMul { x, projections } | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
@@ -313,8 +313,8 @@ impl Plan {
         PageLayout::new(&self.states, dtype)
     }
 
-    /// The type that this plan's pages can have: the one that is wanted or, where some heads are no whole blocks of it, f16,
-    /// and why.
+    /// Returns the type of this plan's pages: `wanted`, or f16 with the reason if some heads are not whole blocks of
+    /// `wanted`.
     pub fn kv_type(&self, wanted: DType) -> (DType, Option<UnevenHead>) {
         let uneven = |state: &&State| !state.head_dim.is_multiple_of(wanted.block());
         match self.states.iter().find(uneven) {

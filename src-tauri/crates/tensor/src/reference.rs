@@ -1,11 +1,12 @@
-//! The oracle: every op by its formula, one number at a time.
+//! The oracle: a scalar reference of every op.
 //!
-//! Sums, powers and trigonometry are taken in f64; what an op leaves in a buffer or a page is rounded to f32 once. Weights
-//! are decoded row by row as they are used. It shares no arithmetic with the CPU backend, and where the two disagree
-//! beyond rounding, this one is right. It allocates freely and uses one thread: clarity before everything. Keys and values
-//! are kept in f32, unless another type is requested; then each row is encoded as it is written and decoded as it is read.
+//! Sums, powers and trigonometry use f64. Results in buffers and pages are rounded to f32 once. Weights are decoded
+//! row by row. The oracle shares no arithmetic with the CPU backend. If the two differ by more than rounding, the
+//! oracle is right. It allocates freely and uses one thread, because clarity is more important than speed. Keys and
+//! values are f32, unless another type is requested; then each row is encoded when it is written and decoded when it
+//! is read.
 //!
-//! **Invariant:** a row's result depends on nothing but its own sequence, because no sum here ever spans two rows.
+//! **Invariant:** a row's result depends only on its own sequence, because no sum spans two rows.
 
 mod arithmetic;
 mod experts;
@@ -24,7 +25,7 @@ use crate::plan::{BufferId, Plan, PlanId, Rows};
 use crate::state::StateId;
 use crate::weight::{Weight, WeightId};
 
-/// The scalar backend that all others are compared with.
+/// The scalar reference backend.
 #[derive(Debug)]
 pub struct Reference {
     /// Type of keys and values in pages.
@@ -36,7 +37,7 @@ pub struct Reference {
     pages: Vec<Vec<u8>>,
 }
 
-/// A plan and what its last run left.
+/// A plan and the buffers of its last run.
 #[derive(Debug)]
 struct PreparedPlan {
     plan: Plan,
@@ -46,12 +47,12 @@ struct PreparedPlan {
 }
 
 impl Reference {
-    /// An empty backend.
+    /// Creates an empty backend.
     pub fn new() -> Self {
         Self::with_kv_type(DType::F32)
     }
 
-    /// An empty backend with pages of this type, which must have an encoder.
+    /// Creates an empty backend with pages of this type, which must have an encoder.
     pub fn with_kv_type(kv_type: DType) -> Self {
         Self { kv_type, weights: Vec::new(), plans: Vec::new(), layout: None, pages: Vec::new() }
     }

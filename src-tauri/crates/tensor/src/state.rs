@@ -1,10 +1,10 @@
-//! Declared per-sequence state: what each attention layer stores in pages.
+//! Declared per-sequence state: the rows that each attention layer stores in pages.
 
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId(pub u32);
 
-/// Kind of the state that a layer has for each sequence between steps.
+/// Kind of a layer's per-sequence state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateKind {
     /// Keys and values of all positions.

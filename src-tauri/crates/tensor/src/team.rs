@@ -1,6 +1,7 @@
 //! The compute team: threads that run one closure together and wait for each other at barriers inside it.
 //!
-//! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs in
+//! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs
+//! in
 //! *one* region: [`Team::run`] calls the same closure on every thread, the calling thread being number 0, and the ops
 //! inside are separated by [`Worker::barrier`], which costs well under a microsecond while every thread has a core.
 //!
@@ -42,7 +43,7 @@ pub struct Team {
     threads: Vec<JoinHandle<()>>,
     /// Cores given to the threads, in order; empty where they are not pinned.
     cores: Vec<usize>,
-    /// Held for a region: several models share one team, and take turns.
+    /// Held during a region: several models share one team and take turns.
     turn: Mutex<()>,
 }
 
@@ -70,7 +71,7 @@ struct Common {
 pub struct Worker<'a> {
     common: &'a Common,
     index: usize,
-    /// A worker belongs to the thread that it was made on, and must not leave it.
+    /// A worker belongs to the thread that created it and must not leave it.
     here: PhantomData<*const ()>,
 }
 
@@ -78,8 +79,9 @@ pub struct Worker<'a> {
 struct AbortSignal;
 
 impl Team {
-    /// Makes a team of `threads`, the caller of [`Team::run`] included; zero counts as one. Thread `i` is pinned to core
-    /// `cores[i]` where there is one and the system allows it; the calling thread pins itself with [`Team::pin_caller`].
+    /// Makes a team of `threads`, the caller of [`Team::run`] included; zero counts as one. Thread `i` is pinned to
+    /// core `cores[i]` where there is one and the system allows it; the calling thread pins itself with
+    /// [`Team::pin_caller`].
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -121,8 +123,8 @@ impl Team {
         self.cores.first().is_some_and(|core| affinity::pin(*core))
     }
 
-    /// Calls `work` once on every thread, here too, and returns when all calls have. Waits while another thread's region
-    /// is under way, so a region must not start another one on the same team.
+    /// Calls `work` once on every thread, including the caller, and returns after all calls. Waits while another
+    /// thread's region runs, so a region must not start another one on the same team.
     ///
     /// # Panics
     /// With the first panic of a call, after all calls have ended.
@@ -165,8 +167,8 @@ impl Common {
                 return;
             }
             let job = self.job.load(Ordering::Relaxed).cast_const().cast::<&Job<'_>>();
-            // SAFETY: `Team::run` stored the address of a live `&Job` before it advanced `start`, and stays in its frame
-            // until this thread has arrived at `end`, which it does after its last use of the reference.
+            // SAFETY: `Team::run` stored the address of a live `&Job` before it advanced `start`, and stays in its
+            // frame until this thread has arrived at `end`, which it does after its last use of the reference.
             let job = unsafe { *job };
             self.call(index, job);
             self.end.arrive();
@@ -198,10 +200,10 @@ impl Worker<'_> {
         self.common.inside.count()
     }
 
-    /// Waits until every thread of the region is here. All earlier writes of any of them are visible to all afterwards.
+    /// Waits until every thread of the region arrives. Earlier writes of all threads are then visible to all of them.
     ///
     /// # Panics
-    /// Unwinds when another thread panicked, because that one will never arrive.
+    /// Unwinds if another thread panicked, because that thread will never arrive.
     pub fn barrier(&self) {
         if !self.common.inside.wait(|| self.common.failed.load(Ordering::Acquire)) {
             resume_unwind(Box::new(AbortSignal));

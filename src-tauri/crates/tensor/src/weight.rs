@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cairn_gguf::DType;
 
-/// A weight that a backend holds.
+/// Handle of an uploaded weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WeightId(pub u32);
 
@@ -18,13 +18,13 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// All bytes of `owner`.
+    /// Wraps all bytes of `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         let range = 0..(*owner).as_ref().len();
         Self { owner, range }
     }
 
-    /// A part of these bytes, or nothing where the range leaves them.
+    /// Returns a part of these bytes; `None` if the range exceeds them.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let start = self.range.start.checked_add(range.start)?;
         let end = self.range.start.checked_add(range.end)?;
@@ -68,7 +68,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// The bytes of some of its rows.
+    /// Returns the bytes of a range of rows.
     pub(crate) fn row_bytes(&self, rows: Range<usize>) -> &[u8] {
         let bytes = self.dtype.row_bytes(self.cols);
         &self.bytes[rows.start * bytes..rows.end * bytes]

@@ -1,4 +1,4 @@
-//! A run of a prepared plan takes no memory: an allocator counts.
+//! A run of a prepared plan allocates no memory, as a counting allocator shows.
 //!
 //! Kernels grow their scratch memory to what the largest call needs, so the first prompt and the first token may still
 //! allocate; everything after them must not.
@@ -19,10 +19,10 @@ use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId};
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
 use varied::varied;
 
-/// Calls for memory so far, on all threads.
+/// Allocations so far, on all threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counted.
+/// The system's allocator with a counter.
 struct Counting;
 
 #[global_allocator]
@@ -45,9 +45,9 @@ unsafe impl GlobalAlloc for Counting {
 /// Writes a model into a backend.
 type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 
-/// One test, since a second one beside it would be counted too.
+/// The only test of this binary, because allocations of a concurrent test would be counted.
 #[test]
-fn steps_after_the_first_allocate_nothing() {
+fn run_after_the_first_steps_allocates_nothing() {
     check(tiny);
     check(varied);
 }

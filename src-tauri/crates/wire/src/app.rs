@@ -1,4 +1,4 @@
-//! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
+//! Cairn's own API, `/app`, for its own clients. It requires the daemon token.
 
 mod cache;
 pub mod chats;
@@ -53,135 +53,135 @@ pub use upkeep::{
     VerifyRequest,
 };
 
-/// `run/daemon.json`: how a client finds the daemon of its user. Only that user can read it.
+/// `run/daemon.json`: address and token of the user's daemon. Only this user can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonFile {
-    /// Process id, for people; whether the daemon lives is told by its lock.
+    /// Process id, for information. The lock of the daemon shows whether it runs.
     pub pid: u32,
-    /// When it started.
+    /// Start time.
     pub started_at: Timestamp,
-    /// Where it listens, `127.0.0.1:11434` for instance; the first is the one to use.
+    /// Listening addresses, for example `127.0.0.1:11434`; clients use the first.
     pub addresses: Vec<String>,
-    /// Its version, `x.y.z`.
+    /// Version, `x.y.z`.
     pub version: String,
-    /// What `/app` wants to see as `Authorization: Bearer`.
+    /// Bearer token of `/app`.
     pub token: String,
 }
 
 /// `GET /app/status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the same facts as in `DaemonFile`, and two counts")]
+#[expect(missing_docs, reason = "`DaemonFile` documents the fields")]
 pub struct StatusResponse {
     pub version: String,
     pub pid: u32,
     pub started_at: Timestamp,
     pub addresses: Vec<String>,
-    /// Requests that are being answered, this one not counted.
+    /// Requests in progress, except this one.
     pub active_requests: u64,
-    /// Models in memory.
+    /// Loaded models.
     pub loaded_models: u64,
 }
 
-/// `POST /app/open`: makes a model file on this machine known until the daemon ends.
+/// `POST /app/open`: makes a model file available until the daemon stops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// Absolute path of a GGUF file.
     pub path: String,
 }
 
-/// The answer to [`OpenRequest`].
+/// Response to [`OpenRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenResponse {
-    /// The name by which `/api` knows the file from now on.
+    /// Name of the file in `/api`.
     pub model: String,
-    /// Whether the file says how a conversation becomes a prompt.
+    /// Whether the file has a chat template.
     #[serde(default)]
     pub chat_template: bool,
 }
 
-/// `POST /app/import`: makes a model file on this machine a model of the daemon's library. Answered by [`ImportLine`]s.
+/// `POST /app/import`: imports a model file into the daemon's library. The response is a stream of [`ImportLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportRequest {
     /// Absolute path of a GGUF file.
     pub path: String,
-    /// What the model is to be called; as the file calls itself when absent.
+    /// Name of the model; if absent, the name in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Give the file a second name in the store, and make it read-only, in place of copying it.
+    /// Create a hard link and make the file read-only, instead of a copy.
     #[serde(default)]
     pub link: bool,
-    /// Take the file away once the model is there.
+    /// Remove the file after the import.
     #[serde(default, rename = "move")]
     pub moving: bool,
-    /// Replace a model that has the name.
+    /// Replace an existing model of that name.
     #[serde(default)]
     pub force: bool,
 }
 
-/// How far an import has come; the last one is [`ImportLine::Success`], or an error.
+/// Progress of an import. The last line is [`ImportLine::Success`] or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "bytes of the file, done and in all")]
+#[expect(missing_docs, reason = "bytes completed and in total")]
 pub enum ImportLine {
-    /// Its digest is computed.
+    /// The digest is computed.
     Hashing { completed: u64, total: u64 },
-    /// It is copied, and its digest computed on the way.
+    /// The file is copied and its digest computed.
     Copying { completed: u64, total: u64 },
-    /// There is such a model.
+    /// The model exists.
     Success(ImportedModel),
 }
 
-/// A model that came from a file.
+/// An imported model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedModel {
-    /// The name to run it by.
+    /// Name of the model.
     pub model: String,
-    /// Bytes of its file.
+    /// Bytes of the file.
     pub size: u64,
-    /// How it came into the store.
+    /// How the file came into the library.
     pub way: ImportWay,
-    /// Why it was copied.
+    /// Why the file was copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether the file was made read-only, for a hard link.
     #[serde(default)]
     pub made_read_only: bool,
-    /// Whether the file is gone, because it was to be moved.
+    /// Whether the file was moved.
     #[serde(default)]
     pub moved: bool,
-    /// Why it is still there although it was to be moved.
+    /// Why the file was not removed although a move was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_reason: Option<String>,
-    /// Whether the file says how a conversation becomes a prompt.
+    /// Whether the file has a chat template.
     #[serde(default)]
     pub chat_template: bool,
 }
 
-/// How a file came into the store.
+/// How a file came into the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportWay {
-    /// Its contents were there.
+    /// The library already had the contents.
     Present,
-    /// It shares its place on the disk with the store's until either is changed.
+    /// The file was cloned and shares its disk blocks.
     Reflinked,
-    /// The store's is a second name of it.
+    /// The library has a hard link to the file.
     Linked,
-    /// The store's is the file itself.
+    /// The file was renamed into the library.
     Moved,
-    /// It was copied.
+    /// The file was copied.
     Copied,
 }
 
-/// `POST /app/load`: brings a model into memory, where the next request finds it.
+/// `POST /app/load`: loads a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadRequest {
     /// The model's name.
     pub model: String,
-    /// Load it even when memory looks too small for it.
+    /// Load the model even if the memory seems too small.
     #[serde(default)]
     pub force: bool,
-    /// How long it stays; the daemon's setting when absent.
+    /// How long the model stays loaded; if absent, the daemon's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_alive: Option<KeepAlive>,
 }

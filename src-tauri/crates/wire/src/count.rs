@@ -1,6 +1,6 @@
-//! Counts of parameters, as `parameter_size` has them.
+//! Numbers of parameters, as in `parameter_size`.
 
-/// Counts as Ollama prints them: `3.2B`, `7B`, `500.50M`, `137M`, `22K`.
+/// Formats a number as Ollama does: `3.2B`, `7B`, `500.50M`, `137M`, `22K`.
 #[must_use]
 pub fn human_count(count: u64) -> String {
     let scaled = |unit: u64, digits: usize, letter: char| {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts() {
+    fn count_is_formatted_like_ollama() {
         let check = |count: u64, text: &str| assert_eq!(human_count(count), text, "{count}");
         check(3_212_749_888, "3.2B");
         check(7_000_000_000, "7B");

@@ -1,6 +1,7 @@
 //! Errors: their body and their stable names.
 //!
-//! Clients translate an error by its code and parameters; `error` in the body is English text for logs and other clients.
+//! Clients translate an error by its code and parameters; `error` in the body is English text for logs and other
+//! clients.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub enum ErrorCode {
     SessionExpired,
     /// This client may not do that. Parameters: reason.
     Forbidden,
-    /// There is no such entry. Parameters: reason.
+    /// The entry does not exist. Parameters: reason.
     NotFound,
     /// The daemon failed unexpectedly. Parameters: reason.
     Internal,

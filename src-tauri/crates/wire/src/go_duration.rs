@@ -1,9 +1,9 @@
-//! Durations as Go writes them: `5m0s`, `1.5s`, `250ms`.
+//! Durations in Go's format: `5m0s`, `1.5s`, `250ms`.
 //!
-//! Ollama's clients and its command line speak this form, so ours do. The grammar is that of
-//! <https://pkg.go.dev/time#ParseDuration>; nanoseconds are signed 64-bit there and here.
+//! Ollama's API and command line use this format. The grammar is that of <https://pkg.go.dev/time#ParseDuration>, with
+//! signed 64-bit nanoseconds.
 
-/// Why a text is not a duration. The wording is the one that Ollama's clients know.
+/// Why a text is not a duration. The texts are Go's, which Ollama's clients expect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// No number, a stray character, or a value that 64 bits cannot hold.
@@ -12,7 +12,7 @@ pub enum ParseError {
     /// A number without a unit, other than `0`.
     #[error("time: missing unit in duration {0:?}")]
     MissingUnit(String),
-    /// A unit that Go does not know, days for instance.
+    /// A unit that Go does not have, for example days.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
         /// The unit as written.
@@ -29,10 +29,10 @@ const SECOND: i128 = 1_000_000_000;
 const MINUTE: i128 = 60 * SECOND;
 const HOUR: i128 = 60 * MINUTE;
 
-/// Reads a duration into nanoseconds.
+/// Parses a duration to nanoseconds.
 ///
 /// # Errors
-/// [`ParseError`] says what is wrong with the text.
+/// If the text is not a duration.
 pub fn parse(text: &str) -> Result<i64, ParseError> {
     let invalid = || ParseError::Invalid(text.to_owned());
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
         };
         let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
         let mut part_ns = whole.checked_mul(unit_ns).ok_or_else(invalid)?;
-        // Digits past the 18th are below a nanosecond for every unit, so that they cannot change the sum.
+        // Digits past the 18th are below a nanosecond in every unit, so they cannot change the sum.
         let mut scale = 1_i128;
         for digit in fraction.bytes().take(18) {
             scale *= 10;
@@ -84,7 +84,7 @@ pub fn parse(text: &str) -> Result<i64, ParseError> {
     i64::try_from(total_ns).map_err(|_| invalid())
 }
 
-/// Writes nanoseconds as Go does: no unit above hours, a fraction only in the last unit.
+/// Formats nanoseconds as Go does: no unit above hours, and a fraction only in the last unit.
 #[must_use]
 pub fn format(ns: i64) -> String {
     if ns == 0 {
@@ -95,7 +95,7 @@ pub fn format(ns: i64) -> String {
     if size < SECOND {
         let units = [(MILLISECOND, "ms"), (MICROSECOND, "µs"), (NANOSECOND, "ns")];
         let (unit_ns, unit) =
-            units.into_iter().find(|(unit_ns, _)| size >= *unit_ns).expect("a nanosecond is the least");
+            units.into_iter().find(|(unit_ns, _)| size >= *unit_ns).expect("the size is at least a nanosecond");
         return format!("{sign}{}{unit}", decimal(size, unit_ns));
     }
     let (hours, minutes) = (size / HOUR, size % HOUR / MINUTE);
@@ -107,7 +107,7 @@ pub fn format(ns: i64) -> String {
     }
 }
 
-/// `size / unit` in decimal, without trailing zeros. Units are powers of ten.
+/// Returns `size / unit` as a decimal, without trailing zeros. Units are powers of ten.
 fn decimal(size: i128, unit: i128) -> String {
     let (whole, fraction) = (size / unit, size % unit);
     if fraction == 0 {
@@ -123,13 +123,13 @@ mod tests {
     use super::*;
 
     fn check(text: &str, ns: i64, printed: &str) {
-        assert_eq!(parse(text), Ok(ns), "reading {text:?}");
-        assert_eq!(format(ns), printed, "printing what {text:?} means");
-        assert_eq!(parse(printed), Ok(ns), "reading {printed:?}, our own form, back");
+        assert_eq!(parse(text), Ok(ns), "{text:?} parsed");
+        assert_eq!(format(ns), printed, "{text:?} formatted");
+        assert_eq!(parse(printed), Ok(ns), "{printed:?} parsed");
     }
 
     #[test]
-    fn reads_and_prints() {
+    fn duration_round_trips_through_text() {
         check("5m", 300_000_000_000, "5m0s");
         check("1h30m", 5_400_000_000_000, "1h30m0s");
         check("0", 0, "0s");
@@ -142,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn refuses() {
+    fn invalid_durations_are_refused() {
         for text in ["", "-", "s", "1..5s", ".", ".s", "9999999999h", "1.2.3s"] {
             assert!(matches!(parse(text), Err(ParseError::Invalid(_))), "{text:?}: {:?}", parse(text));
         }
         assert_eq!(parse("-1").unwrap_err().to_string(), "time: missing unit in duration \"-1\"");
         assert_eq!(parse("2d").unwrap_err().to_string(), "time: unknown unit \"d\" in duration \"2d\"");
-        assert!(parse("1é").is_err(), "a character of two bytes is no unit and no panic");
+        assert!(parse("1é").is_err(), "a multi-byte character is an error, not a panic");
     }
 }

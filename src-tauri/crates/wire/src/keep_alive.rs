@@ -1,6 +1,6 @@
 //! How long a model stays loaded after its last request.
 //!
-//! JSON knows two forms: a number is seconds, a string is a Go duration; anything negative means for ever.
+//! JSON has two forms: a number is seconds, a string is a Go duration. Negative values mean forever.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::go_duration;
 /// How long a model stays loaded after its last request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// It is unloaded when this time has passed without a request; at once when it is zero.
+    /// The model unloads after this time without a request; at once for zero.
     For(Duration),
-    /// It stays until it is unloaded by name or its memory is needed.
+    /// The model stays loaded until it is unloaded by name or its memory is needed.
     Forever,
 }
 
 impl KeepAlive {
-    /// Unload as soon as no request needs it.
+    /// Unload as soon as no request uses the model.
     pub const ZERO: Self = Self::For(Duration::ZERO);
 
-    /// Reads what an environment variable may say: a Go duration, or a plain number of seconds.
+    /// Parses the value of an environment variable: a Go duration, or a number of seconds.
     ///
     /// # Errors
-    /// The text of the duration's error.
+    /// If the text is not a duration.
     pub fn parse_setting(text: &str) -> Result<Self, go_duration::ParseError> {
         match text.parse::<f64>() {
             Ok(seconds) => Ok(Self::from_seconds(seconds)),
@@ -33,10 +33,10 @@ impl KeepAlive {
         }
     }
 
-    /// Reads a Go duration.
+    /// Parses a Go duration.
     ///
     /// # Errors
-    /// The text of the duration's error.
+    /// If the text is not a duration.
     pub fn parse(text: &str) -> Result<Self, go_duration::ParseError> {
         let ns = go_duration::parse(text)?;
         Ok(u64::try_from(ns).map_or(Self::Forever, |ns| Self::For(Duration::from_nanos(ns))))
@@ -46,7 +46,7 @@ impl KeepAlive {
         if seconds.is_sign_negative() && seconds != 0.0 {
             return Self::Forever;
         }
-        // Out of range, or no number at all: longer than any machine runs.
+        // A value out of range or NaN means longer than any machine runs.
         Duration::try_from_secs_f64(seconds).map_or(Self::Forever, Self::For)
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_seconds_and_strings_durations() {
+    fn keep_alive_reads_seconds_and_durations() {
         check("300", Ok(KeepAlive::For(Duration::from_secs(300))));
         check("0.5", Ok(KeepAlive::For(Duration::from_millis(500))));
         check("0", Ok(KeepAlive::ZERO));
@@ -120,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_a_duration() {
+    fn keep_alive_serialises_as_a_duration() {
         let text = serde_json::to_string(&KeepAlive::Forever).unwrap();
-        assert_eq!(text, "\"2562047h47m16.854775807s\"", "for ever is the longest duration there is");
+        assert_eq!(text, "\"2562047h47m16.854775807s\"", "forever is the longest duration");
         let text = serde_json::to_string(&KeepAlive::For(Duration::from_secs(300))).unwrap();
-        assert_eq!(text, "\"5m0s\"", "minutes keep their seconds");
+        assert_eq!(text, "\"5m0s\"", "minutes with seconds");
     }
 
     #[test]
-    fn a_setting_may_be_a_plain_number() {
+    fn setting_accepts_a_plain_number() {
         assert_eq!(KeepAlive::parse_setting("300"), Ok(KeepAlive::For(Duration::from_secs(300))), "seconds");
         assert_eq!(KeepAlive::parse_setting("-1"), Ok(KeepAlive::Forever), "negative");
         assert!(KeepAlive::parse_setting("soon").is_err(), "no duration");

@@ -1,8 +1,9 @@
-//! What clients send and what they get back, as serde types: the Ollama interface, and our own for our own clients.
+//! Requests and responses as serde types: the Ollama API, and Cairn's own API for its own clients.
 //!
-//! The types follow the wire and nothing else: the order of fields is the order in the JSON, a field that clients see
-//! left out is left out here, and a value's rules (`keep_alive`, `think`, `options`) live beside its type. What the
-//! daemon does with them is the business of `cairn-app`; `cairn-http` converts by hand.
+//! The order of fields is the order in the JSON, and a field that is omitted in the JSON is omitted here. Rules of a
+//! value (`keep_alive`, `think`, `options`) are next to its type. `cairn-app` defines what the daemon does with the
+//! values;
+//! `cairn-http` converts between both.
 #![forbid(unsafe_code)]
 
 pub mod app;

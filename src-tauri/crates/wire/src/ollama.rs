@@ -1,4 +1,4 @@
-//! The Ollama interface, `/api`: one file per endpoint.
+//! The Ollama API, `/api`: one file per endpoint.
 
 mod chat;
 mod copy;
@@ -37,24 +37,24 @@ pub struct VersionResponse {
     pub version: String,
 }
 
-/// Why an answer ended, as `done_reason`.
+/// Finish reason of an answer, `done_reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoneReason {
-    /// The model said that it is done, or a stop string came.
+    /// The model generated an end token or a stop string.
     Stop,
-    /// The limit of tokens, or of the context, was reached.
+    /// The token limit or the end of the context was reached.
     Length,
-    /// Nothing was asked: the model was loaded.
+    /// The prompt was empty: the model was loaded.
     Load,
-    /// Nothing was asked, and nothing is to be kept: the model was unloaded.
+    /// The prompt was empty and `keep_alive` 0: the model was unloaded.
     Unload,
 }
 
-/// What a request with `_debug_render_only` is answered with.
+/// Response to a request with `_debug_render_only`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DebugInfo {
-    /// The prompt, as the model would read it.
+    /// The rendered prompt.
     pub rendered_template: String,
 }
 
@@ -63,7 +63,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Clients send `null` for a list or text that they do not have; Go, which Ollama is written in, leaves it empty.
+/// Reads `null` as an empty list or text, as Go does. Clients send it for absent values.
 fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }

@@ -1,13 +1,14 @@
-//! The `options` object: model parameters that a request, or a model's `params` layer, may set: those of Ollama, and our own
+//! The `options` object: model parameters of a request or of a model's `params` layer. They are Ollama's, and Cairn's
+//! own
 //! `kv_cache_type` and `context_shift`.
 //!
-//! Rules that clients rely on: an unknown key is no error; `null` leaves a value as it was; an integer may be written as
-//! a float and is cut; a wrong type names the option and the type wanted. Later objects win over earlier ones, so that
-//! `Options::default()`, then the model's, then the request's gives what Ollama gives.
+//! Clients rely on these rules: an unknown key is not an error; `null` keeps a value; an integer may be written as a
+//! float and is truncated; an error for a wrong type names the option and the type. Later objects override earlier
+//! ones, so merging the defaults, the model's and the request's options gives Ollama's result.
 
 use serde_json::{Map, Value};
 
-/// What a request may set, `None` where nothing did.
+/// Options of a request; `None` if not set.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct Options {
@@ -39,15 +40,15 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("option {name:?} must be of type {kind}")]
 pub struct OptionError {
-    /// Which option.
+    /// Name of the option.
     pub name: String,
-    /// What it has to be.
+    /// Expected type.
     pub kind: OptionKind,
 }
 
-/// Types that options have, named as clients know them.
+/// Type of an option, with the name in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the word that it prints")]
+#[expect(missing_docs, reason = "each is named after its text")]
 pub enum OptionKind {
     Integer,
     Boolean,
@@ -68,42 +69,42 @@ impl std::fmt::Display for OptionKind {
     }
 }
 
-/// A type that an option's value may have.
-trait Form: Sized {
+/// A type of option values.
+trait OptionValue: Sized {
     const KIND: OptionKind;
     fn read(value: &Value) -> Option<Self>;
 }
 
-impl Form for i64 {
+impl OptionValue for i64 {
     const KIND: OptionKind = OptionKind::Integer;
     fn read(value: &Value) -> Option<Self> {
-        // The cast saturates, which is what a count far outside of every range should do.
+        // The cast saturates, as it should for numbers out of range.
         value.as_i64().or_else(|| value.as_f64().map(|float| float.trunc() as i64))
     }
 }
 
-impl Form for f32 {
+impl OptionValue for f32 {
     const KIND: OptionKind = OptionKind::Float32;
     fn read(value: &Value) -> Option<Self> {
         value.as_f64().map(|float| float as f32)
     }
 }
 
-impl Form for bool {
+impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Boolean;
     fn read(value: &Value) -> Option<Self> {
         value.as_bool()
     }
 }
 
-impl Form for String {
+impl OptionValue for String {
     const KIND: OptionKind = OptionKind::String;
     fn read(value: &Value) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
 }
 
-impl Form for Vec<String> {
+impl OptionValue for Vec<String> {
     const KIND: OptionKind = OptionKind::Array;
     fn read(value: &Value) -> Option<Self> {
         value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
@@ -111,7 +112,7 @@ impl Form for Vec<String> {
 }
 
 impl Options {
-    /// Every name, with the type that its value has.
+    /// All options with their types.
     pub const KNOWN: &[(&str, OptionKind)] = &[
         ("num_keep", OptionKind::Integer),
         ("seed", OptionKind::Integer),
@@ -137,17 +138,17 @@ impl Options {
         ("context_shift", OptionKind::String),
     ];
 
-    /// The least that an option's value may be, where not every number of its type will do.
+    /// Returns the smallest valid value of an option, if it has one.
     #[must_use]
     pub fn least(name: &str) -> Option<i64> {
-        // None at all means what the settings say.
+        // 0 means the default of the settings.
         (name == "num_ctx").then_some(0)
     }
 
-    /// Takes over what `object` sets, and returns the keys that mean nothing here, for the log.
+    /// Merges the values of `object`. Returns unknown keys, for the log.
     ///
     /// # Errors
-    /// [`OptionError`] on the first value of a wrong type.
+    /// [`OptionError`] for the first value of a wrong type.
     pub fn merge<'a>(&mut self, object: &'a Map<String, Value>) -> Result<Vec<&'a str>, OptionError> {
         let mut unknown = Vec::new();
         for (name, value) in object {
@@ -184,7 +185,7 @@ impl Options {
     }
 }
 
-fn set<T: Form>(slot: &mut Option<T>, name: &str, value: &Value) -> Result<(), OptionError> {
+fn set<T: OptionValue>(slot: &mut Option<T>, name: &str, value: &Value) -> Result<(), OptionError> {
     *slot = Some(T::read(value).ok_or_else(|| OptionError { name: name.to_owned(), kind: T::KIND })?);
     Ok(())
 }
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn later_objects_win_and_null_does_not() {
+    fn merge_overrides_earlier_values_except_by_null() {
         let model = serde_json::json!({"temperature": 0.5, "stop": ["a"], "top_k": 10});
         let request = serde_json::json!({"temperature": 1, "top_k": null, "seed": 7.9, "mirostat": 2});
         let options = merged(&[model, request]).unwrap();
@@ -213,11 +214,14 @@ mod tests {
             seed: Some(7),
             ..Options::default()
         };
-        assert_eq!(options, expected, "request over model, floats cut, unknown keys passed over");
+        assert_eq!(
+            options, expected,
+            "the request overrides the model, floats are truncated, unknown keys are ignored"
+        );
     }
 
     #[test]
-    fn every_known_name_is_taken_over_in_its_type() {
+    fn merge_sets_every_option_of_its_type() {
         for (name, kind) in Options::KNOWN {
             let value = match kind {
                 OptionKind::Integer => serde_json::json!(1),
@@ -228,17 +232,17 @@ mod tests {
             };
             let object = Map::from_iter([((*name).to_owned(), value)]);
             let mut options = Options::default();
-            assert_eq!(options.merge(&object), Ok(Vec::new()), "{name} is known, and {kind} is its type");
-            assert_ne!(options, Options::default(), "{name} is taken over");
+            assert_eq!(options.merge(&object), Ok(Vec::new()), "{name} has the type {kind}");
+            assert_ne!(options, Options::default(), "{name} is set");
             let other = if *kind == OptionKind::String { serde_json::json!(1) } else { serde_json::json!("x") };
             let other = Map::from_iter([((*name).to_owned(), other)]);
-            let error = Options::default().merge(&other).expect_err("the value is of another type");
+            let error = Options::default().merge(&other).expect_err("the value has another type");
             assert_eq!(error.kind, *kind, "{name} has this type");
         }
     }
 
     #[test]
-    fn wrong_types_name_the_option() {
+    fn merge_error_names_the_option_and_type() {
         let check =
             |json: Value, expected: &str| assert_eq!(merged(&[json]).unwrap_err(), expected, "the error's text");
         check(serde_json::json!({"num_ctx": "big"}), "option \"num_ctx\" must be of type integer");

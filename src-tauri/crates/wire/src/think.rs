@@ -1,4 +1,4 @@
-//! Whether, and how hard, a model thinks before it answers.
+//! The `think` field: whether and with which effort a model thinks before it answers.
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize, Serializer};
 pub enum Think {
     /// Yes or no.
     Switch(bool),
-    /// Yes, with an effort, for models that know one.
+    /// Yes, with an effort, for models that support levels.
     Level(Level),
 }
 
-/// How hard a model thinks.
+/// Effort of the thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// A little.
+    /// Low effort.
     Low,
-    /// As models do by default.
+    /// The default of models.
     Medium,
-    /// Much.
+    /// High effort.
     High,
-    /// As much as the model can.
+    /// The model's maximum.
     Max,
 }
 
 impl Level {
-    /// The word for it on the wire and in templates.
+    /// Returns the word for JSON and templates.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,13 +39,13 @@ impl Level {
 }
 
 impl Think {
-    /// Does the model think at all?
+    /// Whether the model thinks at all.
     #[must_use]
     pub fn is_on(self) -> bool {
         !matches!(self, Self::Switch(false))
     }
 
-    /// Reads a level by its word; nothing else.
+    /// Parses the word of a level.
     #[must_use]
     pub fn from_level(word: &str) -> Option<Self> {
         let level = [Level::Low, Level::Medium, Level::High, Level::Max].into_iter().find(|l| l.as_str() == word)?;
@@ -93,12 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_switches() {
+    fn think_accepts_levels_and_booleans() {
         let check = |json: &str, expected: Option<Think>| {
             let read = serde_json::from_str::<Think>(json);
             assert_eq!(read.as_ref().ok().copied(), expected, "{json}: {read:?}");
             if let Some(think) = expected {
-                assert_eq!(serde_json::to_string(&think).unwrap(), json, "printing it back");
+                assert_eq!(serde_json::to_string(&think).unwrap(), json, "serialised");
             }
         };
         check("true", Some(Think::Switch(true)));

@@ -1,6 +1,7 @@
-//! Moments in time on the wire: RFC 3339 in UTC, to the nanosecond, trailing zeros of the fraction left out.
+//! Timestamps in JSON: RFC 3339 in UTC with nanoseconds, without trailing zeros of the fraction.
 //!
-//! The proleptic Gregorian calendar in integers, after <https://howardhinnant.github.io/date_algorithms.html>.
+//! Integer algorithms of the proleptic Gregorian calendar, after
+//! <https://howardhinnant.github.io/date_algorithms.html>.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment. Years outside 0..=9999 cannot be written in RFC 3339 and are clamped to its ends.
+/// A point in time. RFC 3339 cannot express years outside 0..=9999, so they are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub SystemTime);
 
-/// A text that is no RFC 3339 moment.
+/// A text that is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time such as 2026-01-02T03:04:05Z")]
 pub struct ParseError(String);
@@ -59,7 +60,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Seconds and nanoseconds since 1970, the seconds within what RFC 3339 can say.
+/// Returns seconds and nanoseconds since 1970, with seconds clamped to the range of RFC 3339.
 fn unix(time: SystemTime) -> (i64, u32) {
     let (seconds, ns) = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
@@ -75,7 +76,8 @@ fn unix(time: SystemTime) -> (i64, u32) {
     (seconds.clamp(FIRST_SECOND, LAST_SECOND), ns)
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March inside, so that the leap day comes last.
+/// Returns year, month and day of a day number since 1970-01-01. Internally, years begin in March, so that the leap
+/// day is last.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -154,12 +156,12 @@ mod tests {
         let whole = Duration::from_secs(seconds.unsigned_abs());
         let base = if seconds >= 0 { UNIX_EPOCH + whole } else { UNIX_EPOCH - whole };
         let moment = Timestamp(base + Duration::from_nanos(ns));
-        assert_eq!(moment.to_string(), text, "printing");
-        assert_eq!(text.parse(), Ok(moment), "reading {text} back");
+        assert_eq!(moment.to_string(), text, "formatted");
+        assert_eq!(text.parse(), Ok(moment), "{text} parsed");
     }
 
     #[test]
-    fn prints_and_reads() {
+    fn timestamp_round_trips_through_text() {
         check(0, 0, "1970-01-01T00:00:00Z");
         check(1_767_323_045, 678_901_000, "2026-01-02T03:04:05.678901Z");
         check(951_782_400, 1, "2000-02-29T00:00:00.000000001Z");
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_dates_are_inverse() {
+    fn date_conversion_round_trips() {
         for days in (-800_000..3_000_000).step_by(97) {
             let (year, month, day) = civil_from_days(days);
             assert_eq!(days_from_civil(year, month, day), days, "{year}-{month}-{day}");
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_offsets_and_refuses_the_rest() {
+    fn parse_accepts_offsets_and_refuses_other_forms() {
         assert_eq!(
             "2026-01-02T05:04:05.123456789123+02:00".parse(),
             "2026-01-02T03:04:05.123456789Z".parse::<Timestamp>(),

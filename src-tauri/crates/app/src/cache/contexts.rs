@@ -1,7 +1,6 @@
-//! The tiers that keep computed prefixes, for people: what is in them, what of it stays or goes, and how much they may take.
+//! Status of the tiers, and operations on cached contexts: list, pin, prefetch, delete.
 //!
-//! Pages of loaded models are part of it where something is deleted: what a user asked to be forgotten must not be written down
-//! again by a model that still has it.
+//! Deletions also clear pages of loaded models: a model must not flush deleted rows again.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,41 +11,41 @@ use cairn_tier::{ChunkId, Owner, TierKind};
 use super::error::Error;
 use super::handle::KvCache;
 
-/// The longest time that a deletion is waited for; after it, the rest is only reported.
+/// Longest wait for a deletion. After it, the rest is only counted in the result.
 const DELETION: Duration = Duration::from_secs(30);
 const DAY_S: u64 = 24 * 3600;
-/// Letters of a context's id, and the fewest that name one.
-const ID_LETTERS: usize = 16;
-const LEAST_ID_LETTERS: usize = 4;
+/// Characters of a context's id, and the shortest prefix that is accepted.
+const ID_CHARS: usize = 16;
+const MIN_ID_CHARS: usize = 4;
 
-/// A kept sequence.
+/// A cached sequence.
 #[derive(Debug, Clone)]
 pub struct KeptContext {
-    /// Names it, for as long as it is kept.
+    /// Its id, which is stable while it is cached.
     pub id: String,
-    /// The model, where this installation has used it by a name.
+    /// Name of the model, if this installation has used it.
     pub model: Option<String>,
-    /// The rest.
+    /// The stored prefix.
     pub context: StoredPrefix,
 }
 
-/// The tiers, and what they have done.
+/// Status and counters of the tiers.
 #[derive(Debug, Clone)]
 pub struct CacheStatus {
-    /// Levels and flows.
+    /// Sizes and counters.
     pub tiers: Status,
-    /// Where the folder is.
+    /// Folder of the SSD tier.
     pub folder: Option<std::path::PathBuf>,
     /// Tokens of all prompts since the daemon started.
     pub prompt_tokens: u64,
-    /// Of these, tokens that need not be computed.
+    /// Tokens of these that were found in the cache.
     pub cached_tokens: u64,
-    /// What restoring has saved since the day (UTC) or the daemon began.
+    /// Time that restores have saved since the start of the day (UTC) or of the daemon.
     pub saved_today: Duration,
 }
 
 impl KvCache {
-    /// How the tiers are; none where nothing is kept.
+    /// Status of the tiers; `None` if there are no tiers.
     #[must_use]
     pub fn status(&self) -> Option<CacheStatus> {
         let usage = self.engine.metrics();
@@ -58,12 +57,12 @@ impl KvCache {
             folder: self.settings.tiers.folder.clone(),
             prompt_tokens: usage.iter().map(|(_, usage)| usage.lookup_tokens).sum(),
             cached_tokens: cached.sum(),
-            saved_today: self.book.saved_today(since.as_secs() / DAY_S, saved),
+            saved_today: self.metadata.saved_today(since.as_secs() / DAY_S, saved),
         })
     }
 
-    /// How the tiers are, with the tokens that answers were spared by each: a chunk that comes back has more, where its reader has some of
-    /// it, and rows of windows stand for the same tokens as those beside them.
+    /// Status of the tiers, with hit tokens counted by answers. The tiers' own count is higher: a restored chunk may
+    /// overlap rows that the model already has, and window rows count the same tokens again.
     pub(crate) fn tier_status(&self, usage: &[(ModelId, ModelMetrics)]) -> Option<Status> {
         let mut status = self.kept.as_ref()?.tiers.status();
         for tier in &mut status.tiers {
@@ -72,55 +71,55 @@ impl KvCache {
         Some(status)
     }
 
-    /// The kept contexts, the last used first, at most `limit`.
+    /// Cached contexts, most recently used first, at most `limit`.
     #[must_use]
     pub fn contexts(&self, limit: usize) -> Vec<KeptContext> {
         let Some(kept) = &self.kept else { return Vec::new() };
         let named = |context: StoredPrefix| KeptContext {
             id: id(&context.last),
-            model: self.book.model(&context.last.fingerprint),
+            model: self.metadata.model(&context.last.fingerprint),
             context,
         };
         kept.tiers.stored_prefixes(limit).into_iter().map(named).collect()
     }
 
-    /// Keeps a context from being evicted or forgotten, or lets it go again.
+    /// Pins a context, so that it is neither evicted nor expired, or removes the pin.
     ///
     /// # Errors
-    /// Where it is not kept, or would take too much.
+    /// If the context is not cached, or pins would take too much space.
     pub fn pin_context(&self, id: &str, pinned: bool) -> Result<(), Error> {
         let last = self.context(id)?;
         Ok(self.tiers()?.set_pinned(&last, pinned)?)
     }
 
-    /// Deletes a context, but for what others continue. Pages of loaded models go too. Blocks.
+    /// Deletes a context except for chunks that other contexts share. Clears the pages of loaded models too. Blocks.
     ///
     /// # Errors
-    /// Where it is not kept.
+    /// If the context is not cached.
     pub fn drop_context(&self, id: &str) -> Result<Deletion, Error> {
         let last = self.context(id)?;
-        // Its tokens may be unknown here, so its own pages cannot be determined.
+        // The tokens of the context may be unknown, so its pages cannot be determined.
         self.engine.clear_caches(None);
         Ok(self.tiers()?.forget(&last, DELETION))
     }
 
-    /// Brings an owner's contexts up to RAM, since they will be wanted soon. Returns how many there are.
+    /// Prefetches an owner's contexts to RAM. Returns their number.
     ///
     /// # Errors
-    /// Where nothing is kept.
+    /// If there are no tiers.
     pub fn prefetch_owner(&self, owner: &Owner) -> Result<usize, Error> {
         let tiers = self.tiers()?;
         let theirs = tiers.stored_prefixes(usize::MAX).into_iter().filter(|context| context.owners.contains(owner));
         Ok(theirs.map(|context| tiers.prefetch(&context.last)).count())
     }
 
-    /// Deletes all that only this owner has, also in the pages of loaded models. Blocks.
+    /// Deletes all rows that only this owner has, including pages of loaded models. Blocks.
     pub fn forget_owner(&self, owner: &Owner) -> Deletion {
         self.engine.clear_caches(Some(owner));
         self.kept.as_ref().map_or_else(Deletion::default, |kept| kept.tiers.forget_owner(owner, DELETION))
     }
 
-    /// Deletes all that is kept, in one place or everywhere; then also what pages of loaded models hold. Blocks until it is removed.
+    /// Deletes all chunks of one tier, or of all tiers and the pages of loaded models. Blocks.
     pub fn clear(&self, place: Option<TierKind>) -> Deletion {
         if place.is_none() {
             self.engine.clear_caches(None);
@@ -136,10 +135,10 @@ impl KvCache {
         self.kept.as_ref().map(|kept| &*kept.tiers).ok_or(Error::Off)
     }
 
-    /// The context whose id begins so.
+    /// Returns the context whose id begins with `asked`.
     fn context(&self, asked: &str) -> Result<ChunkId, Error> {
         let none = || Error::NoContext(asked.to_owned());
-        if asked.len() < LEAST_ID_LETTERS || asked.len() > ID_LETTERS {
+        if asked.len() < MIN_ID_CHARS || asked.len() > ID_CHARS {
             return Err(none());
         }
         let all = self.tiers()?.stored_prefixes(usize::MAX).into_iter();
@@ -153,19 +152,19 @@ impl KvCache {
 }
 
 impl CacheStatus {
-    /// Why a place is not as it should be, for people.
+    /// Why a tier is not fully available, as a text for users.
     #[must_use]
     pub fn reason(health: Health) -> Option<&'static str> {
         match health {
             Health::Up => None,
             Health::Scanning => Some("its chunks are being listed"),
-            Health::ReadOnly => Some("it is full, or a write failed: nothing is written for a while"),
-            Health::Suspect => Some("it gave damaged chunks: nothing is written until the daemon is started anew"),
-            Health::Unavailable => Some("it does not answer, and is asked again in a while"),
+            Health::ReadOnly => Some("it is full, or a write failed: writes are paused"),
+            Health::Suspect => Some("it returned damaged chunks: writes are stopped until the daemon restarts"),
+            Health::Unavailable => Some("it does not respond: the next attempt follows after a pause"),
         }
     }
 }
 
 fn id(last: &ChunkId) -> String {
-    last.hash.to_string().chars().take(ID_LETTERS).collect()
+    last.hash.to_string().chars().take(ID_CHARS).collect()
 }

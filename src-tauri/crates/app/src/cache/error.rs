@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use cairn_tier::tiers::PinError;
 
-/// Why something about kept prefixes cannot be done.
+/// Why an operation on the cache failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing is kept.
-    #[error("nothing is kept here: the settings leave the tiers out (CAIRN_KV_RAM, OLLAMA_KV_TIERING)")]
+    /// The settings disable all tiers.
+    #[error("the cache has no tiers: the settings disable them; set CAIRN_KV_RAM or OLLAMA_KV_TIERING")]
     Off,
-    /// No context of that id.
+    /// No context has this id.
     #[error("no kept context has the id {0:?}; `cairn cache top` lists them")]
     NoContext(String),
-    /// Several contexts' ids begin so.
-    #[error("several kept contexts have ids that begin with {0:?}; give more of it")]
+    /// The ids of several contexts begin with this prefix.
+    #[error("several kept contexts have ids that begin with {0:?}; give more characters")]
     Ambiguous(String),
-    /// It would not leave enough room to others.
+    /// The pin would not leave enough space for other contexts.
     #[error(transparent)]
     Pin(#[from] PinError),
-    /// A limit that cannot be.
+    /// An invalid limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The folder cannot be checked.
@@ -27,31 +27,31 @@ pub enum Error {
     Folder(String),
 }
 
-/// Why a limit cannot be.
+/// Why a limit cannot be set.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
-    /// The environment says otherwise.
-    #[error("{0} is set in the daemon's environment, which goes before what is set here")]
+    /// The environment sets this limit.
+    #[error("{0} is set in the daemon's environment, which overrides this setting")]
     Environment(&'static str),
-    /// An implausible number.
-    #[error("{what} cannot be {bytes} bytes: it must be {rule}")]
+    /// A number out of range.
+    #[error("{what} cannot have {bytes} bytes: the size must be {rule}")]
     Bytes {
-        /// Of what.
+        /// Name of the limit.
         what: &'static str,
-        /// What was asked for.
+        /// Requested value.
         bytes: u64,
-        /// What it must be.
+        /// Valid values.
         rule: String,
     },
     /// A folder that cannot be used.
-    #[error("{} cannot be the folder: {why}", path.display())]
+    #[error("cannot use {} as the folder: {why}", path.display())]
     Folder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It cannot be remembered.
-    #[error("the change could not be remembered: {0}")]
+    /// The change cannot be written.
+    #[error("cannot store the change: {0}")]
     Unwritten(String),
 }

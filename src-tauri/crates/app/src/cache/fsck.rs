@@ -1,44 +1,44 @@
-//! Checking the folder of kept prefixes to the last byte, beside a daemon or without one.
+//! Full check of the SSD tier's folder. It works with or without a running daemon.
 
 use std::path::PathBuf;
 
-use super::book::Book;
 use super::error::Error;
+use super::metadata::CacheMetadata;
 use super::tiers;
 use crate::settings::Settings;
 
-/// What lies in the folder.
+/// Result of a check of the folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkup {
     /// The folder.
     pub folder: PathBuf,
-    /// Chunks that are what was written.
+    /// Chunks that pass all checks.
     pub whole: u64,
-    /// The room that those take.
+    /// Bytes of these chunks.
     pub whole_bytes: u64,
-    /// Files that are not, and why.
+    /// Damaged files, each with the reason.
     pub damaged: Vec<(PathBuf, String)>,
-    /// Files that could not be read, and why.
+    /// Files that cannot be read, each with the reason.
     pub unread: Vec<(PathBuf, String)>,
-    /// Whole chunks that nobody can use, because a chunk before them is not there.
+    /// Valid chunks that cannot be used, because a chunk before them is missing.
     pub orphans: u64,
-    /// The room that those take.
+    /// Bytes of these chunks.
     pub orphan_bytes: u64,
-    /// Damaged files that were put aside before.
+    /// Damaged files that earlier runs moved to quarantine.
     pub aside: u64,
-    /// Files that other installations keep there, which are left alone.
+    /// Files of other installations, which are not changed.
     pub foreign: u64,
-    /// Whether what is damaged or of no use was removed.
+    /// Whether damaged files and orphans were removed.
     pub fixed: bool,
 }
 
-/// Reads every chunk of the folder that the settings name. With `fix`, what is damaged or of no use is removed; only a program that
-/// no daemon is beside can. Blocks.
+/// Reads every chunk of the folder that the settings name. With `fix`, removes damaged files and orphans. This
+/// requires that no daemon uses the folder. Blocks.
 ///
 /// # Errors
-/// Where there is no such folder, it cannot be read, or it is another program's to clear.
+/// If the folder does not exist, cannot be read, or with `fix` is in use by another process.
 pub fn check_folder(settings: &Settings, fix: bool) -> Result<Checkup, Error> {
-    let settings = Book::open(settings).applied(settings.clone()).tiers;
+    let settings = CacheMetadata::open(settings).apply_limits(settings.clone()).tiers;
     let Some(folder) = settings.folder.clone().filter(|folder| folder.exists()) else {
         return Err(Error::Off);
     };

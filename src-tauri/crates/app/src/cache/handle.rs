@@ -5,19 +5,19 @@ use std::sync::Arc;
 use cairn_runtime::{CacheTiers, Engine};
 use cairn_tier::Fingerprint;
 
-use super::book::Book;
+use super::metadata::CacheMetadata;
 use super::tiers::{self, KeyPlace, Opened};
 use crate::clock::Clock;
 use crate::library::ModelLibrary;
 use crate::settings::Settings;
 
-/// The tiers that keep computed prefixes, and the pages of loaded models.
+/// The tiers of cached rows, and the pages of loaded models.
 #[derive(Clone)]
 pub struct KvCache {
     pub(super) kept: Option<Arc<CacheTiers>>,
-    /// Where the key is stored that seals files of the tiers.
+    /// Place of the key that encrypts files of the tiers.
     key: Option<KeyPlace>,
-    pub(super) book: Arc<Book>,
+    pub(super) metadata: Arc<CacheMetadata>,
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
     pub(super) settings: Arc<Settings>,
@@ -39,7 +39,7 @@ impl KvCache {
         Self {
             kept,
             key: key.flatten(),
-            book: Arc::new(Book::open(settings)),
+            metadata: Arc::new(CacheMetadata::open(settings)),
             engine: engine.clone(),
             library: library.clone(),
             settings: Arc::clone(settings),
@@ -48,18 +48,18 @@ impl KvCache {
         }
     }
 
-    /// Where the key is stored that seals files of the tiers; `None` if none are sealed.
+    /// Place of the key that encrypts files of the tiers; `None` if no files are encrypted.
     #[must_use]
     pub fn tier_key(&self) -> Option<KeyPlace> {
         self.key
     }
 
-    /// Remembers the name of the model that a fingerprint belongs to.
+    /// Stores the name of the model that a fingerprint belongs to.
     pub(crate) fn learn(&self, fingerprint: &Fingerprint, model: &str) {
-        self.book.learn(fingerprint, model);
+        self.metadata.learn(fingerprint, model);
     }
 
-    /// Flushes what models have computed to the tiers, for at most 2 s. The engine must have shut down before.
+    /// Flushes chunks of unloaded models to the tiers, for at most 2 s. The engine must have shut down before.
     pub fn close(&self) {
         if let Some(kept) = &self.kept {
             tiers::close(kept);

@@ -1,6 +1,6 @@
-//! How much the tiers may take and where, as a user of the daemon sets it while it runs.
+//! Limits of the tiers that a user can change while the daemon runs: RAM, folder and size of the folder.
 //!
-//! What the environment says goes before it, and is not changed here.
+//! Environment variables override them and are not changed here.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,21 +11,21 @@ use super::error::LimitError;
 use super::handle::KvCache;
 use crate::settings::{Origin, Row, Settings, Value};
 
-/// More than this is no number that anybody meant.
-const MOST_BYTES: u64 = 1 << 50;
-/// Less than this holds no context of any model.
-const LEAST_BYTES: u64 = 16 << 20;
+/// Largest accepted limit. A larger number is an input error.
+const MAX_BYTES: u64 = 1 << 50;
+/// Smallest useful limit: a smaller tier holds no context of any model.
+const MIN_BYTES: u64 = 16 << 20;
 
-/// A limit that holds.
+/// A limit in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limited<T> {
-    /// The limit; none where the default depends on the machine.
+    /// The limit; `None` if the default depends on the machine.
     pub value: Option<T>,
-    /// The variable that sets it, and goes before what is set here.
+    /// The environment variable or flag that overrides the setting.
     pub variable: Option<&'static str>,
 }
 
-/// The limits that hold.
+/// The limits in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheLimits {
     /// Bytes of RAM.
@@ -34,11 +34,11 @@ pub struct CacheLimits {
     pub folder: Limited<PathBuf>,
     /// Bytes of the folder.
     pub folder_bytes: Limited<u64>,
-    /// Whether some of it holds only when the daemon is started anew.
+    /// Whether a change takes effect only at the next start of the daemon.
     pub at_next_start: bool,
 }
 
-/// What to change; what is absent stays.
+/// A change of limits. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitChange {
     /// Bytes of RAM; 0 for none.
@@ -50,11 +50,11 @@ pub struct LimitChange {
 }
 
 impl KvCache {
-    /// The limits that hold, and what sets them.
+    /// Limits in effect, and the variables that override them.
     #[must_use]
     pub fn limits(&self) -> CacheLimits {
-        // As they are set for the next start.
-        let set = self.book.applied(self.settings.reload()).tiers;
+        // Values that apply at the next start.
+        let set = self.metadata.apply_limits(self.settings.reload()).tiers;
         let tiers = &self.settings.tiers;
         let status = self.kept.as_ref().map(|kept| kept.tiers.status());
         let budget = |place: TierKind| {
@@ -130,7 +130,7 @@ impl KvCache {
         }
     }
 
-    /// Has a tier go by another budget, if there is such a tier.
+    /// Changes the budget of a tier. Returns whether the tier exists.
     pub(crate) fn set_budget(&self, place: TierKind, bytes: u64) -> bool {
         let Some(kept) = &self.kept else { return false };
         let there = kept.tiers.status().tiers.iter().any(|status| status.kind == place);
@@ -140,22 +140,22 @@ impl KvCache {
         there
     }
 
-    /// The text of a limit that a version before `config.toml` was told to remember.
+    /// Returns the text of a limit that a version before `config.toml` stored.
     pub(crate) fn older_limit(&self, row: &Row) -> Option<String> {
-        self.book.page().limit(row.key?)
+        self.metadata.content().limit(row.key?)
     }
 
-    /// Forgets limits that a version before `config.toml` remembered, where the file says them now.
+    /// Removes limits that a version before `config.toml` stored, after `config.toml` has them.
     pub(crate) fn forget_limits(&self, keys: &[&str]) {
         let keys = || keys.iter().copied();
-        if keys().any(|key| self.book.page().limit(key).is_some())
-            && let Err(error) = self.book.write(|page| keys().for_each(|key| page.forget(key)))
+        if keys().any(|key| self.metadata.content().limit(key).is_some())
+            && let Err(error) = self.metadata.write(|content| keys().for_each(|key| content.forget(key)))
         {
-            tracing::warn!(error, "an older limit of the cache stays remembered");
+            tracing::warn!(error, "cannot remove an old limit of the cache");
         }
     }
 
-    /// The variable that is set in the environment, if it is.
+    /// Returns the environment variable or flag that sets `name`, if any.
     fn sets(&self, name: &'static str) -> Option<&'static str> {
         match self.settings.origin(name) {
             Some(Origin::Environment(variable)) => Some(variable),
@@ -183,13 +183,13 @@ impl KvCache {
     pub(crate) fn check_limits(&self, change: &LimitChange) -> Result<(), LimitError> {
         if let Some(bytes) = change.ram_bytes {
             let most = self.memory_bytes;
-            if bytes > most || (bytes > 0 && bytes < LEAST_BYTES) {
-                let rule = format!("0, or from {LEAST_BYTES} to the {most} of this machine's memory");
+            if bytes > most || (bytes > 0 && bytes < MIN_BYTES) {
+                let rule = format!("0, or from {MIN_BYTES} to the {most} of this machine's memory");
                 return Err(LimitError::Bytes { what: "the RAM tier", bytes, rule });
             }
         }
-        if let Some(bytes) = change.folder_bytes.filter(|bytes| !(LEAST_BYTES..=MOST_BYTES).contains(bytes)) {
-            let rule = format!("from {LEAST_BYTES} to {MOST_BYTES}");
+        if let Some(bytes) = change.folder_bytes.filter(|bytes| !(MIN_BYTES..=MAX_BYTES).contains(bytes)) {
+            let rule = format!("from {MIN_BYTES} to {MAX_BYTES}");
             return Err(LimitError::Bytes { what: "the folder", bytes, rule });
         }
         if let Some(folder) = &change.folder {
@@ -204,23 +204,23 @@ impl KvCache {
     }
 }
 
-/// Says why a folder cannot hold chunks. Makes it where it is not there.
+/// Checks that a folder can hold chunks; creates it if it does not exist. Returns the reason if it cannot.
 pub(super) fn check_folder(folder: &Path, libraries: &[PathBuf]) -> Result<(), String> {
     let plain = |part: Component<'_>| matches!(part, Component::Prefix(_) | Component::RootDir | Component::Normal(_));
     if !folder.is_absolute() || !folder.components().all(plain) {
-        return Err("it must be a path from the root, without `..`".to_owned());
+        return Err("the path must be absolute, without `..`".to_owned());
     }
     if folder.parent().is_none() {
-        return Err("that is the root of a file system".to_owned());
+        return Err("the path is the root of a file system".to_owned());
     }
     let inside = |folder: &Path| libraries.iter().find(|library| meet(library, folder));
-    let refused = |library: &PathBuf| format!("it and the library {} lie in each other", library.display());
+    let refused = |library: &PathBuf| format!("it overlaps the library {}", library.display());
     if let Some(library) = inside(folder) {
         return Err(refused(library));
     }
     let is_new = !folder.exists();
     let undo = |why: String| {
-        // Nothing is in it yet, and where it cannot be taken away it does no harm.
+        // The folder is empty. If it cannot be removed, it does no harm.
         let _ = is_new.then(|| std::fs::remove_dir(folder));
         why
     };
@@ -230,7 +230,7 @@ pub(super) fn check_folder(folder: &Path, libraries: &[PathBuf]) -> Result<(), S
     if let Some(library) = inside(&real) {
         return Err(undo(refused(library)));
     }
-    tempfile_in(&real).map_err(|error| undo(format!("it cannot be written to: {error}")))
+    tempfile_in(&real).map_err(|error| undo(format!("cannot write to it: {error}")))
 }
 
 fn meet(library: &Path, folder: &Path) -> bool {
@@ -238,7 +238,7 @@ fn meet(library: &Path, folder: &Path) -> bool {
     [library, real.as_path()].iter().any(|library| folder.starts_with(library) || library.starts_with(folder))
 }
 
-/// Makes a file there and takes it away.
+/// Creates a file in the folder and removes it.
 fn tempfile_in(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!(".cairn-{}", std::process::id()));
     std::fs::File::create_new(&path)?;
@@ -250,22 +250,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_cannot_be_are_refused_and_leave_nothing() {
+    fn folder_check_refuses_invalid_folders_and_leaves_nothing() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let home = home.path().canonicalize().expect("it is there");
+        let home = home.path().canonicalize().expect("the folder exists");
         let library = home.join("models");
         std::fs::create_dir(&library).expect("the home is writable");
         let check = |folder: &Path, part: &str| {
-            let error = check_folder(folder, std::slice::from_ref(&library)).expect_err("it must be refused");
+            let error = check_folder(folder, std::slice::from_ref(&library)).expect_err("the folder is invalid");
             assert!(error.contains(part), "{}: {error}", folder.display());
         };
-        check(Path::new("kv"), "from the root");
+        check(Path::new("kv"), "absolute");
         check(&home.join("a/../models/kv"), "without `..`");
         check(Path::new("/"), "root");
         check(&library, "library");
         check(&library.join("kv"), "library");
         check(&home, "library");
-        assert!(!library.join("kv").exists(), "nothing was made");
+        assert!(!library.join("kv").exists(), "no folder was created");
         std::fs::write(home.join("file"), "").expect("the home is writable");
         check(&home.join("file/kv"), "");
         #[cfg(unix)]
@@ -275,7 +275,7 @@ mod tests {
             assert!(!library.join("kv").exists(), "nothing is left behind");
         }
         let good = home.join("deep/kv");
-        assert_eq!(check_folder(&good, &[library]), Ok(()), "one of its own");
-        assert_eq!(std::fs::read_dir(&good).expect("it was made").count(), 0, "nothing is left in it");
+        assert_eq!(check_folder(&good, &[library]), Ok(()), "a separate folder");
+        assert_eq!(std::fs::read_dir(&good).expect("the folder exists").count(), 0, "nothing is left in it");
     }
 }

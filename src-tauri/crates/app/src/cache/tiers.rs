@@ -1,6 +1,6 @@
-//! Where computed prefixes are kept beyond their model's stay in memory: the tiers, by the settings.
+//! Opens the tiers of cached rows, as the settings describe them.
 //!
-//! What cannot be had is left out and said in one line of the log; the rest works.
+//! A tier that cannot be opened is left out, with one warning in the log. The others work.
 
 mod keys;
 mod watch;
@@ -23,25 +23,26 @@ use crate::settings::{Compress, RemotePlace, TierSettings};
 pub use keys::KeyPlace;
 use keys::SystemKeychain;
 
-/// Most that RAM holds of its own accord, and its share of the memory.
+/// Default of the RAM tier: the smaller of a size and a share of the memory.
 const RAM_BYTES: u64 = 4 << 30;
 const RAM_SHARE: u64 = 8;
-/// Most that the folder holds of its own accord, and its share of what is free.
+/// Default of the folder: the smaller of a size and a share of the free space.
 const FOLDER_BYTES: u64 = 20 << 30;
 const FOLDER_SHARE: u64 = 10;
-/// What may be written to the folder each day before it has come back: enough for most people, and a third of what a busy agent computes.
+/// Daily write limit for chunks that have not been reused yet: enough for most users, a third of what a busy agent
+/// computes.
 const EARLY_BYTES: u64 = 8 << 30;
-/// What the remote place holds of its own accord.
+/// Default of the remote tier.
 const REMOTE_BYTES: u64 = 100 << 30;
-/// What stays free on the folder's disk: so much, and this share of it.
+/// Space that stays free on the folder's disk: the larger of a size and a share of the disk.
 const FLOOR_BYTES: u64 = 11_000_000_000;
 const FLOOR_SHARE: u64 = 20;
-/// How long a shutdown waits for models to hand over what they have computed, and then for that to be written.
-const HAND_OVER: Duration = Duration::from_secs(1);
-/// Who holds the tiers when no model is loaded: the engine and the app.
+/// Timeout at shutdown for models to flush their chunks, and then for these writes.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// References to the tiers when no model is loaded: the engine and the app.
 const HOLDERS: usize = 2;
 
-/// The time as the tiers see it.
+/// Clock of the tiers.
 struct Time {
     began: Instant,
     clock: Clock,
@@ -57,23 +58,23 @@ impl cairn_tier::Clock for Time {
     }
 }
 
-/// The tiers, and where the key is that seals files of theirs.
+/// The opened tiers, and the place of the key that encrypts their files.
 pub(crate) struct Opened {
     pub(crate) kept: CacheTiers,
     pub(crate) key: Option<KeyPlace>,
 }
 
-/// What files are named and sealed with.
+/// Secrets that name and encrypt files.
 struct Secrets {
-    /// Names chunks, and tells files that are ours.
+    /// Derives the names of chunks, and identifies files of this installation.
     secret: Vec<u8>,
-    /// Seals.
+    /// Encrypts files.
     seal: Option<Vec<u8>>,
 }
 
 impl Secrets {
-    /// The keys of files in a place. Those of sealed ones hang on the key that seals: with it gone, nobody can read them, and they are
-    /// still ours to remove.
+    /// Returns the keys of a place's files. Encrypted files depend on the encryption key: without it they cannot be
+    /// read, but they can still be identified and removed.
     fn of(&self, place: &str, seals: bool) -> Result<FileKeys, String> {
         let home = Namespace::new(&self.secret, place);
         if !seals {
@@ -84,7 +85,7 @@ impl Secrets {
     }
 }
 
-/// Opens the tiers; none where the settings want none.
+/// Opens the tiers; `None` if the settings disable all of them.
 pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) -> Option<Opened> {
     let memory = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
     let ram_bytes = settings.values.ram_bytes.unwrap_or_else(|| (memory / RAM_SHARE).min(RAM_BYTES));
@@ -94,7 +95,7 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     let secret = match keys::secret(&RealDisk, &settings.secret_file) {
         Ok(secret) => secret,
         Err(error) => {
-            tracing::warn!(%error, "computed prefixes are not kept: their secret cannot be had");
+            tracing::warn!(%error, "the cache is off: cannot read or create its secret");
             return None;
         }
     };
@@ -105,12 +106,12 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     let time: Arc<dyn cairn_tier::Clock> = Arc::new(Time { began: Instant::now(), clock: clock.clone() });
     let ssd = settings.folder.as_ref().and_then(|folder| {
         open_folder(folder, settings, &secrets)
-            .map_err(|error| tracing::warn!(folder = %folder.display(), error, "no prefixes are kept in this folder"))
+            .map_err(|error| tracing::warn!(folder = %folder.display(), error, "cannot open the SSD tier"))
             .ok()
     });
     let remote = settings.remote.as_ref().and_then(|place| {
         open_remote(place, settings, &secrets, &time)
-            .map_err(|error| tracing::warn!(%place, error, "no prefixes are kept in this remote place"))
+            .map_err(|error| tracing::warn!(%place, error, "cannot open the remote tier"))
             .ok()
     });
     let index = (ssd.is_some() || remote.is_some()).then(|| index_file(settings)).flatten();
@@ -127,47 +128,50 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
         ..Config::new(ram_bytes)
     };
     let tiers = Tiers::open(config, time).map(Arc::new);
-    let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
+    let tiers = tiers.map_err(|error| tracing::warn!(%error, "the cache is off: cannot open its tiers")).ok()?;
     watch::health(&tiers);
     tracing::info!(
         ram_bytes,
         folder = ?settings.folder,
         remote = settings.remote.as_ref().map(tracing::field::display),
         key = key.map(tracing::field::display),
-        "computed prefixes are kept"
+        "the cache is open"
     );
     Some(Opened { kept: CacheTiers { tiers, namespace: Namespace::new(&secrets.secret, "default") }, key })
 }
 
-/// Waits until unloaded models have handed over what they had computed, and until that is written.
+/// Waits until unloaded models have flushed their chunks, and until these are written.
 pub(crate) fn close(kept: &CacheTiers) {
-    let until = Instant::now() + HAND_OVER;
+    let until = Instant::now() + FLUSH_TIMEOUT;
     while Arc::strong_count(&kept.tiers) > HOLDERS && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
     }
-    kept.tiers.shut_down(HAND_OVER);
+    kept.tiers.shut_down(FLUSH_TIMEOUT);
 }
 
-/// Where uses and owners are remembered; none where there is no room for it.
+/// The file that stores uses, owners and pins; `None` if its folder cannot be created.
 fn index_file(settings: &TierSettings) -> Option<PathBuf> {
     let file = &settings.index_file;
     let made = file.parent().map_or(Ok(()), |folder| RealDisk.create_dir_all(folder));
-    made.map_err(|error| tracing::warn!(%error, "owners and pins of kept prefixes are forgotten at the end")).ok()?;
+    made.map_err(
+        |error| tracing::warn!(%error, "cannot store owners and pins of the cache; they are lost at shutdown"),
+    )
+    .ok()?;
     Some(file.clone())
 }
 
-/// The folder, for whoever checks what is in it. Files of another secret than
-/// ours are none of its business; those of another key are damaged to it.
+/// Opens the folder for a check of its contents. Files of another secret are ignored. Files of another encryption key
+/// count as damaged.
 pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<SsdTier, String> {
     let seal = if settings.values.encrypt.folder { seal(settings).map(|(seal, _)| seal) } else { None };
     files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
 }
 
-/// The key that seals, which is made at the first need.
+/// Returns the encryption key; creates it at first use.
 fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
     let keychain = settings.keychain.then_some(&SystemKeychain as &dyn keys::Keychain);
     keys::seal(&RealDisk, keychain, &settings.key_file)
-        .map_err(|error| tracing::warn!(error, "no prefixes are kept encrypted: their key cannot be had"))
+        .map_err(|error| tracing::warn!(error, "cannot encrypt cache files: cannot read or create the key"))
         .ok()
 }
 
@@ -207,7 +211,8 @@ fn open_remote(
     let options =
         RemoteOptions { packing: packing(settings.values.compress, Packing::Lossless), ..RemoteOptions::default() };
     let remote = RemoteTier::open(files, keys, options, Arc::clone(time), nonce).map_err(|error| error.to_string())?;
-    // Whoever else has the secret and the key is this user, on another machine: what one evicts the other computes again.
+    // Every machine with the same secret and key belongs to this user. If one evicts a chunk, the others compute it
+    // again.
     Ok(LowerTier::remote(&Arc::new(remote), settings.values.remote_bytes.unwrap_or(REMOTE_BYTES), true))
 }
 
@@ -222,7 +227,7 @@ fn packing(asked: Option<Compress>, otherwise: Packing) -> Packing {
 
 fn nonce() -> [u8; 24] {
     let mut nonce = [0; 24];
-    getrandom::fill(&mut nonce).expect("the system gave random numbers before");
+    getrandom::fill(&mut nonce).expect("the system provided random numbers before");
     nonce
 }
 

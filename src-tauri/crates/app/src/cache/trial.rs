@@ -1,4 +1,4 @@
-//! Trying a place for kept prefixes before it is set: a small file is written, read back and removed.
+//! Tests a place for a tier before it is set: writes, reads and removes a small file.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,35 +11,35 @@ use super::handle::KvCache;
 use super::limits::check_folder;
 use crate::settings::RemotePlace;
 
-/// What each step at a remote place may take: a bucket that is slower is of no use.
+/// Timeout of each step at a remote place. A slower bucket is of no use.
 const STEP: Duration = Duration::from_secs(10);
-/// What is written: as much as a page of a disk.
+/// Size of the test file: one page of a disk.
 const BYTES: usize = 4096;
 
-/// What to try.
+/// The places to test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheTest {
     /// A folder on this machine.
     pub folder: Option<PathBuf>,
-    /// A mounted share, or a bucket's address, with the credentials that the daemon's environment has.
+    /// A mounted share, or the address of a bucket. The credentials are those of the daemon's environment.
     pub remote: Option<String>,
 }
 
-/// What came of it.
+/// Result of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestedPlace {
     /// The path or the address.
     pub place: String,
-    /// Why it cannot be used; none where it can.
+    /// Why the place cannot be used; `None` if it can.
     pub reason: Option<String>,
-    /// Bytes that are free there, where that is known.
+    /// Free bytes, if the place reports them.
     pub free_bytes: Option<u64>,
-    /// How long writing, reading and removing took.
+    /// Time for writing, reading and removing the file.
     pub round_trip: Option<Duration>,
 }
 
 impl KvCache {
-    /// Tries places: the folder, and the one elsewhere. Those that are set where none is named. Blocks.
+    /// Tests the folder and the remote place, or the configured ones if `test` names none. Blocks.
     #[must_use]
     pub fn test(&self, test: CacheTest) -> [Option<TestedPlace>; 2] {
         if test == CacheTest::default() {
@@ -50,7 +50,7 @@ impl KvCache {
             Some(place) => try_remote(&place),
             None => TestedPlace {
                 place: text,
-                reason: Some("this is neither a path from the root nor an address of a bucket".to_owned()),
+                reason: Some("this is neither an absolute path nor the address of a bucket".to_owned()),
                 free_bytes: None,
                 round_trip: None,
             },
@@ -66,7 +66,7 @@ impl KvCache {
         let round_trip = checked.is_ok().then(|| began.elapsed());
         let free_bytes = RealDisk.free_bytes(folder).ok();
         if is_new && checked.is_ok() {
-            // It was only a trial; a folder that stays behind empty does no harm.
+            // The folder was created only for the test. If it cannot be removed, it does no harm.
             let _ = std::fs::remove_dir(folder);
         }
         TestedPlace { place: folder.display().to_string(), reason: checked.err(), free_bytes, round_trip }
@@ -90,7 +90,7 @@ fn try_remote(place: &RemotePlace) -> TestedPlace {
     TestedPlace { place: place.to_string(), reason, free_bytes, round_trip }
 }
 
-/// Writes a file that nobody else has, reads it and removes it.
+/// Writes a file with a random name, reads it and removes it.
 fn round_trip(files: &dyn FileStore) -> Result<Duration, String> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
@@ -104,8 +104,8 @@ fn round_trip(files: &dyn FileStore) -> Result<Duration, String> {
     let removed = files.remove(&name, STEP);
     match read {
         Ok(Some(read)) if read == bytes => {}
-        Ok(Some(_)) => return Err("what was read is not what was written".to_owned()),
-        Ok(None) => return Err("what was written is not there".to_owned()),
+        Ok(Some(_)) => return Err("the test file has other contents than were written".to_owned()),
+        Ok(None) => return Err("the test file is missing after the write".to_owned()),
         Err(error) => return Err(failed("reading", error.to_string())),
     }
     removed.map_err(|error| failed("removing", error.to_string()))?;
@@ -117,15 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_tried_and_no_file_is_left() {
+    fn share_test_succeeds_and_leaves_no_file() {
         let share = tempfile::tempdir().expect("a temporary folder");
         let tested = try_remote(&RemotePlace::Folder(share.path().to_owned()));
         assert!(tested.reason.is_none() && tested.round_trip.is_some() && tested.free_bytes.is_some(), "{tested:?}");
         let version = share.path().join(VERSION_FOLDER);
         for folder in [version.clone(), version.join("drafts")] {
-            let entries = std::fs::read_dir(&folder).expect("it was made").flatten();
+            let entries = std::fs::read_dir(&folder).expect("the folder exists").flatten();
             let files = entries.filter(|entry| entry.path().is_file()).count();
-            assert_eq!(files, 0, "nothing of it is left in {}", folder.display());
+            assert_eq!(files, 0, "no file is left in {}", folder.display());
         }
         let away = try_remote(&RemotePlace::Folder(share.path().join("not mounted")));
         assert!(away.reason.is_some() && away.round_trip.is_none(), "{away:?}");

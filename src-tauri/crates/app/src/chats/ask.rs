@@ -1,4 +1,4 @@
-//! What is asked in a chat, and the request to a model that comes of it.
+//! A user's message, and the inference request for its answer.
 
 use cairn_chats::{Attachment, Chat as Kept, Message as KeptMessage, MessageBody, MessageId, MessageState};
 use cairn_wire::Think;
@@ -9,29 +9,29 @@ use crate::inference::Chat;
 use cairn_prompt::Message;
 use cairn_runtime::CacheScope;
 
-/// A message that is to be answered.
+/// A user's message to answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
-    /// After which message it comes; after the chat's head when none, and `Some(None)` for another beginning.
+    /// The parent message: the chat's head if `None`, no parent if `Some(None)`.
     pub parent: Option<Option<MessageId>>,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
     /// Images, in base64.
     pub images: Vec<String>,
     /// Text files.
     pub files: Vec<Attachment>,
-    /// The model that is to answer from now on.
+    /// New model of the chat.
     pub model: Option<String>,
-    /// Whether it is to think, this time.
+    /// Whether to think, for this answer.
     pub think: Option<Think>,
-    /// Options, this time.
+    /// Options, for this answer.
     pub options: Option<Map<String, Value>>,
 }
 
-/// What the model says in place of an image that it cannot see.
+/// Text that replaces an image that the model cannot see.
 const UNSEEN: &str = "(An image was here, which this model cannot see.)";
 
-/// The request for the answer to the last of these messages.
+/// Returns the request for the answer to the last of these messages.
 pub(super) fn request(
     chat: &Kept,
     model: &str,
@@ -41,7 +41,7 @@ pub(super) fn request(
 ) -> Chat {
     let system = chat.system.as_deref().filter(|system| !system.trim().is_empty());
     let system = system.map(|text| Message::new("system", text));
-    let body = path.iter().map(|message| &message.body).filter(|body| !is_nothing(body)).map(read);
+    let body = path.iter().map(|message| &message.body).filter(|body| !is_empty_answer(body)).map(prompt_message);
     let mut all = chat.options.clone();
     all.extend(options.unwrap_or_default());
     let kept_think = chat.think.clone().and_then(|think| serde_json::from_value(think).ok());
@@ -50,7 +50,7 @@ pub(super) fn request(
         messages: system.into_iter().chain(body).collect(),
         options: Some(all),
         think: think.or(kept_think),
-        whose: CacheScope {
+        scope: CacheScope {
             owner: Some(owner(&chat.row.id)),
             incognito: is_temporary(&chat.row.id),
             ..CacheScope::default()
@@ -59,13 +59,13 @@ pub(super) fn request(
     }
 }
 
-/// An answer that ended before it began says nothing to the model.
-fn is_nothing(body: &MessageBody) -> bool {
+/// Whether a message is an incomplete answer without text, which is not part of the prompt.
+fn is_empty_answer(body: &MessageBody) -> bool {
     body.role == "assistant" && body.content.is_empty() && body.state != MessageState::Complete
 }
 
-/// A message as the model reads it: its files first, each in a fence that is longer than any in it.
-fn read(body: &MessageBody) -> Message {
+/// Returns a message of the prompt: first its files, each in a code fence longer than any in the file.
+fn prompt_message(body: &MessageBody) -> Message {
     let mut content = String::new();
     for Attachment { name, text } in &body.files {
         let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -85,11 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_before_the_text_in_a_fence_of_their_own() {
+    fn files_precede_the_text_in_code_fences() {
         let check = |text: &str, expected: &str| {
             let files = vec![Attachment { name: "a.md".to_owned(), text: text.to_owned() }];
             let body = MessageBody { files, ..MessageBody::new("user", "What is it?", 1) };
-            assert_eq!(read(&body).content, expected, "{text:?}");
+            assert_eq!(prompt_message(&body).content, expected, "{text:?}");
         };
         check("plain", "a.md:\n```\nplain\n```\n\nWhat is it?");
         check("plain\n", "a.md:\n```\nplain\n```\n\nWhat is it?");
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn images_that_came_from_elsewhere_are_named() {
+    fn imported_images_become_a_note() {
         let body = MessageBody { images: vec!["x".to_owned()], ..MessageBody::new("user", "Look", 1) };
-        assert_eq!(read(&body).content, format!("Look\n{UNSEEN}"), "the model is told that something is missing");
+        assert_eq!(prompt_message(&body).content, format!("Look\n{UNSEEN}"), "the note replaces the image");
     }
 }

@@ -7,19 +7,19 @@ use super::summary::Summary;
 /// A change of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// It is new, or looks different in a list.
+    /// A new chat, or a chat whose list row changed.
     Chat(Box<Summary>),
-    /// It is in the trash, or gone.
+    /// A chat was moved to the trash or deleted.
     Removed(String),
-    /// The count of other changes, which are not sent one by one.
+    /// Number of other changes, which are not sent one by one.
     Several(u64),
 }
 
-/// Receives every change from the moment of the subscription.
+/// Receives all changes after the subscription.
 pub struct Changes(pub(super) broadcast::Receiver<Changed>);
 
 impl Changes {
-    /// The next change; none when the daemon ends.
+    /// Returns the next change; `None` when the daemon shuts down.
     pub async fn next(&mut self) -> Option<Changed> {
         match self.0.recv().await {
             Ok(changed) => Some(changed),

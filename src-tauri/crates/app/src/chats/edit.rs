@@ -1,4 +1,4 @@
-//! Use cases over one chat: create, read, change, search, prefetch.
+//! Use cases of one chat: create, read, change, search, prefetch.
 
 use cairn_chats::{Chat, ChatRow, ChatUpdate, MessageId, MessagePath, MessageState, NewChat, SearchHit, TitleSource};
 
@@ -9,25 +9,25 @@ use super::ids::{TEMPORARY, new_id, owner};
 use super::summary::{Summary, Warmth};
 use super::title;
 
-/// The most messages that a page has, whatever is asked for.
+/// Most messages of a page.
 const MAX_PAGE: usize = 1000;
 
-/// What of a chat's path is asked for.
+/// A part of a chat's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathPart {
-    /// To which message it leads; to the chat's head when none.
+    /// Last message of the path; the chat's head if `None`.
     pub leaf: Option<MessageId>,
-    /// Only what comes before this message.
+    /// Only messages before this one.
     pub before: Option<MessageId>,
-    /// How many messages at most, the last of them.
+    /// Most messages; the last ones are returned.
     pub limit: usize,
 }
 
 impl ChatSessions {
-    /// Makes a chat. Its id is made here; what a preset says holds where `new` says nothing. Blocks, as all of these do.
+    /// Creates a chat with a new id. The preset sets what `new` does not set. Blocks, as all these functions do.
     ///
     /// # Errors
-    /// When there is no such preset, or it cannot be written.
+    /// If the preset does not exist, or the chat cannot be written.
     pub fn create_chat(&self, mut new: NewChat, temporary: bool) -> Result<(Chat, Summary), Error> {
         if let Some(name) = &new.preset {
             let preset = self.state.stored(self.now_ms())?.preset(name)?;
@@ -42,10 +42,10 @@ impl ChatSessions {
         Ok((chat.clone(), self.notify(chat.row)))
     }
 
-    /// One chat.
+    /// Returns one chat.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the chat does not exist.
     pub fn kept_chat(&self, id: &str) -> Result<(Chat, Summary), Error> {
         let chat = self.chats_of(id)?.chat(id)?;
         Ok((chat.clone(), self.summary(chat.row)))
@@ -54,10 +54,10 @@ impl ChatSessions {
     /// Changes a chat.
     ///
     /// # Errors
-    /// When there is none, or it cannot be written.
+    /// If the chat does not exist or cannot be written.
     pub fn change_chat(&self, id: &str, mut change: ChatUpdate) -> Result<(Chat, Summary), Error> {
         let chats = self.chats_of(id)?;
-        // An empty title is a wish for another one.
+        // An empty title requests a generated one.
         if change.title.as_ref().is_some_and(|(title, _)| title.trim().is_empty()) {
             let first = chats.path(id, None, None, usize::MAX)?.messages.into_iter().next();
             let title = first.map(|first| title::first_words(&first.body.content)).unwrap_or_default();
@@ -67,46 +67,47 @@ impl ChatSessions {
         Ok((chat.clone(), self.notify(chat.row)))
     }
 
-    /// Some of the messages that lead to one, the chat's head unless another is asked for.
+    /// Returns a part of the path to a message.
     ///
     /// # Errors
-    /// When there is no such chat or message.
+    /// If the chat or message does not exist.
     pub fn chat_path(&self, id: &str, part: PathPart) -> Result<MessagePath, Error> {
         let PathPart { leaf, before, limit } = part;
-        let is_quiet = || !self.state.live.lock().contains_key(id);
-        let was_quiet = is_quiet();
+        let is_idle = || !self.state.live.lock().contains_key(id);
+        let was_idle = is_idle();
         let mut path = self.chats_of(id)?.path(id, leaf, before, limit.min(MAX_PAGE))?;
-        // The end of an answer that could not be written, on a full disk for instance, is not waited for.
-        if was_quiet && is_quiet() {
+        // An answer without a stored end, for example because the disk was full, is not in progress.
+        if was_idle && is_idle() {
             let open = path.messages.iter_mut().filter(|message| message.body.state == MessageState::Answering);
             open.for_each(|message| message.body.state = MessageState::Interrupted);
         }
         Ok(path)
     }
 
-    /// Shows the branch of a message from now on, as far as it goes.
+    /// Selects the branch that contains a message, to its end.
     ///
     /// # Errors
-    /// When there is no such chat or message, or it cannot be written.
+    /// If the chat or message does not exist, or the chat cannot be written.
     pub fn show_branch(&self, id: &str, message: MessageId) -> Result<(Chat, Summary), Error> {
         let chats = self.chats_of(id)?;
-        self.not_answering(id)?;
+        self.check_not_answering(id)?;
         chats.select_branch(id, message)?;
         self.kept_chat(id)
     }
 
-    /// Titles and messages that have all the words of a search.
+    /// Finds titles and messages that have all words of a search.
     ///
     /// # Errors
-    /// When the chats cannot be read.
+    /// If the chats cannot be read.
     pub fn search_chats(&self, search: &str, limit: usize) -> Result<Vec<SearchHit>, Error> {
         Ok(self.state.stored(self.now_ms())?.search(search, limit.min(MAX_PAGE))?)
     }
 
-    /// Brings what was computed for a chat near, since it was opened. Returns how near it was, and how many prefixes come.
+    /// Prefetches the cached rows of an opened chat. Returns their place before, and the number of prefixes to
+    /// prefetch.
     ///
     /// # Errors
-    /// When there is no such chat.
+    /// If the chat does not exist.
     pub fn prefetch_chat(&self, id: &str) -> Result<(Warmth, usize), Error> {
         let (_, summary) = self.kept_chat(id)?;
         let contexts = match summary.warmth {
@@ -116,10 +117,10 @@ impl ChatSessions {
         Ok((summary.warmth, contexts))
     }
 
-    /// The list row of a chat that has changed, after all subscribers have received it.
+    /// Sends the list row of a changed chat to all subscribers, and returns it.
     pub(super) fn notify(&self, row: ChatRow) -> Summary {
         let summary = self.summary(row);
-        // There may be no receiver.
+        // The channel may have no receiver.
         let _ = self.state.changes.send(Changed::Chat(Box::new(summary.clone())));
         summary
     }

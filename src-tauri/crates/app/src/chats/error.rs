@@ -8,45 +8,45 @@ use crate::{cache, inference};
 /// Why an operation on a chat failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// One answer at a time.
-    #[error("an answer is being computed in this chat; stop it first, or wait for its end")]
+    /// The chat already has an answer in progress.
+    #[error("this chat already has an answer in progress; stop it first, or wait for its end")]
     Answering,
-    /// No model is to answer.
+    /// The chat has no model.
     #[error("this chat has no model yet; choose one")]
     NoModel,
-    /// There is nothing to answer.
-    #[error("there is nothing in the message to answer")]
+    /// The message is empty.
+    #[error("the message is empty; write a text or add a file")]
     Empty,
-    /// Only what a user said is answered.
-    #[error("message {0} is no user's, so it has no answer")]
+    /// Only a user's message can be answered.
+    #[error("cannot answer message {0}: it is not a user's message")]
     NoQuestion(String),
-    /// Only a last answer goes on.
-    #[error("message {0} is no answer that could go on: it is a user's, or something follows it")]
+    /// Only the last answer of a branch can be continued.
+    #[error("cannot continue message {0}: it is not the last answer of its branch")]
     NoAnswer(String),
-    /// Either or.
-    #[error("an answer is computed anew (message) or goes on (continue): say one of them")]
+    /// The request names no action, or two.
+    #[error("the request must have either \"message\" (answer again) or \"continue\"")]
     Unclear,
-    /// It is in the trash.
+    /// The chat is in the trash.
     #[error("the chat is in the trash; restore it first")]
     Deleted,
-    /// Nothing is being computed in this chat.
-    #[error("no answer is being computed in this chat")]
+    /// The chat has no answer in progress.
+    #[error("this chat has no answer in progress")]
     Quiet,
-    /// Another program's chats cannot be brought.
+    /// Another program's chats cannot be imported.
     #[error(transparent)]
     Ollama(#[from] OllamaError),
-    /// An import of nothing, or of two things.
-    #[error("an import is of one thing: an export of Cairn's chats, or the database of Ollama's app")]
+    /// An import with no source, or with two.
+    #[error("an import needs one source: an export of Cairn's chats, or the database of Ollama's app")]
     NoImport,
-    /// A path that depends on where the daemon runs.
+    /// A relative path.
     #[error("the path {0:?} is not absolute")]
     Relative(String),
-    /// An export that this version does not know.
-    #[error("it is no export of Cairn's chats of version 1: format {format:?}, version {version}")]
+    /// An unknown export format.
+    #[error("cannot read the export: it must be \"cairn-chats\" of version 1, but is {format:?} of version {version}")]
     Format {
-        /// What it says that it is.
+        /// Format of the export.
         format: String,
-        /// And of which version.
+        /// Version of the format.
         version: u32,
     },
     /// The daemon is shutting down.
@@ -55,10 +55,10 @@ pub enum Error {
     /// The database cannot be read or written, or has no such entry.
     #[error(transparent)]
     Store(#[from] ChatsError),
-    /// The model could not answer.
+    /// Inference failed.
     #[error(transparent)]
     Inference(#[from] inference::Error),
-    /// The cache cannot be asked.
+    /// The cache failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),
 }

@@ -1,4 +1,4 @@
-//! Chats that go out and come in: whole, with all their branches.
+//! Export and import of chats, with all branches.
 
 use std::path::PathBuf;
 
@@ -10,60 +10,60 @@ use super::handle::ChatSessions;
 use super::ids::{is_id, new_id};
 use super::{markdown, title};
 
-/// How folders begin that hold copies of other programs' chats, while those are read.
-const COPY: &str = "import-";
-/// Chats that are read for an export at a time.
-const AT_ONCE: usize = 500;
+/// Name prefix of folders with temporary copies of other programs' databases.
+const COPY_PREFIX: &str = "import-";
+/// Chats per page of an export.
+const EXPORT_PAGE: usize = 500;
 
 /// A chat with all its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exported {
     /// The chat.
     pub chat: Chat,
-    /// Its messages, each after the one that it follows.
+    /// The messages; a parent precedes its children.
     pub messages: Vec<Message>,
 }
 
-/// Where chats come from.
+/// Source of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportFrom {
-    /// An export of ours. Ids of chats are those that they had.
+    /// An export of Cairn. Chats keep their ids.
     Export(Vec<ImportedChat>),
     /// The database of Ollama's app.
     Ollama(PathBuf),
 }
 
 impl ChatSessions {
-    /// One chat, whole. Blocks, as these all do.
+    /// Returns one chat with all messages. Blocks, as all these functions do.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the chat does not exist.
     pub fn export_chat(&self, id: &str) -> Result<Exported, Error> {
         let chats = self.chats_of(id)?;
         Ok(Exported { chat: chats.chat(id)?, messages: chats.messages(id)? })
     }
 
-    /// A chat's branch that is shown, as a text in Markdown.
+    /// Returns the selected branch of a chat as Markdown.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the chat does not exist.
     pub fn chat_as_markdown(&self, id: &str) -> Result<String, Error> {
         let chats = self.chats_of(id)?;
         let (chat, path) = (chats.chat(id)?, chats.path(id, None, None, usize::MAX)?);
         Ok(markdown::of(&chat, &path.messages))
     }
 
-    /// All chats, whole, but for temporary ones and what is in the trash: each is given to `each` as soon as it is read, which ends it
-    /// by returning false.
+    /// Passes all chats with all messages to `each`, except temporary chats and those in the trash. `each` returns
+    /// whether to continue.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If the chats cannot be read.
     pub fn export_chats(&self, mut each: impl FnMut(Exported) -> bool) -> Result<(), Error> {
         let chats = self.state.stored(self.now_ms())?;
         for which in [ChatFilter::Pinned, ChatFilter::Unpinned] {
             let mut after = None;
             loop {
-                let page = chats.list(&which, after.as_deref(), AT_ONCE)?;
+                let page = chats.list(&which, after.as_deref(), EXPORT_PAGE)?;
                 for row in page.chats {
                     let exported = Exported { chat: chats.chat(&row.id)?, messages: chats.messages(&row.id)? };
                     if !each(exported) {
@@ -79,54 +79,54 @@ impl ChatSessions {
         Ok(())
     }
 
-    /// The chats of Ollama's own app, if it is where it usually is.
+    /// Returns the database of Ollama's app, if it is at its usual path.
     #[must_use]
     pub fn chats_of_ollama(&self) -> Option<PathBuf> {
         self.settings.ollama_chats.clone().filter(|path| path.is_file())
     }
 
-    /// Brings chats from elsewhere, all of them at once; those that are here stay as they are, but an export brings back what is in
-    /// the trash.
+    /// Imports chats in one transaction. Existing chats stay unchanged, except that an export restores them from the
+    /// trash.
     ///
     /// # Errors
-    /// When what they come from makes no sense, or they cannot be written.
+    /// If the source is invalid, or the chats cannot be written.
     pub fn import_chats(&self, from: ImportFrom) -> Result<ImportReport, Error> {
-        let (mut brought, trashed) = match from {
-            ImportFrom::Export(mut brought) => {
-                for chat in &mut brought {
-                    let theirs = std::mem::take(&mut chat.chat.id);
-                    // An id goes into paths and names, so only one of ours stays.
-                    chat.chat.id = if is_id(&theirs) { theirs.clone() } else { new_id() };
-                    // Chats without one are not all the same.
-                    chat.origin = format!("cairn:{}", if theirs.is_empty() { &chat.chat.id } else { &theirs });
+        let (mut imported, trashed) = match from {
+            ImportFrom::Export(mut imported) => {
+                for chat in &mut imported {
+                    let old_id = std::mem::take(&mut chat.chat.id);
+                    // Ids are used in paths and names, so only valid ids are kept.
+                    chat.chat.id = if is_id(&old_id) { old_id.clone() } else { new_id() };
+                    // Chats without an id must not have the same origin.
+                    chat.origin = format!("cairn:{}", if old_id.is_empty() { &chat.chat.id } else { &old_id });
                 }
-                (brought, TrashPolicy::Restore)
+                (imported, TrashPolicy::Restore)
             }
             ImportFrom::Ollama(path) => {
                 if !path.is_absolute() {
                     return Err(Error::Relative(path.display().to_string()));
                 }
-                // One at a time: any copy that is there is then one that a daemon left which was killed.
+                // With one import at a time, any existing copy is a leftover of a killed daemon.
                 let _one = self.state.importing.lock();
                 self.remove_dead_copies();
-                let scratch = self.state.path.with_file_name(format!("{COPY}{}", new_id()));
+                let scratch = self.state.path.with_file_name(format!("{COPY_PREFIX}{}", new_id()));
                 (ollama::read(&path, &scratch, new_id).map_err(Error::from)?, TrashPolicy::Keep)
             }
         };
-        brought.iter_mut().filter_map(|chat| chat.chat.title.as_mut()).for_each(title::bound);
-        let arrived = self.state.stored(self.now_ms())?.import(&brought, trashed)?;
-        if !arrived.chats.is_empty() {
-            let _ = self.state.changes.send(Changed::Several(arrived.chats.len() as u64));
+        imported.iter_mut().filter_map(|chat| chat.chat.title.as_mut()).for_each(title::bound);
+        let report = self.state.stored(self.now_ms())?.import(&imported, trashed)?;
+        if !report.chats.is_empty() {
+            let _ = self.state.changes.send(Changed::Several(report.chats.len() as u64));
         }
-        Ok(arrived)
+        Ok(report)
     }
 
     fn remove_dead_copies(&self) {
         let entries = self.state.path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-        let is_copy = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(COPY);
+        let is_copy = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(COPY_PREFIX);
         for copy in entries.into_iter().flatten().flatten().filter(is_copy) {
             if let Err(error) = std::fs::remove_dir_all(copy.path()) {
-                tracing::warn!(%error, path = %copy.path().display(), "a copy of another program's chats is left");
+                tracing::warn!(%error, path = %copy.path().display(), "cannot remove a temporary copy of another program's chats");
             }
         }
     }

@@ -33,7 +33,7 @@ impl ChatSessions {
         }
     }
 
-    /// The database that has this chat.
+    /// Returns the database that has this chat.
     pub(super) fn chats_of(&self, id: &str) -> Result<Arc<Chats>, Error> {
         if is_temporary(id) { self.state.temporary() } else { self.state.stored(self.now_ms()) }
     }

@@ -11,27 +11,27 @@ use super::handle::ChatSessions;
 use super::ids::{is_temporary, owner};
 use super::summary::{Summary, Warmth};
 
-/// The most chats that a list has, whatever is asked for.
+/// Most chats of a page.
 const MAX_LIST: usize = 5000;
 
 /// A page of chats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Pinned ones, all of them; on the first page only.
+    /// All pinned chats; on the first page only.
     pub pinned: Vec<Summary>,
-    /// The others.
+    /// The other chats.
     pub chats: Vec<Summary>,
-    /// Where the next page begins.
+    /// Start of the next page.
     pub next: Option<String>,
-    /// Folders with how many chats are in them; on the first page only.
+    /// Folders with their number of chats; on the first page only.
     pub folders: Vec<(String, u64)>,
 }
 
 impl ChatSessions {
-    /// Lists chats, the last changed first: those of one folder, or of none in particular, or what is in the trash.
+    /// Lists chats, last changed first: of one folder, of all folders, or of the trash.
     ///
     /// # Errors
-    /// When `after` is no end of a page.
+    /// If `after` is not the start of a page.
     pub fn list_chats(&self, which: ChatFilter, after: Option<&str>, limit: usize) -> Result<Lists, Error> {
         self.purge_trash()?;
         let chats = self.state.stored(self.now_ms())?;
@@ -42,29 +42,29 @@ impl ChatSessions {
             pinned = chats.list(&ChatFilter::Pinned, None, usize::MAX)?.chats;
             folders = chats.folders()?;
         }
-        let near = self.near();
+        let near = self.warmth_by_owner();
         let summaries =
             |chats: Vec<ChatRow>| chats.into_iter().map(|row| self.summary_of(row, &near)).collect::<Vec<_>>();
         Ok(Lists { pinned: summaries(pinned), chats: summaries(page.chats), next: page.next, folders })
     }
 
-    /// Temporary chats, the last changed first.
+    /// Lists temporary chats, last changed first.
     ///
     /// # Errors
-    /// When there is no memory for them.
+    /// If the database in memory cannot be opened.
     pub fn list_temporary_chats(&self) -> Result<Vec<Summary>, Error> {
         let page = self.state.temporary()?.list(&ChatFilter::Unpinned, None, MAX_LIST)?;
         Ok(page.chats.into_iter().map(|row| self.summary(row)).collect())
     }
 
-    /// Receives every change from now on.
+    /// Subscribes to changes.
     #[must_use]
     pub fn chat_changes(&self) -> Changes {
         Changes(self.state.changes.subscribe())
     }
 
     pub(super) fn summary(&self, row: ChatRow) -> Summary {
-        self.summary_of(row, &self.near())
+        self.summary_of(row, &self.warmth_by_owner())
     }
 
     fn summary_of(&self, row: ChatRow, near: &HashMap<Owner, Warmth>) -> Summary {
@@ -72,7 +72,7 @@ impl ChatSessions {
         let hot = self.state.hot.lock().contains_key(&row.id);
         let temporary = is_temporary(&row.id);
         let warmth = match hot || answering {
-            // Nothing of a temporary chat is left where its next message could find it.
+            // Rows of a temporary chat are not cached.
             _ if temporary => Warmth::Cold,
             true => Warmth::Hot,
             false => near.get(&owner(&row.id)).copied().unwrap_or_default(),
@@ -80,9 +80,9 @@ impl ChatSessions {
         Summary { row, warmth, answering, temporary }
     }
 
-    /// How near the contexts of each owner are, after those chats were let go whose model has left memory.
-    fn near(&self) -> HashMap<Owner, Warmth> {
-        self.cool();
+    /// Nearest place of each owner's contexts. Forgets chats of unloaded models first.
+    fn warmth_by_owner(&self) -> HashMap<Owner, Warmth> {
+        self.forget_unloaded();
         let mut near = HashMap::new();
         for kept in self.cache.contexts(usize::MAX) {
             let has =
@@ -100,8 +100,8 @@ impl ChatSessions {
         near
     }
 
-    /// Forgets that chats are in memory whose model is not.
-    pub(super) fn cool(&self) {
+    /// Removes chats of unloaded models from the hot chats.
+    pub(super) fn forget_unloaded(&self) {
         let loaded: Vec<String> = self.inference.loaded().into_iter().map(|loaded| loaded.id).collect();
         self.state.hot.lock().retain(|_, key| loaded.contains(key));
     }

@@ -1,4 +1,4 @@
-//! An answer under way: what it has so far, for anybody who wants to know.
+//! An answer in progress, and its state for followers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,41 +10,41 @@ use super::error::Error;
 use super::stats::Stats;
 use crate::inference::Chat;
 
-/// See the module.
+/// An answer in progress.
 pub(super) struct Live {
     /// The chat's id.
     pub(super) chat: String,
-    /// The answer's.
+    /// The answer's id.
     pub(super) message: MessageId,
-    /// The answer when it began, or began to go on.
+    /// The answer at its start or continuation.
     pub(super) first: Message,
-    /// What the model was asked.
+    /// The inference request.
     pub(super) request: Chat,
     /// The model's key in the engine.
     pub(super) model_key: String,
-    /// Whether the model is the one that is part of this program.
+    /// Whether the model is the built-in one.
     pub(super) is_built_in: bool,
-    so_far: watch::Sender<SoFar>,
+    state: watch::Sender<LiveState>,
     stop: watch::Sender<bool>,
-    /// Somebody writes down its end.
+    /// Whether a task has claimed to store the end.
     claimed: AtomicBool,
 }
 
-/// What an answer has.
+/// State of an answer in progress.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SoFar {
-    /// Without its cost, which is below.
+pub(super) struct LiveState {
+    /// The text so far. Its `stats` are unused.
     pub(super) progress: AnswerProgress,
     pub(super) stats: Option<Stats>,
     pub(super) end: Option<End>,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    /// It is complete, or was stopped.
+    /// Complete or stopped.
     Done(Box<Message>),
-    /// It stays as it is.
+    /// Failed or interrupted.
     Failed(Arc<Error>, Box<Message>),
 }
 
@@ -63,46 +63,46 @@ impl Live {
             request,
             model_key,
             is_built_in,
-            so_far: watch::Sender::new(SoFar { progress, ..SoFar::default() }),
+            state: watch::Sender::new(LiveState { progress, ..LiveState::default() }),
             stop: watch::Sender::new(false),
             claimed: AtomicBool::new(false),
         }
     }
 
-    /// Adds to what it has, and says what that has cost, where it is known.
+    /// Changes the progress, and replaces the statistics if they are given.
     pub(super) fn add(&self, stats: Option<Stats>, add: impl FnOnce(&mut AnswerProgress)) {
-        self.so_far.send_modify(|so_far| {
-            so_far.stats = stats.or(so_far.stats.take());
-            add(&mut so_far.progress);
+        self.state.send_modify(|state| {
+            state.stats = stats.or(state.stats.take());
+            add(&mut state.progress);
         });
     }
 
     pub(super) fn end(&self, end: End) {
-        self.so_far.send_modify(|so_far| so_far.end = Some(end));
+        self.state.send_modify(|state| state.end = Some(end));
     }
 
-    /// What it has, as it is written down.
+    /// Returns the progress in its stored form.
     pub(super) fn progress(&self) -> AnswerProgress {
-        let so_far = self.so_far.borrow();
-        AnswerProgress { stats: so_far.stats.as_ref().map(Stats::to_json), ..so_far.progress.clone() }
+        let state = self.state.borrow();
+        AnswerProgress { stats: state.stats.as_ref().map(Stats::to_json), ..state.progress.clone() }
     }
 
-    pub(super) fn watch(&self) -> watch::Receiver<SoFar> {
-        self.so_far.subscribe()
+    pub(super) fn watch(&self) -> watch::Receiver<LiveState> {
+        self.state.subscribe()
     }
 
-    /// Asks it to end.
+    /// Cancels the answer.
     pub(super) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Returns once it was asked to end.
+    /// Returns when the answer is cancelled.
     pub(super) async fn stopped(&self) {
-        let asked = self.stop.subscribe().wait_for(|asked| *asked).await.is_ok();
-        assert!(asked, "the sender lives as long as this answer");
+        let stopped = self.stop.subscribe().wait_for(|stopped| *stopped).await.is_ok();
+        assert!(stopped, "the sender lives as long as this answer");
     }
 
-    /// Whether the caller is the first who wants to write down the end, and so the one who does.
+    /// Claims to store the end. Returns true for the first caller only.
     pub(super) fn claim_end(&self) -> bool {
         !self.claimed.swap(true, Ordering::AcqRel)
     }

@@ -1,11 +1,11 @@
-//! A chat as a text in Markdown, for people and other programs: the branch that is shown, with files and without images.
+//! A chat as Markdown: the selected branch, with files and without images.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use cairn_chats::{Attachment, Chat, Message, MessageState};
 use cairn_wire::Timestamp;
 
-/// The text of a chat.
+/// Returns the text of a chat.
 pub(super) fn of(chat: &Chat, path: &[Message]) -> String {
     let mut text = format!("# {}\n", chat.row.title.replace('\n', " "));
     if let Some(system) = &chat.system {
@@ -25,9 +25,9 @@ pub(super) fn of(chat: &Chat, path: &[Message]) -> String {
         text.push('\n');
         let word = match body.state {
             MessageState::Complete => continue,
-            MessageState::Answering => "being answered",
+            MessageState::Answering => "in progress",
             MessageState::Stopped => "stopped",
-            MessageState::Interrupted => "cut: Cairn ended in the middle of it",
+            MessageState::Interrupted => "interrupted: Cairn stopped",
             MessageState::Failed => "failed",
         };
         text += &format!("\n*({word})*\n");

@@ -1,4 +1,4 @@
-//! Presets: what new chats begin with. They are kept beside the chats.
+//! Presets: named parameters of new chats. They are stored with the chats.
 
 use cairn_chats::Preset;
 
@@ -6,26 +6,26 @@ use super::error::Error;
 use super::handle::ChatSessions;
 
 impl ChatSessions {
-    /// All presets, by name. Blocks, as these all do.
+    /// Returns all presets, by name. Blocks, as all these functions do.
     ///
     /// # Errors
-    /// When the chats cannot be read.
+    /// If the chats cannot be read.
     pub fn presets(&self) -> Result<Vec<Preset>, Error> {
         Ok(self.state.stored(self.now_ms())?.presets()?)
     }
 
-    /// One preset.
+    /// Returns one preset.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If no preset has this name.
     pub fn preset(&self, name: &str) -> Result<Preset, Error> {
         Ok(self.state.stored(self.now_ms())?.preset(name)?)
     }
 
-    /// Keeps a preset, in place of another of its name.
+    /// Stores a preset, and replaces a preset of the same name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the preset cannot be written.
     pub fn put_preset(&self, preset: &Preset) -> Result<(), Error> {
         Ok(self.state.stored(self.now_ms())?.put_preset(preset)?)
     }
@@ -33,7 +33,7 @@ impl ChatSessions {
     /// Deletes a preset.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If no preset has this name.
     pub fn delete_preset(&self, name: &str) -> Result<(), Error> {
         Ok(self.state.stored(self.now_ms())?.delete_preset(name)?)
     }

@@ -13,7 +13,7 @@ use super::changes::Changed;
 use super::error::Error;
 use super::live::Live;
 
-/// Changes that a slow listener may be behind before some are dropped.
+/// Capacity of the channel of changes. A slower receiver misses some.
 const CHANGES: usize = 256;
 
 /// The databases of chats, and answers in progress.

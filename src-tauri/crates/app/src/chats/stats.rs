@@ -1,4 +1,4 @@
-//! What an answer cost, as it is kept beside it.
+//! Stored usage of an answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,53 +7,53 @@ use crate::inference::{Cost, Overflow, Truncated};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What an answer cost. These names are in files; one that is missing there has its default.
+/// Usage of an answer. The field names are stored in the database; missing fields have defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
     /// Tokens of the whole prompt.
     pub prompt_tokens: u64,
-    /// Of these, tokens that were found computed.
+    /// Prompt tokens that were found in the cache.
     pub cached_tokens: u64,
-    /// Of these, tokens that came back from RAM.
+    /// Cached tokens that were restored from RAM.
     pub ram_tokens: u64,
-    /// From this machine's disk.
+    /// Cached tokens that were restored from the SSD tier.
     pub ssd_tokens: u64,
-    /// From the remote tier.
+    /// Cached tokens that were restored from the remote tier.
     pub remote_tokens: u64,
-    /// What bringing them back took.
+    /// Time of the restores.
     pub restore_ms: u64,
-    /// What computing them would have taken.
+    /// Estimated time to compute the restored tokens.
     pub instead_of_ms: u64,
-    /// Why most of the prompt was computed, although it was computed before.
+    /// Why most of the prompt was computed again.
     pub recomputed: Option<String>,
-    /// Loading the model.
+    /// Time to load the model.
     pub load_ms: u64,
-    /// From the request to the first piece of the answer.
+    /// Time from the request to the first delta.
     pub first_token_ms: u64,
     /// Tokens of the answer.
     pub answer_tokens: u64,
-    /// Computing them, in nanoseconds.
+    /// Time to compute the answer, in nanoseconds.
     pub answer_ns: u64,
-    /// Whether the limit of tokens was reached.
+    /// Whether the answer reached its token limit.
     pub length_reached: bool,
-    /// What did not fit into the context.
+    /// What was left out because the context was full.
     pub truncated: Option<KeptTruncated>,
 }
 
-/// What was known of a prompt before it was asked.
+/// Result of the cache lookup before a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Missing {
-    /// As [`crate::inference::Traced`] has it.
+pub(super) struct CacheMiss {
+    /// [`crate::inference::Traced::reason`].
     pub(super) reason: &'static str,
-    /// What loading the model took.
+    /// Time to load the model.
     pub(super) load_ms: u64,
 }
 
-/// [`Truncated`], as it is kept.
+/// Stored form of [`Truncated`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names mean what they mean in `Truncated`")]
+#[expect(missing_docs, reason = "`Truncated` documents the fields")]
 pub struct KeptTruncated {
     pub while_answering: bool,
     pub turns: u64,
@@ -64,7 +64,7 @@ pub struct KeptTruncated {
 }
 
 impl Stats {
-    /// Of an answer that has come so far; its limit of tokens was not reached.
+    /// Creates the statistics of an answer in progress.
     pub(super) fn of(cost: &Cost, truncated: Option<Truncated>, first_token_ms: u64) -> Self {
         let [ram_tokens, ssd_tokens, remote_tokens] = cost.recalled_tokens;
         Self {
@@ -85,26 +85,26 @@ impl Stats {
         }
     }
 
-    /// With what was known before the request.
-    pub(super) fn explained(self, missing: Option<Missing>) -> Self {
-        let Some(Missing { reason, load_ms }) = missing else { return self };
-        // What ends, or is whole, goes on in the ordinary way.
+    /// Adds the result of the cache lookup.
+    pub(super) fn with_cache_miss(self, miss: Option<CacheMiss>) -> Self {
+        let Some(CacheMiss { reason, load_ms }) = miss else { return self };
+        // `whole` and `ends` are not misses: the prompt continues the cached prefix.
         let is_miss = self.cached_tokens < self.prompt_tokens / 2 && !matches!(reason, "whole" | "ends");
         Self { recomputed: is_miss.then(|| reason.to_owned()), load_ms: self.load_ms.max(load_ms), ..self }
     }
 
-    /// How fast the answer's tokens came.
+    /// Speed of the answer.
     #[must_use]
     pub fn tokens_per_second(&self) -> f64 {
         if self.answer_ns == 0 { 0.0 } else { self.answer_tokens as f64 * 1e9 / self.answer_ns as f64 }
     }
 
-    /// As it is kept.
+    /// Returns the stored form.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).expect("numbers can be written")
     }
 
-    /// Of what was kept; none where that is no such thing.
+    /// Parses the stored form; `None` if it is invalid.
     #[must_use]
     pub fn from_json(json: &Value) -> Option<Self> {
         serde_json::from_value(json.clone()).ok()

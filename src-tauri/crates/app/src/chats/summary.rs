@@ -2,29 +2,29 @@
 
 use cairn_chats::ChatRow;
 
-/// How soon a chat could go on: where what was computed of it is.
+/// Nearest place of a chat's cached rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Warmth {
-    /// Nowhere.
+    /// Not cached.
     #[default]
     Cold,
-    /// On this machine's disk, or elsewhere.
+    /// In the SSD tier or the remote tier.
     Disk,
-    /// In RAM.
+    /// In the RAM tier.
     Warm,
-    /// In the pages of a model in memory.
+    /// In pages of a loaded model.
     Hot,
 }
 
-/// What lists say of a chat.
+/// List row of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// What is kept of it.
+    /// The stored row.
     pub row: ChatRow,
-    /// How soon it could go on.
+    /// Nearest place of its cached rows.
     pub warmth: Warmth,
-    /// Whether an answer is being computed.
+    /// Whether an answer is in progress.
     pub answering: bool,
-    /// Whether it is only in memory.
+    /// Whether the chat is temporary.
     pub temporary: bool,
 }

@@ -1,4 +1,4 @@
-//! Titles that nobody had to think of: how the first message begins, at once, and then what the model calls the conversation.
+//! Generated titles: first the beginning of the first message, later a name from the model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,65 +13,65 @@ use crate::inference::{Event, Reply};
 use cairn_prompt::Message;
 use cairn_runtime::CacheScope;
 
-/// The most characters of a title.
-const LONGEST: usize = 60;
-/// The most characters of one that came with a chat: every list of chats carries it whole.
-const MOST: usize = 1000;
-/// How long nothing may be computed before a title is.
+/// Most characters of a generated title.
+const MAX_TITLE_CHARS: usize = 60;
+/// Most characters of an imported title. Every list of chats has whole titles.
+const MAX_IMPORTED_CHARS: usize = 1000;
+/// Pause between two checks that the engine is idle.
 const IDLE: Duration = Duration::from_secs(2);
-/// How often that is waited for.
-const ATTEMPTS: usize = 30;
-/// Tokens of a title, with some to spare.
+/// Most checks before the title is generated anyway.
+const IDLE_CHECKS: usize = 30;
+/// Most tokens of a title.
 const TOKENS: u32 = 32;
 const REQUEST: &str =
     "Name this conversation in at most six words, in its own language. Answer with the name and nothing else.";
 
-/// How a message begins, as a title.
+/// Returns the beginning of a message as a title.
 pub(super) fn first_words(text: &str) -> String {
     let line = text.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_default();
     shortened(&line)
 }
 
-/// Cuts a title that came with a chat.
+/// Shortens an imported title.
 pub(super) fn bound(title: &mut String) {
-    if let Some((end, _)) = title.char_indices().nth(MOST) {
+    if let Some((end, _)) = title.char_indices().nth(MAX_IMPORTED_CHARS) {
         title.truncate(end);
     }
 }
 
-/// A line without the marks of Markdown at its ends.
+/// Returns a line without Markdown marks at its ends.
 fn plain(line: &str) -> String {
     let marks = |c: char| matches!(c, '#' | '*' | '_' | '`' | '"' | '>' | '“' | '”' | '«' | '»') || c.is_whitespace();
     line.trim_matches(marks).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most as many characters as a title has, cut between words where there are some.
+/// Shortens a line to the length of a title, at a space if possible.
 fn shortened(line: &str) -> String {
-    let Some((end, _)) = line.char_indices().nth(LONGEST) else { return line.to_owned() };
+    let Some((end, _)) = line.char_indices().nth(MAX_TITLE_CHARS) else { return line.to_owned() };
     let cut = &line[..end];
     let at_word = cut.rfind(' ').filter(|at| *at > end / 2);
     format!("{}…", cut[..at_word.unwrap_or(end)].trim_end())
 }
 
 impl ChatSessions {
-    /// Has the model name a conversation that has its first answer, once nothing else is computed.
-    pub(super) async fn entitle(self, live: Arc<Live>, chats: Arc<Chats>) {
+    /// Generates a title with the model after the first answer, when the engine is idle.
+    pub(super) async fn generate_title(self, live: Arc<Live>, chats: Arc<Chats>) {
         let id = live.chat.clone();
         let wanted = self.settings.chats.titles && !is_temporary(&id) && !live.is_built_in;
-        let may = |chats: &Chats| {
+        let is_untitled = |chats: &Chats| {
             let chat = chats.chat(&id).ok()?;
             (chat.title_source <= TitleSource::FirstWords && chat.row.messages == 2).then_some(())
         };
-        if !wanted || may(&chats).is_none() {
+        if !wanted || is_untitled(&chats).is_none() {
             return;
         }
-        for _ in 0..ATTEMPTS {
+        for _ in 0..IDLE_CHECKS {
             tokio::time::sleep(IDLE).await;
             if self.state.live.lock().is_empty() && self.inference.loaded().iter().all(|loaded| loaded.leases == 0) {
                 break;
             }
         }
-        if may(&chats).is_none() {
+        if is_untitled(&chats).is_none() {
             return;
         }
         let Ok(path) = chats.path(&id, None, None, usize::MAX) else { return };
@@ -89,13 +89,13 @@ impl ChatSessions {
             .extend(Map::from_iter([("num_predict".to_owned(), json!(TOKENS)), ("temperature".to_owned(), json!(0))]));
         chat.options = Some(options);
         chat.think = chat.think.map(|_| cairn_wire::Think::Switch(false));
-        chat.begun = None;
-        chat.whose = CacheScope { owner: Some(owner(&id)), ..CacheScope::default() };
+        chat.prefix = None;
+        chat.scope = CacheScope { owner: Some(owner(&id)), ..CacheScope::default() };
         let Ok(Reply::Answer(mut answer)) = self.inference.chat(chat).await else { return };
         let mut title = String::new();
         while let Some(event) = answer.next().await {
             match event {
-                Event::Text(said) => title += &said.text,
+                Event::Text(delta) => title += &delta.text,
                 Event::Failed(_) => return,
                 Event::Thinking(_) | Event::Done(_) => {}
             }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_are_one_short_line() {
+    fn title_is_one_short_line() {
         let check = |text: &str, expected: &str| assert_eq!(first_words(text), expected, "{text:?}");
         check("How do I bake bread?", "How do I bake bread?");
         check("\n\n## **Bread**\nmore", "Bread");

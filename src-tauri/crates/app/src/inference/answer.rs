@@ -1,4 +1,4 @@
-//! An answer as it comes: the engine's text, thinking parted from it, and at the end what it cost.
+//! The stream of an answer: text and thinking as separate deltas, and usage at the end.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -7,94 +7,94 @@ use cairn_prompt::{Delta, ThinkingSplitter};
 use cairn_runtime::{self as runtime, Logprob};
 
 use super::error::Error;
-use super::overflow::{Overflowing, Truncated};
+use super::overflow::{OverflowState, Truncated};
 
-/// A piece of an answer.
+/// Event of an answer.
 #[derive(Debug)]
 pub enum Event {
     /// Text of the answer.
-    Text(Said),
-    /// What the model thinks before it answers.
-    Thinking(Said),
-    /// The end; nothing follows.
+    Text(AnswerDelta),
+    /// Text of the thinking before the answer.
+    Thinking(AnswerDelta),
+    /// The answer is complete; the last event.
     Done(Done),
-    /// The answer stays incomplete; nothing follows.
+    /// The answer is incomplete; the last event.
     Failed(Error),
 }
 
-/// A piece of text.
+/// A delta of text.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Said {
+pub struct AnswerDelta {
     /// The text.
     pub text: String,
-    /// How likely the tokens were that have become text since the piece before, where that was asked for.
+    /// Log probabilities of the tokens since the delta before, if requested.
     pub logprobs: Vec<Logprob>,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// Why.
+    /// The finish reason.
     pub reason: Reason,
-    /// What it cost.
+    /// The usage.
     pub cost: Cost,
-    /// Tokens of the prompt and of the answer, when they were asked for.
+    /// Token ids of the prompt and the answer, if requested.
     pub context: Option<Vec<u32>>,
-    /// Of the tokens that no piece of text came after.
+    /// Log probabilities of the tokens after the last delta.
     pub logprobs: Vec<Logprob>,
-    /// What did not fit into the context, if anything.
+    /// What was left out because the context was full.
     pub truncated: Option<Truncated>,
 }
 
-/// Why an answer ended.
+/// Finish reason of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The model was done, or a stop string came.
+    /// The model generated an end token or a stop string.
     Stop,
-    /// The limit of tokens was reached.
+    /// The token limit was reached.
     Length,
 }
 
-/// What an answer cost. Times are nanoseconds.
+/// Usage of an answer. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// From the request to the last token.
     pub total_ns: u64,
-    /// Waiting for the model to be loaded.
+    /// Time to load the model.
     pub load_ns: u64,
     /// Tokens of the whole prompt.
     pub prompt_tokens: u64,
-    /// Those of them that were found computed.
+    /// Prompt tokens that were found in the cache.
     pub cached_tokens: u64,
-    /// Those of the cached that had left the pages in use, and came back from RAM, SSD and the remote tier.
+    /// Cached tokens that were restored from RAM, SSD and the remote tier.
     pub recalled_tokens: [u64; 3],
-    /// Bringing them back.
+    /// Time of the restores.
     pub recall_ns: u64,
-    /// What computing them would have taken, by what computing has taken lately.
+    /// Estimated time to compute the restored tokens, from recent speed.
     pub recompute_ns: u64,
-    /// Computing the others.
+    /// Time to compute the other prompt tokens.
     pub prompt_ns: u64,
     /// Tokens of the answer.
     pub answer_tokens: u64,
-    /// Computing them.
+    /// Time to compute the answer.
     pub answer_ns: u64,
 }
 
-/// An answer that is being computed. Dropping it stops the computation.
+/// An answer in progress. Dropping it cancels the computation.
 pub struct Answer {
     events: runtime::Generation,
-    /// Keeps the model in memory until the answer is complete or dropped.
+    /// Keeps the model loaded until the answer is complete or dropped.
     lease: Option<runtime::Lease>,
     splitter: Option<ThinkingSplitter>,
-    /// The prompt's tokens, where the last event is to carry them.
+    /// The prompt's tokens, if the last event must have them.
     context: Option<Vec<u32>>,
-    overflow: Overflowing,
+    overflow: OverflowState,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
-    /// Of tokens whose text is held back, or is a tag.
+    /// Log probabilities of tokens whose text is buffered or part of a tag.
     logprobs: Vec<Logprob>,
-    /// What it has taken, since its first piece.
+    /// Usage since the first delta.
     usage: Option<runtime::Usage>,
     ended: bool,
 }
@@ -105,7 +105,7 @@ impl Answer {
         request: runtime::Request,
         splitter: Option<ThinkingSplitter>,
         wants_context: bool,
-        overflow: Overflowing,
+        overflow: OverflowState,
         started_at: Instant,
     ) -> Self {
         let context = wants_context.then(|| request.prompt.clone());
@@ -127,7 +127,7 @@ impl Answer {
             lease: None,
             splitter,
             context,
-            overflow: Overflowing::default(),
+            overflow: OverflowState::default(),
             load_ns,
             started_at,
             ready,
@@ -137,14 +137,13 @@ impl Answer {
         }
     }
 
-    /// What it has cost so far, and what did not fit into the context: all that is known of an answer that is given up. None before
-    /// its first piece.
+    /// Usage so far, and what was left out: the only usage of a cancelled answer. `None` before the first delta.
     #[must_use]
     pub fn so_far(&self) -> Option<(Cost, Option<Truncated>)> {
         self.usage.map(|usage| (self.cost(usage), self.overflow.truncated))
     }
 
-    /// The next piece; `None` after the last one.
+    /// Returns the next event; `None` after the last.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -154,11 +153,11 @@ impl Answer {
                 return None;
             }
             match self.events.recv().await {
-                Some(runtime::Event::Delta(said)) => self.push(said),
+                Some(runtime::Event::Delta(delta)) => self.push(delta),
                 Some(runtime::Event::ContextFull(full)) => self.overflow.make_room(full).await,
                 Some(runtime::Event::Finish(finish)) => {
                     let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
-                    self.tell(rest);
+                    self.push_events(rest);
                     let done = Event::Done(self.done(finish));
                     self.end(done);
                 }
@@ -168,24 +167,24 @@ impl Answer {
         }
     }
 
-    fn push(&mut self, said: runtime::Delta) {
-        self.usage = Some(said.usage);
-        self.logprobs.extend(said.logprobs);
-        let pieces = match &mut self.splitter {
-            Some(splitter) => splitter.push(&said.text),
-            None if said.text.is_empty() => Vec::new(),
-            None => vec![Delta::Text(said.text)],
+    fn push(&mut self, delta: runtime::Delta) {
+        self.usage = Some(delta.usage);
+        self.logprobs.extend(delta.logprobs);
+        let deltas = match &mut self.splitter {
+            Some(splitter) => splitter.push(&delta.text),
+            None if delta.text.is_empty() => Vec::new(),
+            None => vec![Delta::Text(delta.text)],
         };
-        self.tell(pieces);
+        self.push_events(deltas);
     }
 
-    /// Makes events of pieces. What is known of the tokens goes with the first of them.
-    fn tell(&mut self, pieces: Vec<Delta>) {
-        for piece in pieces {
+    /// Queues deltas as events. The first one gets the log probabilities.
+    fn push_events(&mut self, deltas: Vec<Delta>) {
+        for delta in deltas {
             let logprobs = std::mem::take(&mut self.logprobs);
-            self.ready.push_back(match piece {
-                Delta::Thinking(text) => Event::Thinking(Said { text, logprobs }),
-                Delta::Text(text) => Event::Text(Said { text, logprobs }),
+            self.ready.push_back(match delta {
+                Delta::Thinking(text) => Event::Thinking(AnswerDelta { text, logprobs }),
+                Delta::Text(text) => Event::Text(AnswerDelta { text, logprobs }),
             });
         }
     }
@@ -219,7 +218,7 @@ impl Answer {
             runtime::FinishReason::Length => Reason::Length,
         };
         let cost = self.cost(finish.usage);
-        self.overflow.forgot(finish.dropped_tokens);
+        self.overflow.add_shift(finish.dropped_tokens);
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
             tokens
@@ -250,8 +249,8 @@ mod tests {
         })
     }
 
-    /// Feeds events to an answer and writes what comes out in one line.
-    async fn heard(events: Vec<runtime::Event>, thinks: bool) -> String {
+    /// Feeds events to an answer and returns its events as one line.
+    async fn collect(events: Vec<runtime::Event>, thinks: bool) -> String {
         let (sender, receiver) = mpsc::channel(32);
         for event in events {
             sender.send(event).await.unwrap();
@@ -262,8 +261,8 @@ mod tests {
         let mut line = Vec::new();
         while let Some(event) = answer.next().await {
             line.push(match event {
-                Event::Text(said) => format!("{}{}", said.text, "*".repeat(said.logprobs.len())),
-                Event::Thinking(said) => format!("({}{})", said.text, "*".repeat(said.logprobs.len())),
+                Event::Text(delta) => format!("{}{}", delta.text, "*".repeat(delta.logprobs.len())),
+                Event::Thinking(delta) => format!("({}{})", delta.text, "*".repeat(delta.logprobs.len())),
                 Event::Done(done) => {
                     format!("{:?} {:?}{}", done.reason, done.context.unwrap(), "*".repeat(done.logprobs.len()))
                 }
@@ -277,7 +276,7 @@ mod tests {
         runtime::Event::Delta(runtime::Delta { text: text.to_owned(), ..runtime::Delta::default() })
     }
 
-    /// A text of so many tokens.
+    /// A delta of `count` tokens.
     fn tokens(text: &str, count: usize) -> runtime::Event {
         let chosen = runtime::TokenLogprob { token: 0, bytes: Vec::new(), logprob: -1.0 };
         let logprobs = vec![Logprob { chosen, top: Vec::new() }; count];
@@ -285,32 +284,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_token_is_told_once() {
-        let said = vec![tokens("<think>", 1), tokens("hm", 2), tokens("</think>\n", 3), tokens("So", 1), finish()];
-        assert_eq!(heard(said, true).await, "(hm***)|So****|Length [5, 6, 7, 8, 9]", "a tag's go with what follows");
-        let said = vec![tokens("So", 1), tokens("", 2), finish()];
-        assert_eq!(heard(said, false).await, "So*|Length [5, 6, 7, 8, 9]**", "those of no text come with the end");
-    }
-
-    #[tokio::test]
-    async fn text_and_thinking() {
-        let said = || vec![text("<think>hm"), text("</thi"), text("nk>\n\nSo"), text("."), finish()];
-        let parted = heard(said(), true).await;
-        assert_eq!(parted, "(hm)|So|.|Length [5, 6, 7, 8, 9]", "parted where the model thinks");
-        let whole = heard(said(), false).await;
-        assert_eq!(whole, "<think>hm|</thi|nk>\n\nSo|.|Length [5, 6, 7, 8, 9]", "left alone where it does not");
+    async fn logprobs_of_every_token_are_sent_once() {
+        let events = vec![tokens("<think>", 1), tokens("hm", 2), tokens("</think>\n", 3), tokens("So", 1), finish()];
         assert_eq!(
-            heard(vec![text("<thi"), finish()], true).await,
-            "<thi|Length [5, 6, 7, 8, 9]",
-            "what was held back"
+            collect(events, true).await,
+            "(hm***)|So****|Length [5, 6, 7, 8, 9]",
+            "those of a tag come with the next delta"
+        );
+        let events = vec![tokens("So", 1), tokens("", 2), finish()];
+        assert_eq!(
+            collect(events, false).await,
+            "So*|Length [5, 6, 7, 8, 9]**",
+            "those without text come with the end"
         );
     }
 
     #[tokio::test]
-    async fn what_it_has_cost_is_known_from_its_first_piece() {
+    async fn answer_separates_thinking_from_text() {
+        let events = || vec![text("<think>hm"), text("</thi"), text("nk>\n\nSo"), text("."), finish()];
+        let separated = collect(events(), true).await;
+        assert_eq!(separated, "(hm)|So|.|Length [5, 6, 7, 8, 9]", "separated if the model thinks");
+        let whole = collect(events(), false).await;
+        assert_eq!(
+            whole, "<think>hm|</thi|nk>\n\nSo|.|Length [5, 6, 7, 8, 9]",
+            "unchanged if the model does not think"
+        );
+        assert_eq!(
+            collect(vec![text("<thi"), finish()], true).await,
+            "<thi|Length [5, 6, 7, 8, 9]",
+            "the buffered text is sent at the end"
+        );
+    }
+
+    #[tokio::test]
+    async fn usage_is_available_from_the_first_delta() {
         let (sender, receiver) = mpsc::channel(2);
         let mut answer = Answer::of(receiver.into(), None, None, 10, Instant::now());
-        assert_eq!(answer.so_far(), None, "nothing is known of a prompt that is being read");
+        assert_eq!(answer.so_far(), None, "no usage during prefill");
         let usage = runtime::Usage { prompt_tokens: 9, cached_tokens: 8, eval_tokens: 1, ..runtime::Usage::default() };
         let piece = runtime::Delta { text: "So".to_owned(), usage, ..runtime::Delta::default() };
         sender.send(runtime::Event::Delta(piece)).await.unwrap();
@@ -321,8 +331,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_goes_away_is_said() {
-        let line = heard(vec![text("So")], false).await;
-        assert_eq!(line, "So|! the engine stopped before the answer was complete", "no silent end");
+    async fn answer_fails_when_the_engine_stops() {
+        let line = collect(vec![text("So")], false).await;
+        assert_eq!(line, "So|! the engine stopped before the answer was complete", "the end is an error");
     }
 }

@@ -1,4 +1,4 @@
-//! Chat: the next message of a conversation.
+//! Chat: computes the next message of a conversation.
 
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
@@ -15,75 +15,75 @@ use super::fit::{self, Fitted, Rendered};
 use super::handle::Inference;
 use super::load::Reply;
 use super::options::{self, Chosen};
-use super::overflow::{Overflow, Overflowing, Truncated, Turns};
+use super::overflow::{Overflow, OverflowState, Truncated, Turns};
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
 use crate::settings::ContextShift;
 
-/// A conversation that wants its next message.
+/// Request for the next message of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Chat {
     /// The model's name, as the client wrote it.
     pub model: String,
-    /// The conversation so far; empty to load or unload the model.
+    /// The conversation; empty to load or unload the model.
     pub messages: Vec<prompt::Message>,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
-    /// Whether the model is to think first; `None` leaves it to the model.
+    /// Whether the model thinks first; `None` for the model's default.
     pub think: Option<Think>,
-    /// How long the model stays in memory afterwards; `None` leaves it to the settings.
+    /// How long the model stays loaded afterwards; `None` for the default of the settings.
     pub keep_alive: Option<KeepAlive>,
-    /// Refuse what does not fit, and leave nothing out of it.
+    /// Refuse a prompt that does not fit, instead of dropping messages.
     pub whole: bool,
-    /// Never cut a prompt that does not fit, and end the answer where the context does.
+    /// Never cut a prompt, and end the answer when the context is full.
     pub no_shift: bool,
-    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    /// Return the log probability of each token, and this many alternatives.
     pub logprobs: Option<usize>,
-    /// Whose it is: what it may find computed, and what becomes of what it computes.
-    pub whose: CacheScope,
-    /// Only tell the prompt's text, as the model would read it.
+    /// Cache scope: which rows the request may use, and who owns the new ones.
+    pub scope: CacheScope,
+    /// Only render the prompt.
     pub render_only: bool,
-    /// What the answer has so far: it goes on from there.
-    pub begun: Option<Begun>,
+    /// Text of an earlier answer to continue.
+    pub prefix: Option<AnswerPrefix>,
 }
 
-/// An answer that was begun.
+/// The beginning of an answer that is continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Begun {
-    /// What the model has thought.
+pub struct AnswerPrefix {
+    /// Thinking so far.
     pub thinking: Option<String>,
-    /// What it has said.
+    /// Text so far.
     pub content: String,
 }
 
-/// What renderings need besides the model.
+/// Inputs of a rendering besides the model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rendering {
     /// The time that templates may print.
     now: prompt::LocalTime,
-    /// As the settings have it.
+    /// `OLLAMA_GO_TEMPLATE`.
     go_template: Option<bool>,
 }
 
 impl Inference {
-    /// What renderings need besides the model. The time is UTC: the time zone is the reader's, and the daemon does not know
-    /// it.
+    /// Inputs of a rendering besides the model. The time is UTC, because the daemon does not know the client's time
+    /// zone.
     pub(crate) fn rendering(&self) -> Rendering {
         let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = prompt::LocalTime::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX));
         Rendering { now, go_template: self.settings.models.go_template }
     }
 
-    /// The options of a request, over its model's, over the settings'.
+    /// Merges the options of a request over the model's over the settings'.
     pub(crate) fn chosen(&self, model: &Model, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
         let chosen = options::choose(&model.params, request)?;
         Ok(Chosen { context_shift: chosen.context_shift.or(self.settings.engine.context_shift), ..chosen })
     }
 
-    /// Computes the next message.
+    /// Starts the computation of the next message.
     ///
     /// # Errors
-    /// When there is no such model, it cannot be loaded, or the request makes no sense. Later failures come as events.
+    /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.library.find(&chat.model)?;
@@ -93,7 +93,7 @@ impl Inference {
         }
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
         let rendering = self.rendering();
-        prepared(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
+        run_blocking(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 
@@ -107,8 +107,8 @@ impl Chat {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        let conversation = Conversation { begun: self.begun, ..conversation };
-        let fitted = conversation.fit(with_own(model, self.messages), self.whole)?;
+        let conversation = Conversation { prefix: self.prefix, ..conversation };
+        let fitted = conversation.fit(with_model_messages(model, self.messages), self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
         }
@@ -124,12 +124,12 @@ impl Chat {
             messages: dropped,
             tokens: all_tokens - request.prompt.len(),
             cut_tokens,
-            ..Truncated::none(Overflow::Prompt, conversation.context_tokens)
+            ..Truncated::empty(Overflow::Prompt, conversation.context_tokens)
         };
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
-        let request = Request { logprobs: self.logprobs, scope: self.whose, on_context_full, ..request };
-        let overflow = Overflowing {
-            truncated: truncated.said(&conversation.model),
+        let request = Request { logprobs: self.logprobs, scope: self.scope, on_context_full, ..request };
+        let overflow = OverflowState {
+            truncated: truncated.logged(&conversation.model),
             model: conversation.model.clone(),
             context_tokens: conversation.context_tokens,
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
@@ -138,8 +138,8 @@ impl Chat {
     }
 }
 
-/// A client's messages after those that come with the model: its system message, unless the client brings one, and its examples.
-pub(crate) fn with_own(model: &Model, asked: Vec<prompt::Message>) -> Vec<prompt::Message> {
+/// Prepends the model's own messages: its system message, unless the client sends one, and its examples.
+pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) -> Vec<prompt::Message> {
     let first_is_system = asked.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
     let mut messages: Vec<prompt::Message> = model.messages.clone();
     if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
@@ -149,35 +149,36 @@ pub(crate) fn with_own(model: &Model, asked: Vec<prompt::Message>) -> Vec<prompt
     messages
 }
 
-/// Runs what turns messages into a prompt. Long ones take a while, in which the threads that serve other clients go on.
-pub(crate) async fn prepared<T: Send + 'static, E: From<Error> + Send + 'static>(
-    prepare: impl FnOnce() -> Result<T, E> + Send + 'static,
+/// Runs prompt work on a blocking thread. Long prompts take a while, and must not block the threads that serve clients.
+pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    match tokio::task::spawn_blocking(prepare).await {
-        Ok(prepared) => prepared,
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The daemon is ending.
+        // The daemon is shutting down.
         Err(_) => Err(Error::EngineGone.into()),
     }
 }
 
-/// The prompt of a model without a template: the texts and nothing else.
+/// Returns the prompt of a model without a template: the texts of the messages.
 fn plain(messages: &[prompt::Message]) -> String {
     messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes what an answer has so far after the prompt, as the model would have said it. Some templates open the thinking themselves.
-fn begin(text: &mut String, begun: &Begun, tags: Option<(&str, &str)>) {
+/// Appends the beginning of an answer to the prompt, in the model's format. Some templates open the thinking
+/// themselves.
+fn append_prefix(text: &mut String, prefix: &AnswerPrefix, tags: Option<(&str, &str)>) {
     if let Some((open, close)) = tags {
         let is_open = text.trim_end().ends_with(open);
-        if let Some(thinking) = &begun.thinking {
+        if let Some(thinking) = &prefix.thinking {
             if !is_open {
                 text.push_str(open);
                 text.push('\n');
             }
             text.push_str(thinking);
         }
-        if !begun.content.is_empty() && (is_open || begun.thinking.is_some()) {
+        if !prefix.content.is_empty() && (is_open || prefix.thinking.is_some()) {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -185,10 +186,10 @@ fn begin(text: &mut String, begun: &Begun, tags: Option<(&str, &str)>) {
             text.push_str("\n\n");
         }
     }
-    text.push_str(&begun.content);
+    text.push_str(&prefix.content);
 }
 
-/// Does a model think for this request? `None` for one that cannot.
+/// Returns whether the model thinks for this request; `None` if it cannot.
 fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
     match (can, asked) {
         (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
@@ -197,26 +198,26 @@ fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>
     }
 }
 
-/// What turns messages into the tokens of a prompt for one loaded model.
+/// Renders and encodes messages for one loaded model.
 pub(crate) struct Conversation {
     pub(crate) model: String,
     tokenizer: Arc<Tokenizer>,
-    /// Tokens that prompt and answer may have together.
+    /// Most tokens of prompt and answer together.
     pub(crate) context_tokens: usize,
     choice: Choice,
     now: prompt::LocalTime,
-    /// As [`thinking`] has it.
+    /// Result of [`thinking`].
     thinks: Option<Think>,
-    /// What comes after each prompt, because the answer has begun with it.
-    begun: Option<Begun>,
+    /// Beginning of the answer, which is appended to each prompt.
+    prefix: Option<AnswerPrefix>,
 }
 
-/// Whether tokens may go out of the middle of a prompt that is too long.
+/// Whether tokens in the middle of a long prompt may be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// It is refused.
+    /// No: the prompt is refused.
     Never,
-    /// They may, after this many, or after those that the option `num_keep` keeps, whichever are more.
+    /// Yes, after this many tokens or those of the option `num_keep`, whichever are more.
     After(usize),
 }
 
@@ -239,30 +240,34 @@ impl Conversation {
             choice,
             now: rendering.now,
             thinks,
-            begun: None,
+            prefix: None,
         })
     }
 
-    /// As much of a conversation as leaves room for a token of the answer; all of it where it is to stay whole.
+    /// Fits a conversation, with room for one token of the answer. With `whole`, drops nothing.
     pub(crate) fn fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<Fitted, Error> {
         let limit_tokens = if whole { usize::MAX } else { self.context_tokens.saturating_sub(1) };
-        fit::turns(messages, limit_tokens, |kept| self.read(kept))
+        fit::turns(messages, limit_tokens, |kept| self.encode_messages(kept))
     }
 
-    /// How the model reads a conversation.
-    pub(crate) fn read(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
+    /// Renders and encodes a conversation.
+    pub(crate) fn encode_messages(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
         let mut text = self.render(messages)?;
-        if let Some(begun) = &self.begun {
-            begin(&mut text, begun, self.choice.template.as_ref().and_then(|template| template.thinking_tags()));
+        if let Some(prefix) = &self.prefix {
+            append_prefix(
+                &mut text,
+                prefix,
+                self.choice.template.as_ref().and_then(|template| template.thinking_tags()),
+            );
         }
         Ok(Rendered { tokens: self.encode(&text, true), text })
     }
 
-    /// How a conversation that is read as these tokens may be cut.
+    /// Returns how a conversation with these tokens may be cut.
     pub(crate) fn cut(&self, messages: &[prompt::Message], tokens: &[u32], chosen: &Chosen) -> Result<Cut, Error> {
         let rope = chosen.context_shift == Some(ContextShift::Rope);
         let head_tokens = match messages.iter().position(|message| message.role != "system") {
-            // What comes before all turns is to stay, whatever of them goes.
+            // The messages before the first turn always stay.
             Some(first) if rope => self.head_tokens(messages, tokens, first)?,
             _ if tokens.len() < self.context_tokens => 0,
             _ => self.head_tokens(messages, tokens, messages.len().saturating_sub(1))?,
@@ -270,14 +275,14 @@ impl Conversation {
         Ok(Cut::After(head_tokens))
     }
 
-    /// How many of a conversation's tokens come before the text of one of its messages. None where they would take more than half of the
-    /// context, so that something of what follows them is left when they stay.
+    /// Returns the number of tokens before the text of a message. Returns 0 if they would take more than half of the
+    /// context, because too little would be left for the rest.
     fn head_tokens(&self, messages: &[prompt::Message], tokens: &[u32], at: usize) -> Result<usize, Error> {
         let mut without = messages[..messages.len().min(at + 1)].to_vec();
         if let Some(last) = without.last_mut() {
             last.content.clear();
         }
-        let head = self.read(&without)?.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        let head = self.encode_messages(&without)?.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
         Ok(if head <= self.context_tokens / 2 { head } else { 0 })
     }
 
@@ -304,11 +309,11 @@ impl Conversation {
         Ok(template.render(&input)?)
     }
 
-    /// Tokens of a prompt; `starts` when nothing comes before it.
+    /// Encodes a prompt; `starts` if no tokens precede it.
     pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
         let tokenizer = &self.tokenizer;
         let mut tokens = tokenizer.encode(text, EncodeOptions { add_special: starts, parse_special: true });
-        // Many templates write the token for the beginning themselves, and the tokenizer adds it again.
+        // Many templates write the begin token themselves, and the tokenizer adds it again.
         if let (Some(bos), [first, second, ..]) = (tokenizer.bos(), tokens.as_slice())
             && tokenizer.adds_bos()
             && *first == bos
@@ -319,19 +324,19 @@ impl Conversation {
         tokens
     }
 
-    /// What parts thinking from the answer, when the model thinks. Some templates open the thinking themselves.
+    /// Returns the splitter of thinking and text, if the model thinks. Some templates open the thinking themselves.
     pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
         let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
-        // An answer that goes on has thought, unless it was thinking.
-        let starts_inside = match &self.begun {
-            Some(begun) if !begun.content.is_empty() => return None,
-            Some(Begun { thinking: Some(_), .. }) => true,
+        // A continued answer has finished its thinking, unless it has no text yet.
+        let starts_inside = match &self.prefix {
+            Some(prefix) if !prefix.content.is_empty() => return None,
+            Some(AnswerPrefix { thinking: Some(_), .. }) => true,
             _ => prompt.trim_end().ends_with(open),
         };
         self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
     }
 
-    /// The engine's request, its prompt cut to the context, and how many tokens that cost.
+    /// Returns the engine's request with a prompt that fits, and the number of tokens that were cut.
     pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, cut: Cut) -> Result<(Request, usize), Error> {
         let all_tokens = tokens.len();
         let head = match cut {
@@ -346,7 +351,7 @@ impl Conversation {
         let cut_tokens = all_tokens - prompt.len();
         let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
         let on_context_full = ContextFullPolicy {
-            // Where all is to be kept, nothing can go.
+            // If all tokens must stay, no shift is possible.
             shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
             ..ContextFullPolicy::default()
         };

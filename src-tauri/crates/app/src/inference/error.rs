@@ -12,38 +12,38 @@ pub enum Error {
     /// The model cannot be found or read.
     #[error(transparent)]
     Library(#[from] library::Error),
-    /// The tiers cannot be asked.
+    /// The cache failed.
     #[error(transparent)]
     Cache(#[from] crate::cache::Error),
-    /// What this version cannot do.
+    /// A feature that this version lacks.
     #[error("{0} is not supported yet by this version of Cairn")]
     Unsupported(&'static str),
-    /// Thinking was asked of a model that does not think.
+    /// Thinking was requested from a model that cannot think.
     #[error("{0:?} does not support thinking")]
     NoThinking(String),
-    /// `raw` means that the prompt goes in as it is.
+    /// A raw request has options that change the prompt.
     #[error("raw mode does not support template, system, or context")]
     RawWithTemplate,
-    /// Token ids that the model does not have.
+    /// A token id that the model does not have.
     #[error("context has the token {0}, which the model does not have")]
     ForeignContext(i64),
     /// An option's value has the wrong type.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// An option's value cannot be.
+    /// An option's value is out of range.
     #[error("option {name:?} cannot be {value}; it must be {least} or more")]
     OptionRange {
-        /// Which option.
+        /// Name of the option.
         name: &'static str,
-        /// What it was set to.
+        /// Requested value.
         value: i64,
-        /// The least that it can be.
+        /// Smallest valid value.
         least: i64,
     },
-    /// An option names a type of the attention cache that there is not.
+    /// An option names an unknown type of the KV cache.
     #[error(transparent)]
     KvType(#[from] UnknownKvType),
-    /// An option names a way to go on in a full context that there is not.
+    /// An option names an unknown context shift.
     #[error(transparent)]
     ContextShift(#[from] UnknownContextShift),
     /// The prompt does not fit, and may not be cut.
@@ -52,22 +52,22 @@ pub enum Error {
          num_ctx ({prompt_tokens} tokens, {context_tokens} fit)"
     )]
     TooLong {
-        /// How long the prompt is.
+        /// Tokens of the prompt.
         prompt_tokens: usize,
-        /// How much context there is.
+        /// Tokens of the context.
         context_tokens: usize,
     },
-    /// The prompt does not fit, and the context is too small for what would be left of it.
+    /// The prompt does not fit, and the context is too small for a cut prompt.
     #[error(
         "the prompt has {prompt_tokens} tokens, and a context of {context_tokens} is too small to answer even a part of \
          it; raise num_ctx ({least_tokens} at least)"
     )]
     TinyContext {
-        /// How long the prompt is.
+        /// Tokens of the prompt.
         prompt_tokens: usize,
-        /// How much context there is.
+        /// Tokens of the context.
         context_tokens: usize,
-        /// The smallest context that prompts are cut to.
+        /// Smallest context for a cut prompt.
         least_tokens: usize,
     },
     /// The model's own chat template failed.
@@ -76,10 +76,10 @@ pub enum Error {
     /// The model could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The engine failed in the middle.
+    /// The engine failed during generation.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// The engine went away in the middle of an answer.
+    /// The engine stopped during an answer.
     #[error("the engine stopped before the answer was complete")]
     EngineGone,
 }

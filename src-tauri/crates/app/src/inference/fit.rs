@@ -1,39 +1,40 @@
-//! Making a conversation fit into the context.
+//! Fits a conversation into the context.
 //!
-//! First whole turns go, the oldest first: a question and all that was said before the next one, so that a tool's answer never stands
-//! without its call. System messages stay, in their place before all else, so that what was computed of them is found again; the
-//! last message stays too. Ollama drops single messages by the same rules, and its conversations may begin with an answer.
+//! First, whole turns are dropped, oldest first. A turn is a question and all messages before the next question, so a
+//! tool's result is never separated from its call. System messages and the last message stay. System messages keep
+//! their place at the start, so that their rows are found in the cache. Ollama drops single messages by the same
+//! rules, so its conversations may begin with an answer.
 //!
-//! If what is left is still too long, its tokens are cut: the beginning stays, and the middle goes.
+//! If the rest is still too long, its tokens are cut: the start stays, and tokens from the middle are dropped.
 
 use cairn_prompt::Message;
 
 use super::error::Error;
 
-/// In less context than this, a cut prompt has lost its question and its answer ends at once, mostly without any text.
+/// Smallest context for a cut prompt. Below it the question is lost, and the answer ends at once, mostly without text.
 const MIN_CUT_CONTEXT_TOKENS: usize = 16;
 
-/// A conversation as the model reads it.
+/// A rendered conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) tokens: Vec<u32>,
 }
 
-/// What is left of a conversation.
+/// A conversation that fits.
 #[derive(Debug)]
 pub(crate) struct Fitted {
     pub(crate) messages: Vec<Message>,
     pub(crate) rendered: Rendered,
-    /// Turns that were left out.
+    /// Number of dropped turns.
     pub(crate) turns: usize,
-    /// Messages that were left out.
+    /// Number of dropped messages.
     pub(crate) dropped: usize,
-    /// Tokens that the whole had.
+    /// Tokens of the whole conversation.
     pub(crate) all_tokens: usize,
 }
 
-/// As many of the last turns as fit; the last message is left even where it does not fit.
+/// Keeps as many of the last turns as fit. The last message is kept even if it does not fit.
 pub(crate) fn turns<E>(
     all: Vec<Message>,
     limit_tokens: usize,
@@ -50,8 +51,8 @@ pub(crate) fn turns<E>(
     }
 }
 
-/// The conversation without its oldest turns, one at least: as many go as must for it to fit. None where there is nothing that could
-/// go. [`Fitted::all_tokens`] is not known here.
+/// Drops the oldest turns: at least one, and as many as needed. Returns `None` if no turn can be dropped. Does not set
+/// [`Fitted::all_tokens`].
 pub(crate) fn shorter<E>(
     all: &[Message],
     limit_tokens: usize,
@@ -59,8 +60,8 @@ pub(crate) fn shorter<E>(
 ) -> Result<Option<Fitted>, E> {
     let starts = starts(all);
     let Some(last) = starts.len().checked_sub(1) else { return Ok(None) };
-    // Fewer messages are fewer tokens, so halving finds the first number that fits. Trying one after the other would render
-    // a conversation of thousands of messages thousands of times.
+    // Binary search for the smallest number of turns: fewer messages have fewer tokens. A linear search would render a
+    // conversation of thousands of messages thousands of times.
     let (mut least, mut most, mut best) = (0, last, None);
     while best.is_none() || least < most {
         let middle = if least < most { least.midpoint(most) } else { most };
@@ -77,12 +78,12 @@ pub(crate) fn shorter<E>(
     Ok(best)
 }
 
-/// Where a conversation may begin after its oldest turns are gone, each one turn later than the one before.
+/// Returns the possible first messages after the oldest turns are dropped, each one turn later than the one before.
 fn starts(all: &[Message]) -> Vec<usize> {
     let is_system = |message: &Message| message.role == "system";
     let Some(first) = all.iter().position(|message| !is_system(message)) else { return Vec::new() };
     let mut starts: Vec<usize> = (first + 1..all.len()).filter(|&at| all[at].role == "user").collect();
-    // Of the last turn the last message alone may be left; a tool's answer, with the message that called the tool.
+    // The last message alone may stay of the last turn; a tool's result, together with its call.
     let end = all.len() - 1;
     let end = if all[end].role == "tool" {
         all.iter().rposition(|message| message.role != "tool").unwrap_or(end)
@@ -95,25 +96,25 @@ fn starts(all: &[Message]) -> Vec<usize> {
     starts
 }
 
-/// The messages from this one on, and the system messages before it.
+/// Returns the messages from `start`, and the system messages before it.
 fn from(all: &[Message], start: usize) -> Vec<Message> {
-    let (gone, rest) = all.split_at(start);
-    gone.iter().filter(|message| message.role == "system").chain(rest).cloned().collect()
+    let (dropped, rest) = all.split_at(start);
+    dropped.iter().filter(|message| message.role == "system").chain(rest).cloned().collect()
 }
 
-/// The prompt's tokens, cut to leave room for an answer, of which the first `keep_tokens` stay; negative: all that fit.
+/// Cuts a prompt to leave room for an answer. The first `keep_tokens` stay; negative: as many as fit.
 pub(crate) fn prompt(
     tokens: Vec<u32>,
     context_tokens: usize,
     keep_tokens: i64,
     may_cut: bool,
 ) -> Result<Vec<u32>, Error> {
-    let longest = context_tokens.saturating_sub(1);
-    if tokens.len() <= longest {
+    let max_tokens = context_tokens.saturating_sub(1);
+    if tokens.len() <= max_tokens {
         return Ok(tokens);
     }
     if !may_cut {
-        return Err(Error::TooLong { prompt_tokens: tokens.len(), context_tokens: longest });
+        return Err(Error::TooLong { prompt_tokens: tokens.len(), context_tokens: max_tokens });
     }
     if context_tokens < MIN_CUT_CONTEXT_TOKENS {
         return Err(Error::TinyContext {
@@ -122,7 +123,7 @@ pub(crate) fn prompt(
             least_tokens: MIN_CUT_CONTEXT_TOKENS,
         });
     }
-    let keep = usize::try_from(keep_tokens).unwrap_or(tokens.len()).min(longest);
+    let keep = usize::try_from(keep_tokens).unwrap_or(tokens.len()).min(max_tokens);
     let length = context_tokens - ((context_tokens - keep) / 2).max(1);
     let tail = length.saturating_sub(keep);
     Ok([&tokens[..keep], &tokens[tokens.len() - tail..]].concat())
@@ -132,7 +133,8 @@ pub(crate) fn prompt(
 mod tests {
     use super::*;
 
-    /// Messages are written `s:` (system), `u:` (user), `a:` (assistant) or `t:` (tool); every letter of a text counts as one token.
+    /// Messages are written `s:` (system), `u:` (user), `a:` (assistant) or `t:` (tool). Every character counts as one
+    /// token.
     fn check(all: &[&str], limit: usize, turns: usize, expected: &[&str]) {
         let role = |letter: &str| match letter {
             "s" => "system",
@@ -145,7 +147,7 @@ mod tests {
         let expected: Vec<Message> = expected.iter().map(read).collect();
         let fitted = super::turns(all.clone(), limit, |kept| Ok::<_, ()>(rendered(kept))).unwrap();
         assert_eq!(fitted.messages, expected, "kept at {limit}");
-        assert_eq!(fitted.rendered, rendered(&expected), "what was kept is what is read");
+        assert_eq!(fitted.rendered, rendered(&expected), "the kept messages are rendered");
         assert_eq!((fitted.turns, fitted.dropped), (turns, all.len() - expected.len()), "dropped at {limit}");
         assert_eq!(fitted.all_tokens, rendered(&all).tokens.len(), "tokens of the whole");
     }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_turns_go_first_and_go_whole() {
+    fn fit_drops_the_oldest_whole_turns_first() {
         let all = ["s:rules", "u:aaaa", "a:bbb", "u:cc", "a:dd", "u:e"];
         check(&all, 17, 0, &all);
         check(&all, 16, 1, &["s:rules", "u:cc", "a:dd", "u:e"]);
@@ -169,17 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_goes_with_the_turn_that_it_is_in() {
+    fn fit_drops_other_messages_with_their_turn() {
         check(&["a:hello", "u:bb", "a:cc", "u:d"], 6, 1, &["u:bb", "a:cc", "u:d"]);
         check(&["u:aaaa", "s:later", "a:bb", "u:c"], 6, 1, &["s:later", "u:c"]);
         check(&["u:aaaa", "a:call", "t:12", "a:bb", "u:c"], 9, 1, &["u:c"]);
-        // Nothing else is left to drop, and the answer of a tool stays with its call.
+        // No other turn can be dropped, and a tool's result stays with its call.
         check(&["u:aa", "a:bb", "u:cccc", "a:call", "t:12", "t:34"], 8, 2, &["a:call", "t:12", "t:34"]);
         check(&["u:aa", "a:bb", "u:cccc", "a:so"], 3, 2, &["a:so"]);
     }
 
     #[test]
-    fn a_long_conversation_is_counted_a_few_times_only() {
+    fn fit_renders_a_long_conversation_few_times() {
         let all = vec![Message::new("user", "aaaa"); 10_000];
         let mut counted = 0;
         let count = |kept: &[Message]| {
@@ -188,17 +190,17 @@ mod tests {
         };
         let fitted = super::turns(all, 400, count).unwrap();
         assert_eq!((fitted.messages.len(), fitted.dropped), (100, 9_900), "as many as fit");
-        assert!(counted < 20, "each count renders everything, and there were {counted}");
+        assert!(counted < 20, "each count renders everything: {counted} counts");
     }
 
     fn check_prompt(tokens: u32, context: usize, keep: i64, expected: &[u32]) {
-        let cut = prompt((0..tokens).collect(), context, keep, true).expect("it may be cut");
+        let cut = prompt((0..tokens).collect(), context, keep, true).expect("the prompt may be cut");
         assert_eq!(cut, expected, "{tokens} tokens in {context}, keeping {keep}");
-        assert!(cut.len() < context, "there is room for an answer");
+        assert!(cut.len() < context, "the answer has room");
     }
 
     #[test]
-    fn the_middle_of_a_prompt_goes() {
+    fn cut_removes_the_middle_of_a_prompt() {
         check_prompt(7, 8, 2, &[0, 1, 2, 3, 4, 5, 6]);
         check_prompt(40, 16, 2, &[0, 1, 33, 34, 35, 36, 37, 38, 39]);
         check_prompt(40, 16, 3, &[0, 1, 2, 33, 34, 35, 36, 37, 38, 39]);
@@ -208,20 +210,20 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_not_cut_to_a_few_tokens() {
+    fn cut_is_refused_in_a_tiny_context() {
         for context in 4..16 {
-            let error = prompt((0..20).collect(), context, 5, true).expect_err("little would be left of it");
+            let error = prompt((0..20).collect(), context, 5, true).expect_err("the context is too small");
             let text = format!(
                 "the prompt has 20 tokens, and a context of {context} is too small to answer even a part of it; raise num_ctx \
                  (16 at least)"
             );
-            assert_eq!(error.to_string(), text, "what is wrong and what to do");
+            assert_eq!(error.to_string(), text, "the error states the cause and the fix");
         }
     }
 
     #[test]
-    fn a_prompt_that_may_not_be_cut_is_refused() {
-        let error = prompt((0..20).collect(), 8, 4, false).expect_err("it does not fit").to_string();
+    fn cut_is_refused_unless_allowed() {
+        let error = prompt((0..20).collect(), 8, 4, false).expect_err("the prompt does not fit").to_string();
         assert!(error.starts_with("the prompt is longer than the context length currently available"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Generate: one prompt, one answer.
+//! Generate: computes the answer to one prompt.
 
 use std::time::Instant;
 
@@ -8,50 +8,50 @@ use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::chat::{Conversation, Cut, Rendering, prepared};
+use super::chat::{Conversation, Cut, Rendering, run_blocking};
 use super::error::Error;
 use super::handle::Inference;
 use super::load::Reply;
 use super::options::Chosen;
-use super::overflow::{Overflow, Overflowing, Truncated};
+use super::overflow::{Overflow, OverflowState, Truncated};
 use crate::library::catalog::Model;
 
-/// A prompt that wants an answer.
+/// Request for the answer to a prompt.
 #[derive(Debug, Clone, Default)]
 pub struct Generate {
     /// The model's name, as the client wrote it.
     pub model: String,
-    /// What is asked; empty to load or unload the model.
+    /// The prompt; empty to load or unload the model.
     pub prompt: String,
-    /// A system message in place of the model's own.
+    /// System message that replaces the model's own.
     pub system: Option<String>,
-    /// Tokens of an earlier answer, to go on from.
+    /// Token ids of an earlier answer to continue.
     pub context: Vec<i64>,
-    /// The prompt goes in as it is, without the model's template.
+    /// Use the prompt without the model's template.
     pub raw: bool,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
-    /// Whether the model is to think first; `None` leaves it to the model.
+    /// Whether the model thinks first; `None` for the model's default.
     pub think: Option<Think>,
-    /// How long the model stays in memory afterwards; `None` leaves it to the settings.
+    /// How long the model stays loaded afterwards; `None` for the default of the settings.
     pub keep_alive: Option<KeepAlive>,
-    /// Never cut a prompt that does not fit, and end the answer where the context does.
+    /// Never cut a prompt, and end the answer when the context is full.
     pub no_shift: bool,
-    /// Refuse what does not fit, and leave nothing out of it.
+    /// Refuse a prompt that does not fit, instead of cutting it.
     pub whole: bool,
-    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    /// Return the log probability of each token, and this many alternatives.
     pub logprobs: Option<usize>,
-    /// Whose it is: what it may find computed, and what becomes of what it computes.
-    pub whose: CacheScope,
-    /// Only tell the prompt's text, as the model would read it.
+    /// Cache scope: which rows the request may use, and who owns the new ones.
+    pub scope: CacheScope,
+    /// Only render the prompt.
     pub render_only: bool,
 }
 
 impl Inference {
-    /// Computes the answer to a prompt.
+    /// Starts the computation of the answer to a prompt.
     ///
     /// # Errors
-    /// When there is no such model, it cannot be loaded, or the request makes no sense. Later failures come as events.
+    /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.library.find(&generate.model)?;
@@ -65,7 +65,7 @@ impl Inference {
         }
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
         let rendering = self.rendering();
-        prepared(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
+        run_blocking(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 
@@ -79,7 +79,7 @@ impl Generate {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        let mut tokens = known_tokens(&self.context, lease.tokenizer().vocab_size())?;
+        let mut tokens = check_tokens(&self.context, lease.tokenizer().vocab_size())?;
         let text = if self.raw {
             self.prompt
         } else {
@@ -99,22 +99,22 @@ impl Generate {
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
-        let nothing = Truncated::none(Overflow::Prompt, conversation.context_tokens);
-        let overflow = Overflowing {
-            truncated: Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.said(&conversation.model),
+        let nothing = Truncated::empty(Overflow::Prompt, conversation.context_tokens);
+        let overflow = OverflowState {
+            truncated: Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.logged(&conversation.model),
             context_tokens: conversation.context_tokens,
             model: conversation.model,
             turns: None,
         };
-        let request = Request { logprobs: self.logprobs, scope: self.whose, ..request };
+        let request = Request { logprobs: self.logprobs, scope: self.scope, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, overflow, started_at))))
     }
 }
 
-/// A client's tokens, each one that the model has.
-fn known_tokens(context: &[i64], vocabulary: usize) -> Result<Vec<u32>, Error> {
-    let known = |token: &i64| u32::try_from(*token).ok().filter(|id| (*id as usize) < vocabulary);
-    context.iter().map(|token| known(token).ok_or(Error::ForeignContext(*token))).collect()
+/// Checks that the model has all token ids of a client.
+fn check_tokens(context: &[i64], vocabulary: usize) -> Result<Vec<u32>, Error> {
+    let check = |token: &i64| u32::try_from(*token).ok().filter(|id| (*id as usize) < vocabulary);
+    context.iter().map(|token| check(token).ok_or(Error::ForeignContext(*token))).collect()
 }
 
 #[cfg(test)]
@@ -122,10 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_tokens_are_refused() {
-        assert_eq!(known_tokens(&[0, 9], 10).unwrap(), [0, 9], "all of them known");
+    fn context_with_unknown_tokens_is_refused() {
+        assert_eq!(check_tokens(&[0, 9], 10).unwrap(), [0, 9], "the model has all of them");
         for token in [-1, 10, i64::MAX] {
-            let error = known_tokens(&[0, token], 10).expect_err("the model has ten tokens").to_string();
+            let error = check_tokens(&[0, token], 10).expect_err("the model has ten tokens").to_string();
             assert!(error.contains(&token.to_string()), "{error}");
         }
     }

@@ -9,16 +9,16 @@ use crate::cache::KvCache;
 use crate::clock::Clock;
 use crate::library::ModelLibrary;
 use crate::library::catalog::Model;
-use crate::library::template::Told;
+use crate::library::template::LoggedTemplates;
 use crate::settings::{LiveValues, Settings};
 
-/// Requests to models.
+/// Inference requests.
 #[derive(Clone)]
 pub struct Inference {
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
     pub(super) cache: KvCache,
-    pub(super) templates_told: Arc<Told>,
+    pub(super) logged_templates: Arc<LoggedTemplates>,
     pub(super) settings: Arc<Settings>,
     pub(super) live: Arc<LiveValues>,
     pub(super) clock: Clock,
@@ -37,19 +37,19 @@ impl Inference {
             engine: engine.clone(),
             library: library.clone(),
             cache: cache.clone(),
-            templates_told: Arc::default(),
+            logged_templates: Arc::default(),
             settings: Arc::clone(settings),
             live: Arc::clone(live),
             clock: clock.clone(),
         }
     }
 
-    /// The model that a client calls `name`.
+    /// Finds the model that a client calls `name`.
     pub(crate) fn find(&self, name: &str) -> Result<Model, Error> {
         Ok(self.library.find(name)?)
     }
 
-    /// The models that are loaded now.
+    /// Returns the loaded models.
     pub(crate) fn loaded(&self) -> Vec<ModelStatus> {
         self.engine.loaded()
     }

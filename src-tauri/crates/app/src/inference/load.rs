@@ -1,4 +1,4 @@
-//! Bringing models into memory and out of it.
+//! Loads and unloads models.
 
 use cairn_gguf::DType;
 use cairn_runtime::{Lease, LoadOptions};
@@ -12,40 +12,40 @@ use super::options::{self, Chosen};
 use crate::library::catalog::Model;
 use crate::library::template;
 
-/// What a request for an answer leads to.
+/// Result of a request for an answer.
 pub enum Reply {
-    /// An answer is on its way.
+    /// The answer in progress.
     Answer(Box<Answer>),
-    /// Only the prompt's text was asked for.
+    /// The rendered prompt.
     Rendered(String),
-    /// Nothing was asked: the model is in memory.
+    /// The prompt was empty: the model is loaded.
     Loaded,
-    /// Nothing was asked, and nothing is to be kept: the model leaves memory.
+    /// The prompt was empty and `keep_alive` 0: the model is unloaded.
     Unloaded,
 }
 
 impl Inference {
-    /// Brings a model into memory, where the next request finds it; with `force` even when memory looks too small.
+    /// Loads a model; with `force` even if the memory seems too small.
     ///
     /// # Errors
-    /// When there is no such model, or it cannot be loaded.
+    /// If the model does not exist or cannot be loaded.
     pub async fn load(&self, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> Result<(), Error> {
         let model = self.library.find(model)?;
         let chosen = options::choose(&model.params, None)?;
         self.lease(&model, &chosen, force, keep_alive).await.map(drop)
     }
 
-    /// Takes a model out of memory once nobody uses it.
+    /// Unloads a model when its last answer ends.
     ///
     /// # Errors
-    /// When there is no such model.
+    /// If the model does not exist.
     pub fn unload(&self, model: &str) -> Result<(), Error> {
         let model = self.library.find(model)?;
         self.engine.unload(&model.key);
         Ok(())
     }
 
-    /// A request without a prompt: load, or unload when nothing is to be kept.
+    /// Serves a request without a prompt: loads the model, or unloads it if `keep_alive` is 0.
     pub(crate) async fn load_or_unload(
         &self,
         model: &Model,
@@ -68,7 +68,7 @@ impl Inference {
         keep_alive: Option<KeepAlive>,
     ) -> Result<Lease, Error> {
         if !model.adapters.is_empty() {
-            // Without it the model would say other things than its maker meant it to.
+            // Without its adapter the model would give other answers than intended.
             return Err(Error::Unsupported("running a model with an adapter"));
         }
         let context_tokens = chosen.context_tokens.or_else(|| self.live.context_tokens());
@@ -84,7 +84,7 @@ impl Inference {
         if let Some(fingerprint) = lease.fingerprint().filter(|_| lease.load_ns() > 0) {
             self.cache.learn(&fingerprint, &model.summary.name);
         }
-        if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {
+        if lease.load_ns() > 0 || self.logged_templates.is_new(&model.summary) {
             template::log(model, lease.template(), self.settings.models.go_template);
         }
         Ok(lease)
@@ -98,10 +98,10 @@ pub(crate) fn engine_keep_alive(keep_alive: KeepAlive) -> cairn_runtime::KeepAli
     }
 }
 
-/// The type of attention caches that the settings ask for.
+/// Parses the type of the KV cache of the settings.
 ///
 /// # Errors
-/// For a name that is none: to go on with another type than was asked for would use memory or precision that nobody meant to.
+/// If the type is unknown. Another type would use unexpected memory or precision.
 pub(crate) fn kv_type(setting: Option<&str>) -> Result<DType, String> {
     let asked = setting.map_or(Ok(DType::F16), cairn_runtime::parse_kv_type);
     asked.map_err(|error| format!("OLLAMA_KV_CACHE_TYPE: {error}"))
@@ -112,12 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_type_of_the_cache_keeps_the_daemon_from_starting() {
-        assert_eq!(kv_type(None).ok(), Some(DType::F16), "where nothing is set");
-        assert_eq!(kv_type(Some("q8_0")).ok(), Some(DType::Q8_0), "where it is set");
-        let error = kv_type(Some("q8")).expect_err("there is no such type");
+    fn kv_type_setting_with_unknown_name_is_an_error() {
+        assert_eq!(kv_type(None).ok(), Some(DType::F16), "not set");
+        assert_eq!(kv_type(Some("q8_0")).ok(), Some(DType::Q8_0), "set");
+        let error = kv_type(Some("q8")).expect_err("the type does not exist");
         let expected = "OLLAMA_KV_CACHE_TYPE: unknown type of the KV cache \"q8\": it must be f16, \
                         bf16, q8_0 or q4_0";
-        assert_eq!(error, expected, "what was wrong, and what would do");
+        assert_eq!(error, expected, "the error lists all types");
     }
 }

@@ -1,4 +1,4 @@
-//! From the options of a model and of a request to what the engine takes.
+//! Options of a request: merged from the request, the model and the defaults.
 
 use cairn_gguf::DType;
 use cairn_runtime::Sampling;
@@ -8,33 +8,33 @@ use serde_json::{Map, Value};
 use super::error::Error;
 use crate::settings::ContextShift;
 
-/// Options of one request, every value known.
+/// Merged options of one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
     pub(crate) sampling: Sampling,
     pub(crate) stop: Vec<String>,
-    /// Longest answer; `None` leaves it to the context.
+    /// Token limit of the answer; `None` for the rest of the context.
     pub(crate) max_tokens: Option<u32>,
-    /// Context that the model or the request wants; `None` leaves it to the settings.
+    /// Context size of the request or the model; `None` for the default of the settings.
     pub(crate) context_tokens: Option<u32>,
     pub(crate) threads: Option<usize>,
-    /// Type of the attention cache that the model or the request wants; `None` leaves it to the settings.
+    /// Type of the KV cache of the request or the model; `None` for the default of the settings.
     pub(crate) kv_type: Option<DType>,
-    /// Tokens at the beginning that survive when a prompt is cut; negative: all that fit.
+    /// Tokens at the start that stay when a prompt is cut; negative: as many as fit.
     pub(crate) keep_tokens: i64,
-    /// What the model or the request wants when the context is full; `None` leaves it to the settings.
+    /// Context shift of the request or the model; `None` for the default of the settings.
     pub(crate) context_shift: Option<ContextShift>,
 }
 
-/// Ollama's floor: less context than this is of no use.
+/// Smallest context, as in Ollama.
 const MIN_CONTEXT_TOKENS: i64 = 4;
 
-/// The request's options over the model's over the defaults.
+/// Merges the request's options over the model's over the defaults.
 pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
     let mut options = Options::default();
     for object in std::iter::once(model).chain(request) {
         for unknown in options.merge(object)? {
-            tracing::warn!(option = unknown, "no such option; it changes nothing");
+            tracing::warn!(option = unknown, "ignoring an unknown option");
         }
     }
     from_options(options)
@@ -46,21 +46,21 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
     {
         return Err(Error::OptionRange { name: "num_ctx", value, least });
     }
-    // More than the model was trained for is cut down to that, however much more.
+    // The engine limits the value to the context that the model was trained for.
     let context_tokens = options.num_ctx.filter(|tokens| *tokens > 0);
     let context_tokens = context_tokens.map(|tokens| u32::try_from(tokens.max(MIN_CONTEXT_TOKENS)).unwrap_or(u32::MAX));
     Ok(Chosen {
         sampling: Sampling {
             temperature: options.temperature.unwrap_or(0.8),
-            top_k: small(options.top_k.unwrap_or(40)),
+            top_k: saturate(options.top_k.unwrap_or(40)),
             top_p: options.top_p.unwrap_or(0.9),
             min_p: options.min_p.unwrap_or(0.0),
             typical_p: options.typical_p.unwrap_or(1.0),
-            repeat_last_n: small(options.repeat_last_n.unwrap_or(64)),
+            repeat_last_n: saturate(options.repeat_last_n.unwrap_or(64)),
             repeat_penalty: options.repeat_penalty.unwrap_or(1.0),
             presence_penalty: options.presence_penalty.unwrap_or(0.0),
             frequency_penalty: options.frequency_penalty.unwrap_or(0.0),
-            // Negative says "another one each time".
+            // A negative seed means a random one.
             seed: options.seed.and_then(|seed| u64::try_from(seed).ok()),
         },
         stop: options.stop.unwrap_or_default(),
@@ -73,8 +73,8 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
     })
 }
 
-/// The nearest number of 32 bits.
-fn small(value: i64) -> i32 {
+/// Returns the nearest `i32`.
+fn saturate(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn request_over_model_over_default() {
+    fn request_options_override_model_and_defaults() {
         let chosen = chosen(
             serde_json::json!({"temperature": 0.1, "top_k": 5, "stop": ["x"]}),
             serde_json::json!({"temperature": 0, "num_predict": -1, "num_ctx": 2, "seed": -1}),
@@ -103,43 +103,43 @@ mod tests {
     }
 
     #[test]
-    fn refuses() {
+    fn invalid_context_size_is_refused() {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
         assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
     }
 
     #[test]
-    fn the_type_of_the_cache_is_the_request_s_or_the_model_s() {
+    fn kv_type_comes_from_the_request_or_the_model() {
         let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.kv_type);
         let none = serde_json::json!({});
         let q8_0 = serde_json::json!({"kv_cache_type": "q8_0"});
-        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "nobody asks for one");
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "not set");
         assert_eq!(chosen(q8_0.clone(), none.clone()), Ok(Some(DType::Q8_0)), "the model's");
         assert_eq!(chosen(q8_0, serde_json::json!({"kv_cache_type": "F16"})), Ok(Some(DType::F16)), "the request's");
-        let error = chosen(none, serde_json::json!({"kv_cache_type": "q3"})).expect_err("there is no such type");
+        let error = chosen(none, serde_json::json!({"kv_cache_type": "q3"})).expect_err("the type does not exist");
         assert_eq!(
             error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0",
-            "all names are said"
+            "the error lists all types"
         );
     }
 
     #[test]
-    fn what_happens_in_a_full_context_is_the_request_s_or_the_model_s() {
+    fn context_shift_comes_from_the_request_or_the_model() {
         let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.context_shift);
         let none = serde_json::json!({});
         let rope = serde_json::json!({"context_shift": "rope"});
-        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "the settings say it");
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "not set");
         assert_eq!(chosen(rope.clone(), none.clone()), Ok(Some(ContextShift::Rope)), "the model's");
         let turns = serde_json::json!({"context_shift": "turns"});
         assert_eq!(chosen(rope, turns), Ok(Some(ContextShift::Turns)), "the request's");
-        let error = chosen(none, serde_json::json!({"context_shift": true})).expect_err("it is no text");
-        assert_eq!(error, "option \"context_shift\" must be of type string", "what it must be");
+        let error = chosen(none, serde_json::json!({"context_shift": true})).expect_err("the value is not a string");
+        assert_eq!(error, "option \"context_shift\" must be of type string", "the error states the type");
     }
 
     #[test]
-    fn any_context_beyond_the_longest_is_the_longest() {
+    fn context_size_saturates_at_the_maximum() {
         let chosen = chosen(serde_json::json!({}), serde_json::json!({"num_ctx": 1e30})).unwrap();
-        assert_eq!(chosen.context_tokens, Some(u32::MAX), "the engine cuts it down to what the model was trained for");
+        assert_eq!(chosen.context_tokens, Some(u32::MAX), "the engine limits it to the trained context");
     }
 }

@@ -1,28 +1,26 @@
-//! What did not fit into the context and was left out, so that nobody has to guess it.
-//!
-//! It is told once for each answer, with its end, and each time in one line of the log.
+//! Reports what was left out because the context was full: once at the end of an answer, and in the log each time.
 
 use cairn_prompt::Message;
 use cairn_runtime::ContextFull;
 
-use super::chat::{Conversation, prepared};
+use super::chat::{Conversation, run_blocking};
 use super::error::Error;
 use super::fit;
 
-/// What an answer did without.
+/// What was left out of a prompt or an answer's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncated {
-    /// When the last of it went.
+    /// When the last part was left out.
     pub reason: Overflow,
-    /// Oldest turns of the conversation.
+    /// Number of dropped turns.
     pub turns: usize,
-    /// Messages in these turns.
+    /// Number of messages in these turns.
     pub messages: usize,
-    /// All tokens that the model no longer saw.
+    /// All dropped tokens.
     pub tokens: usize,
-    /// Those of them that went out of the middle of what was kept.
+    /// Dropped tokens that were cut out of the middle of kept messages.
     pub cut_tokens: usize,
-    /// Tokens that the context holds.
+    /// Size of the context.
     pub context_tokens: usize,
 }
 
@@ -36,13 +34,13 @@ pub enum Overflow {
 }
 
 impl Truncated {
-    /// Nothing was left out so far.
-    pub(crate) fn none(reason: Overflow, context_tokens: usize) -> Self {
+    /// The empty value: nothing was left out.
+    pub(crate) fn empty(reason: Overflow, context_tokens: usize) -> Self {
         Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, context_tokens }
     }
 
-    /// Whether anything was left out; then it is said in the log too.
-    pub(crate) fn said(self, model: &str) -> Option<Self> {
+    /// Logs the value and returns it; returns `None` if nothing was left out.
+    pub(crate) fn logged(self, model: &str) -> Option<Self> {
         (self.tokens > 0).then(|| {
             let Self { reason, turns, messages, tokens, cut_tokens, context_tokens } = self;
             tracing::warn!(
@@ -53,14 +51,14 @@ impl Truncated {
                 tokens,
                 cut_tokens,
                 context_tokens,
-                "what does not fit into the context was left out"
+                "the context is full: dropped a part of the conversation"
             );
             self
         })
     }
 
-    /// Both together; the second came later.
-    pub(crate) fn and(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+    /// Adds both; `second` came later.
+    pub(crate) fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
         Some(Self {
             turns: first.turns + second.turns,
@@ -72,56 +70,60 @@ impl Truncated {
     }
 }
 
-/// What an answer does without, so far and when its context is full.
+/// Overflow of one answer: what was left out, and how to shorten the conversation further.
 #[derive(Default)]
-pub(crate) struct Overflowing {
+pub(crate) struct OverflowState {
     /// The model's name, for the log.
     pub(crate) model: String,
     pub(crate) context_tokens: usize,
-    /// What did not fit so far.
+    /// What was left out so far.
     pub(crate) truncated: Option<Truncated>,
-    /// What can be left out further.
+    /// Turns that can be dropped.
     pub(crate) turns: Option<Turns>,
 }
 
-impl Overflowing {
-    /// Leaves out the oldest turns, so that an answer whose context is full can go on. Where none can go the answer ends.
+impl OverflowState {
+    /// Drops the oldest turns of an answer whose context is full. If none can be dropped, the answer ends.
     pub(crate) async fn make_room(&mut self, full: ContextFull) {
         let Some(mut turns) = self.turns.take() else { return };
         let answer_tokens = full.answer_tokens;
-        // Long conversations take a while to read, in which the threads that serve other clients go on.
-        let shortened = prepared(move || Ok((turns.shorten(answer_tokens)?, turns)));
+        // Rendering a long conversation takes a while, so it runs on a blocking thread.
+        let shortened = run_blocking(move || Ok((turns.shorten(answer_tokens)?, turns)));
         match shortened.await {
             Ok((Some(Shorter { prompt, truncated }), turns)) => {
-                self.truncated = Truncated::and(self.truncated, truncated);
+                self.truncated = Truncated::merge(self.truncated, truncated);
                 self.turns = Some(turns);
                 full.resume_with(prompt);
             }
-            Ok((None, _)) => tracing::info!(model = self.model, answer_tokens, "context full, and no turn can go"),
-            // The daemon is ending.
+            Ok((None, _)) => {
+                tracing::info!(model = self.model, answer_tokens, "the context is full, and no turn can be dropped")
+            }
+            // The daemon is shutting down.
             Err(Error::EngineGone) => {}
-            Err(error) => tracing::warn!(model = self.model, %error, "context full"),
+            Err(error) => {
+                tracing::warn!(model = self.model, %error, "the context is full, and the prompt cannot be shortened")
+            }
         }
     }
 
-    /// Takes note of tokens that the engine forgot by itself.
-    pub(crate) fn forgot(&mut self, tokens: usize) {
-        let nothing = Truncated::none(Overflow::Answer, self.context_tokens);
-        let forgotten = Truncated { tokens, cut_tokens: tokens, ..nothing }.said(&self.model);
-        self.truncated = Truncated::and(self.truncated, forgotten);
+    /// Adds tokens that a context shift of the engine dropped.
+    pub(crate) fn add_shift(&mut self, tokens: usize) {
+        let nothing = Truncated::empty(Overflow::Answer, self.context_tokens);
+        let shifted = Truncated { tokens, cut_tokens: tokens, ..nothing }.logged(&self.model);
+        self.truncated = Truncated::merge(self.truncated, shifted);
     }
 }
 
-/// The turns of a conversation that is being answered, so that the oldest can go when the context is full.
+/// The turns of a conversation in progress, whose oldest can be dropped.
 pub(crate) struct Turns {
     conversation: Conversation,
-    /// What is left of it.
+    /// Messages that are left.
     messages: Vec<Message>,
-    /// How many tokens that is.
+    /// Tokens of these messages.
     tokens: usize,
 }
 
-/// A prompt in place of a longer one, and what went.
+/// A shortened prompt, and what was dropped.
 pub(crate) struct Shorter {
     prompt: Vec<u32>,
     truncated: Option<Truncated>,
@@ -132,14 +134,15 @@ impl Turns {
         Self { conversation, messages, tokens }
     }
 
-    /// A shorter prompt for an answer that has so many tokens, and what went: enough turns for half of what the answer leaves to be free,
-    /// so that this is not soon to be done again, or as many as there are. None where nothing could go, or where that would leave no room.
+    /// Shortens the prompt of an answer with `answer_tokens` tokens. Drops enough turns to free half of the space that
+    /// the answer leaves, so that the next overflow is far, or all turns that can be dropped. Returns `None` if no
+    /// turn can be dropped, or if that leaves no room.
     pub(crate) fn shorten(&mut self, answer_tokens: usize) -> Result<Option<Shorter>, Error> {
         let context_tokens = self.conversation.context_tokens;
         let goal_tokens = context_tokens.saturating_sub(answer_tokens) / 2;
-        let longest_tokens = context_tokens.saturating_sub(answer_tokens + 1).min(self.tokens.saturating_sub(1));
-        let fitted = fit::shorter(&self.messages, goal_tokens, |kept| self.conversation.read(kept))?;
-        let Some(fitted) = fitted.filter(|fitted| fitted.rendered.tokens.len() <= longest_tokens) else {
+        let max_tokens = context_tokens.saturating_sub(answer_tokens + 1).min(self.tokens.saturating_sub(1));
+        let fitted = fit::shorter(&self.messages, goal_tokens, |kept| self.conversation.encode_messages(kept))?;
+        let Some(fitted) = fitted.filter(|fitted| fitted.rendered.tokens.len() <= max_tokens) else {
             return Ok(None);
         };
         let prompt = fitted.rendered.tokens;
@@ -147,10 +150,10 @@ impl Turns {
             turns: fitted.turns,
             messages: fitted.dropped,
             tokens: self.tokens - prompt.len(),
-            ..Truncated::none(Overflow::Answer, context_tokens)
+            ..Truncated::empty(Overflow::Answer, context_tokens)
         };
         (self.messages, self.tokens) = (fitted.messages, prompt.len());
-        Ok(Some(Shorter { prompt, truncated: truncated.said(&self.conversation.model) }))
+        Ok(Some(Shorter { prompt, truncated: truncated.logged(&self.conversation.model) }))
     }
 }
 
@@ -159,9 +162,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_at_several_times_is_added_up() {
+    fn truncations_add_up_over_an_answer() {
         let some = |reason, turns: usize, cut_tokens: usize| {
-            Some(Truncated { turns, messages: 2 * turns, tokens: 100, cut_tokens, ..Truncated::none(reason, 512) })
+            Some(Truncated { turns, messages: 2 * turns, tokens: 100, cut_tokens, ..Truncated::empty(reason, 512) })
         };
         let (first, second) = (some(Overflow::Prompt, 3, 7), some(Overflow::Answer, 1, 0));
         let expected = Truncated {
@@ -172,9 +175,9 @@ mod tests {
             cut_tokens: 7,
             context_tokens: 512,
         };
-        assert_eq!(Truncated::and(first, second), Some(expected), "both, and when the last went");
-        assert_eq!(Truncated::and(first, None), first, "one");
-        assert_eq!(Truncated::and(None, second), second, "the other");
-        assert_eq!(Truncated::none(Overflow::Prompt, 512).said("m"), None, "nothing is not told");
+        assert_eq!(Truncated::merge(first, second), Some(expected), "the sum has the last reason");
+        assert_eq!(Truncated::merge(first, None), first, "only the first");
+        assert_eq!(Truncated::merge(None, second), second, "only the second");
+        assert_eq!(Truncated::empty(Overflow::Prompt, 512).logged("m"), None, "an empty value is not reported");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a prompt would not be found computed, or not all of it: what is kept of it, and where it parts from that.
+//! Explains a cache miss: how much of a prompt is cached, and where it differs from cached tokens.
 
 use std::sync::Arc;
 
@@ -8,58 +8,58 @@ use cairn_tier::tiers::{MissReason, RemovalReason};
 use cairn_wire::Think;
 use serde_json::{Map, Value};
 
-use super::chat::{Conversation, Cut, prepared, with_own};
+use super::chat::{Conversation, Cut, run_blocking, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
 use cairn_prompt::Message;
 
-/// A prompt to look for.
+/// A prompt to look up.
 #[derive(Debug, Clone, Default)]
 pub struct TracePrompt {
     /// The model's name.
     pub model: String,
     /// A conversation.
     pub messages: Vec<Message>,
-    /// The first message goes in as it is, without the model's template.
+    /// Use the first message as the prompt, without the model's template.
     pub raw: bool,
     /// Options of the request.
     pub options: Option<Map<String, Value>>,
-    /// Whether the model is to think first.
+    /// Whether the model thinks first.
     pub think: Option<Think>,
 }
 
-/// What is kept of a prompt.
+/// Result of a lookup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traced {
-    /// Tokens of the whole prompt, even where it is longer than the context.
+    /// Tokens of the whole prompt, even if it is longer than the context.
     pub tokens: usize,
-    /// Of these, tokens whose rows the loaded model has in memory.
+    /// Tokens whose rows the loaded model has.
     pub memory_tokens: usize,
-    /// Tokens that the tiers have.
+    /// Tokens whose rows the tiers have.
     pub kept_tokens: usize,
-    /// Of these, tokens by tier.
+    /// Tokens by tier.
     pub places: Vec<(TierKind, usize)>,
-    /// A word for why it is not more: `whole`, `changed`, `never`, ...
+    /// Reason of the miss, as a word: `whole`, `changed`, `never`, ...
     pub reason: &'static str,
-    /// Where it changed.
+    /// Position of the first different token.
     pub changed_at: Option<usize>,
-    /// What is kept there; none where what is kept ends.
+    /// Cached text at this position; `None` if the cached prefix ends there.
     pub kept_text: Option<String>,
-    /// What was asked for there.
+    /// Text of the prompt at this position.
     pub asked_text: Option<String>,
 }
 
 impl Inference {
-    /// Looks for a prompt as a request would, without computing anything. Brings the model into memory, for its tokenizer.
+    /// Looks up a prompt as a request would, without computing it. Loads the model for its tokenizer.
     ///
     /// # Errors
-    /// When there is no such model, it cannot be loaded, or the prompt cannot be rendered.
+    /// If the model does not exist or cannot be loaded, or the prompt cannot be rendered.
     pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
         let model = self.library.find(&trace.model)?;
         let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = self.rendering();
-        prepared(move || {
+        run_blocking(move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
             let (tokens, cut, all_tokens) = if trace.raw {
                 let text: String = trace.messages.into_iter().map(|message| message.content).collect();
@@ -67,22 +67,22 @@ impl Inference {
                 let all_tokens = tokens.len();
                 (tokens, Cut::After(0), all_tokens)
             } else {
-                let fitted = conversation.fit(with_own(&model, trace.messages), false)?;
+                let fitted = conversation.fit(with_model_messages(&model, trace.messages), false)?;
                 let cut = conversation.cut(&fitted.messages, &fitted.rendered.tokens, &chosen)?;
                 (fitted.rendered.tokens, cut, fitted.all_tokens)
             };
             let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
-            let held = lease.lookup_prefix(&tokens, None::<Arc<str>>);
-            Ok(Traced { tokens: all_tokens, ..traced(&lease, &tokens, held) })
+            let found = lease.lookup_prefix(&tokens, None::<Arc<str>>);
+            Ok(Traced { tokens: all_tokens, ..traced(&lease, &tokens, found) })
         })
         .await
     }
 }
 
-fn traced(lease: &Lease, tokens: &[u32], held: PrefixLookup) -> Traced {
+fn traced(lease: &Lease, tokens: &[u32], lookup: PrefixLookup) -> Traced {
     let text = |id: u32| String::from_utf8_lossy(lease.tokenizer().piece_with_special(id)).into_owned();
     let asked = |at: usize| tokens.get(at).copied().map(text);
-    let PrefixLookup { memory_tokens, memory_next, tiers } = held;
+    let PrefixLookup { memory_tokens, memory_next, tiers } = lookup;
     let kept_tokens = tiers.as_ref().map_or(0, |trace| trace.coverage.tokens());
     let places = tiers.as_ref().map_or_else(Vec::new, |trace| {
         let mut places: Vec<(TierKind, usize)> = Vec::new();
@@ -94,17 +94,17 @@ fn traced(lease: &Lease, tokens: &[u32], held: PrefixLookup) -> Traced {
         }
         places
     });
-    let known = Traced { tokens: tokens.len(), memory_tokens, kept_tokens, places, ..Traced::default() };
+    let base = Traced { tokens: tokens.len(), memory_tokens, kept_tokens, places, ..Traced::default() };
     let changed = |at: usize, kept: Option<u32>| Traced {
         reason: "changed",
         changed_at: Some(at),
         kept_text: kept.map(text),
         asked_text: asked(at),
-        ..known.clone()
+        ..base.clone()
     };
     // The last token is always computed.
-    if known.memory_tokens.max(known.kept_tokens) + 1 >= tokens.len() {
-        return Traced { reason: "whole", ..known };
+    if base.memory_tokens.max(base.kept_tokens) + 1 >= tokens.len() {
+        return Traced { reason: "whole", ..base };
     }
     if memory_tokens >= kept_tokens && memory_next.is_some() {
         return changed(memory_tokens, memory_next);
@@ -128,5 +128,5 @@ fn traced(lease: &Lease, tokens: &[u32], held: PrefixLookup) -> Traced {
         Some(MissReason::NeverStored | MissReason::Diverged { .. }) if kept_tokens > 0 => "ends",
         Some(MissReason::NeverStored | MissReason::Diverged { .. }) => "never",
     };
-    Traced { reason, ..known }
+    Traced { reason, ..base }
 }

@@ -1,7 +1,7 @@
-//! Which models there are, and where their files lie.
+//! The catalog: resolves names to models and their files.
 //!
-//! Three sources, asked in this order: the built-in model, files that a client opened, libraries on disk. Names are
-//! compared without regard to case.
+//! The sources are, in order: the built-in model, files that a client opened, libraries on disk. Case does not matter
+//! in names.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -15,73 +15,73 @@ use serde_json::{Map, Value};
 
 use crate::library::create::{ADAPTER, PROJECTOR};
 use crate::library::error::Error;
-use crate::library::outside::Outside;
+use crate::library::file_digests::FileDigests;
 use crate::library::summary::{Details, Summary, capabilities, supported};
 use crate::library::template::of_file;
 use crate::library::{head, pebble};
 use crate::settings::Settings;
 
-/// The namespace of opened files' names. No library is asked for it while a file has the name.
+/// Namespace of opened files. Libraries are not searched for such a name while a file has it.
 const OPENED_NAMESPACE: &str = "file";
 
-/// All models that this daemon knows.
+/// All models of this daemon.
 pub(crate) struct Catalog {
     libraries: Libraries,
     hide_pebble: bool,
     pebble: Summary,
-    /// SHA-256 of its file.
+    /// SHA-256 of the built-in model's file.
     pebble_weights: [u8; 32],
     opened: Mutex<HashMap<ModelRef, PathBuf>>,
-    /// What opened files' contents are.
-    outside: Outside,
-    /// Of models that were asked for: what to call the engine's keys in `ps`.
-    known: Mutex<HashMap<String, Summary>>,
+    /// Digests of opened files.
+    file_digests: FileDigests,
+    /// Summaries of requested models by engine key, for `ps`.
+    by_key: Mutex<HashMap<String, Summary>>,
 }
 
-/// A file that was opened.
+/// An opened file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// The name by which it is known until the daemon ends.
+    /// Name of the file until the daemon stops.
     pub name: String,
-    /// Whether the file says how a conversation becomes a prompt.
+    /// Whether the file has a chat template.
     pub has_chat_template: bool,
 }
 
-/// Where a model comes from.
+/// Origin of a model.
 pub(crate) enum Origin<'a> {
-    /// It is part of this program.
+    /// The built-in model.
     BuiltIn,
     /// A file that a client opened.
     Opened,
-    /// A library has it.
+    /// A model in a library.
     Stored(&'a Library, Box<StoredModel>),
 }
 
-/// A model, with all that a request to it needs.
+/// A resolved model.
 pub(crate) struct Model {
     pub(crate) summary: Summary,
-    /// The engine's key: equal keys are equal files.
+    /// Engine key: equal keys mean equal files.
     pub(crate) key: String,
     pub(crate) source: Source,
-    /// SHA-256 of the weights' file, where it is known.
+    /// SHA-256 of the weights, if it is available.
     pub(crate) weights: Option<[u8; 32]>,
     /// Options that the model's publisher set.
     pub(crate) params: Map<String, Value>,
     pub(crate) system: Option<String>,
     pub(crate) licenses: Vec<String>,
-    /// Changes to the weights.
+    /// Adapters.
     pub(crate) adapters: Vec<PathBuf>,
-    /// What makes pictures readable for it.
+    /// Projectors, which encode images for the model.
     pub(crate) projectors: Vec<PathBuf>,
-    /// The oldest version of Ollama that can run it; empty for any.
+    /// Oldest version of Ollama that can run the model; empty for any.
     pub(crate) requires: String,
     /// Messages that precede every conversation.
     pub(crate) messages: Vec<Message>,
     /// A Go template from the library. The file's own template is inside the file.
     pub(crate) template: Option<String>,
-    /// What Ollama would make this model's prompts with in a template's place; empty for nothing.
+    /// Ollama's renderer, which replaces the template in Ollama; empty for none.
     pub(crate) renderer: String,
-    /// What Ollama would read this model's answers with; empty for nothing.
+    /// Ollama's parser of answers; empty for none.
     pub(crate) parser: String,
 }
 
@@ -107,25 +107,25 @@ impl Catalog {
             hide_pebble: settings.models.hide_pebble,
             pebble,
             pebble_weights: *pebble_digest.as_bytes(),
-            outside: Outside::new(settings.tiers.digests_file.clone()),
+            file_digests: FileDigests::new(settings.tiers.digests_file.clone()),
             opened: Mutex::default(),
-            known: Mutex::default(),
+            by_key: Mutex::default(),
         }
     }
 
-    /// All models, the newest first; the built-in one last, because it is as old as the program. A library that is not there
-    /// or cannot be read is left out: see [`crate::App::libraries`]. Where none can be read the list would say that there
-    /// is nothing, so then it fails.
+    /// Lists all models, newest first; the built-in model is last. Missing or unreadable libraries are left out: see
+    /// [`ModelLibrary::libraries`](crate::library::ModelLibrary::libraries). Fails if no library can be read, because
+    /// the list would be misleading.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, Error> {
         let mut models: Vec<Summary> = Vec::new();
-        let mut known: HashSet<ModelRef> = HashSet::new();
+        let mut names: HashSet<ModelRef> = HashSet::new();
         let snapshots = self.libraries.snapshots();
         let unread = snapshots.iter().find_map(|snapshot| match &snapshot.state {
             LibraryState::Unreadable(reason) => Some((snapshot.library.root(), reason)),
             _ => None,
         });
         if let Some((root, reason)) = unread {
-            tracing::warn!(library = %root.display(), reason, "cannot be read, and is left out of the list");
+            tracing::warn!(library = %root.display(), reason, "cannot read the library; leaving it out of the list");
             if !snapshots.iter().any(|snapshot| snapshot.state == LibraryState::Present) {
                 let source = std::io::Error::other(reason.clone());
                 return Err(LibraryError::Io { path: root.to_owned(), source }.into());
@@ -133,10 +133,10 @@ impl Catalog {
         }
         for snapshot in snapshots {
             for skipped in snapshot.listing.skipped {
-                tracing::warn!(path = %skipped.path.display(), reason = skipped.reason, "left out of the list");
+                tracing::warn!(path = %skipped.path.display(), reason = skipped.reason, "leaving the model out of the list");
             }
             for model in snapshot.listing.models {
-                if known.insert(model.name.clone()) {
+                if names.insert(model.name.clone()) {
                     models.push(stored_summary(snapshot.library, &model));
                 }
             }
@@ -149,11 +149,11 @@ impl Catalog {
         Ok(models)
     }
 
-    /// The model that a client means by `text`.
+    /// Finds the model that a client calls `text`.
     pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
         let name: ModelRef = text.parse()?;
         let model = self.look_up(&name)?.ok_or_else(|| Error::NotFound(text.to_owned()))?;
-        self.known.lock().insert(model.key.clone(), model.summary.clone());
+        self.by_key.lock().insert(model.key.clone(), model.summary.clone());
         Ok(model)
     }
 
@@ -174,7 +174,7 @@ impl Catalog {
         let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
         let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
         let head = head::read(&path)?;
-        // A digest of the contents would take seconds for a large file: a changed file has another time or length.
+        // A digest of a large file would take seconds, so the time and the size identify the contents.
         let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
         let digest = Digest::of(identity.as_bytes()).hex();
         let summary = Summary {
@@ -186,7 +186,7 @@ impl Catalog {
             capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
             origin: Some("file"),
         };
-        let weights = self.outside.weights(&head.paths);
+        let weights = self.file_digests.weights(&head.paths);
         Ok(Model { weights, ..Model::bare(summary, digest, Source::File(path)) })
     }
 
@@ -195,12 +195,12 @@ impl Catalog {
         &self.libraries
     }
 
-    /// The library that is written to.
+    /// Returns Cairn's own library.
     pub(crate) fn own_library(&self) -> &Library {
         self.libraries.own()
     }
 
-    /// Where the model of that name comes from; `None` when there is none.
+    /// Returns the origin of a model; `None` if it does not exist.
     pub(crate) fn origin(&self, name: &ModelRef) -> Result<Option<Origin<'_>>, Error> {
         if is_pebble(name) {
             return Ok(Some(Origin::BuiltIn));
@@ -212,42 +212,43 @@ impl Catalog {
         Ok(found.map(|(library, stored)| Origin::Stored(library, Box::new(stored))))
     }
 
-    /// The model of that name in another library than our own, as it is spelled there, and where that library is.
+    /// Finds a model in another library. Returns its stored name and the library's root.
     pub(crate) fn elsewhere(&self, name: &ModelRef) -> Result<Option<(ModelRef, PathBuf)>, Error> {
         let found = self.libraries.find_elsewhere(name)?;
         Ok(found.map(|(library, stored)| (stored.name, library.root().to_owned())))
     }
 
-    /// What the engine's key stands for: the name that was last asked for.
-    pub(crate) fn known(&self, key: &str) -> Option<Summary> {
-        self.known.lock().get(key).cloned()
+    /// Returns the summary of the model that last used an engine key.
+    pub(crate) fn by_engine_key(&self, key: &str) -> Option<Summary> {
+        self.by_key.lock().get(key).cloned()
     }
 
-    /// Gives a file on disk a name.
+    /// Makes a file available under a name.
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, Error> {
         let failed = |reason: String| Error::File { path: path.to_owned(), reason };
         let file = path.canonicalize().map_err(|error| failed(error.to_string()))?;
         let head = head::read(path)?;
         let name = opened_name(path, &file);
         let opened = Opened { name: name.to_string(), has_chat_template: has_chat_template(&head.gguf) };
-        // The path as it was given: a link's own name says more than its target's, and its neighbours may be parts.
+        // The given path is stored: the name of a link says more than its target's, and parts of a split model are
+        // next to it.
         self.opened.lock().insert(name, path.to_owned());
         Ok(opened)
     }
 }
 
-/// Is it the name of the built-in model?
+/// Whether this is the name of the built-in model.
 pub(crate) fn is_pebble(name: &ModelRef) -> bool {
     pebble::NAME.parse::<ModelRef>().is_ok_and(|pebble| pebble == *name)
 }
 
-/// Does the file say how a conversation becomes a prompt?
+/// Whether a file has a chat template.
 pub(crate) fn has_chat_template(gguf: &cairn_gguf::Gguf) -> bool {
     !crate::library::template::in_file(gguf.metadata()).is_empty()
 }
 
 impl Model {
-    /// A model that is one file and nothing else.
+    /// Creates a model of one file.
     fn bare(summary: Summary, key: String, source: Source) -> Self {
         Self {
             summary,
@@ -268,8 +269,8 @@ impl Model {
     }
 }
 
-/// The name of an opened file: its own, as far as names can spell it, and the beginning of the digest of its path without
-/// links, because two folders may hold files of one name.
+/// Returns the name of an opened file: the file name with invalid characters replaced, and the beginning of the digest
+/// of its canonical path, because two folders may have files of the same name.
 fn opened_name(path: &Path, file: &Path) -> ModelRef {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
@@ -299,7 +300,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     let config = library.config(&stored.manifest);
     let layer = stored.manifest.layer(&LayerKind::Model).ok_or_else(|| Error::NoFile(summary.name.clone()))?;
     let path = library.blob(layer)?;
-    // Where the manifest names no config, the file itself tells. One that cannot be read fails later, with its reason.
+    // If the manifest has no config, the file has the details. An unreadable file fails later, with its reason.
     if summary.details.format.is_empty()
         && let Ok(head) = head::read(&path)
     {
@@ -313,7 +314,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     };
     let params = match text(LayerKind::Params)? {
         Some(json) => serde_json::from_str(&json).unwrap_or_else(|error| {
-            tracing::warn!(model = summary.name, %error, "the model's parameters cannot be read and are left out");
+            tracing::warn!(model = summary.name, %error, "cannot read the model's parameters; ignoring them");
             Map::new()
         }),
         None => Map::new(),
@@ -336,10 +337,10 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     })
 }
 
-/// The messages of a library's layer.
+/// Parses the messages of a layer.
 fn preceding(model: &str, json: &str) -> Vec<Message> {
     let read: Vec<cairn_wire::ollama::Message> = serde_json::from_str(json).unwrap_or_else(|error| {
-        tracing::warn!(model, %error, "the model's messages cannot be read and are left out");
+        tracing::warn!(model, %error, "cannot read the model's messages; ignoring them");
         Vec::new()
     });
     read.into_iter().map(|message| Message::new(message.role, message.content)).collect()

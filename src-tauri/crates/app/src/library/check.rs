@@ -1,7 +1,7 @@
-//! Check: reads the contents of models, and tells which are not what their names say.
+//! Check: reads blobs and compares them with their digests.
 //!
-//! A name is the SHA-256 of what it names, so this finds every damage there can be since a model came here. What the numbers
-//! in a sound file are like is another question: see [`crate::verify`].
+//! This finds all damage since a model was stored. Whether the numbers in an intact file are finite is another check:
+//! see [`verify`](crate::library::verify()).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,74 +15,74 @@ use crate::library::catalog::Origin;
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 
-/// Between two reports of progress.
+/// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
+/// Capacity of the event channel. A full channel blocks the work.
+const EVENT_CAPACITY: usize = 16;
 
-/// What is to be checked.
+/// Request for a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
-    /// Names of models; none means everything that the libraries hold.
+    /// Names of models; empty for all blobs of all libraries.
     pub models: Vec<String>,
-    /// Remove damaged contents of our own library, so that the next pull fetches them anew.
+    /// Whether to remove damaged blobs of Cairn's library, so that the next pull downloads them again.
     pub discard: bool,
 }
 
-/// What becomes of a check.
+/// Event of a check.
 #[derive(Debug)]
 pub enum CheckEvent {
-    /// How far it has come, in bytes.
+    /// Progress.
     Progress {
-        /// Bytes that were read.
+        /// Bytes read.
         done_bytes: u64,
-        /// Bytes that there are to read.
+        /// Bytes in total.
         total_bytes: u64,
     },
-    /// The end.
+    /// The last event.
     Done(Checked),
-    /// The end: it could not be begun.
+    /// The last event: the check failed.
     Failed(Error),
 }
 
-/// What was found.
+/// Result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// How many models were looked at.
+    /// Number of models.
     pub models: usize,
-    /// How many contents they have together. What several have is counted, and read, once.
+    /// Number of blobs. Shared blobs are read and counted once.
     pub contents: usize,
-    /// Bytes of them.
+    /// Bytes of all blobs.
     pub bytes: u64,
-    /// Those that are not what they should be.
+    /// Damaged blobs.
     pub flawed: Vec<Flawed>,
-    /// Manifests and folders that cannot be read, each with the reason.
+    /// Unreadable manifests and folders, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
-/// Contents that are not what they should be.
+/// A damaged blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flawed {
-    /// The library that has them.
+    /// Root of the library.
     pub library: PathBuf,
-    /// Whether that is our own.
+    /// Whether the library is Cairn's own.
     pub own: bool,
-    /// Their name, `sha256:...`.
+    /// Digest, `sha256:...`.
     pub digest: String,
-    /// What they are for, `model` for instance; empty when no model has them.
+    /// Purpose, for example `model`; empty if no model uses the blob.
     pub kind: String,
-    /// What is wrong with them.
+    /// The defect.
     pub flaw: BlobDefect,
-    /// Models that have them.
+    /// Models that use the blob.
     pub models: Vec<String>,
-    /// Whether they were removed.
+    /// Whether the blob was removed.
     pub discarded: bool,
 }
 
-/// Contents that are to be read: where, and what is known of them.
-type ToRead<'a> = BTreeMap<(PathBuf, Digest), Contents<'a>>;
+/// Blobs to read, by library and digest.
+type ToRead<'a> = BTreeMap<(PathBuf, Digest), BlobToRead<'a>>;
 
-struct Contents<'a> {
+struct BlobToRead<'a> {
     library: &'a Library,
     expected_bytes: Option<u64>,
     kind: String,
@@ -90,18 +90,18 @@ struct Contents<'a> {
 }
 
 impl ModelLibrary {
-    /// Checks models on a thread of its own, and tells how far it has come. Dropping the receiver ends it. Must be called
+    /// Checks models on a blocking thread and sends progress. Dropping the receiver cancels the check. Must be called
     /// inside a tokio runtime.
     #[must_use]
     pub fn check(&self, check: Check) -> mpsc::Receiver<CheckEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
         let library = self.clone();
         tokio::task::spawn_blocking(move || {
             let mut reported = Instant::now();
             let mut watch = |done_bytes, total_bytes| {
                 if reported.elapsed() >= REPORT_EVERY {
                     reported = Instant::now();
-                    // A reader that is behind gets the next report instead.
+                    // A receiver that is behind gets the next event instead.
                     let _ = sender.try_send(CheckEvent::Progress { done_bytes, total_bytes });
                 }
                 !sender.is_closed()
@@ -111,13 +111,13 @@ impl ModelLibrary {
                 Ok(None) => return,
                 Err(error) => CheckEvent::Failed(error),
             };
-            // Nobody is left to be told when this fails.
+            // The receiver may have been dropped; that is not an error.
             let _ = sender.blocking_send(event);
         });
         receiver
     }
 
-    /// `None` when it was interrupted.
+    /// Returns `None` if the check was cancelled.
     fn check_now(&self, check: &Check, watch: &mut dyn FnMut(u64, u64) -> bool) -> Result<Option<Checked>, Error> {
         let mut checked = Checked::default();
         let mut to_read = ToRead::new();
@@ -125,7 +125,7 @@ impl ModelLibrary {
             true => self.gather_all(&mut to_read, &mut checked),
             false => self.gather(&check.models, &mut to_read, &mut checked)?,
         }
-        let length = |(_, digest): &(PathBuf, Digest), contents: &Contents<'_>| {
+        let length = |(_, digest): &(PathBuf, Digest), contents: &BlobToRead<'_>| {
             std::fs::metadata(contents.library.blob_path(digest)).map_or(0, |found| found.len())
         };
         let total_bytes: u64 = to_read.iter().map(|(key, contents)| length(key, contents)).sum();
@@ -140,7 +140,7 @@ impl ModelLibrary {
             };
             before += here;
             if let Err(flaw) = outcome {
-                tracing::warn!(library = %library.display(), %digest, %flaw, "contents are not what they should be");
+                tracing::warn!(library = %library.display(), %digest, %flaw, "a blob is damaged");
                 let own = self.catalog.libraries().is_own(contents.library);
                 let discarded = check.discard
                     && own
@@ -153,14 +153,14 @@ impl ModelLibrary {
         Ok(Some(checked))
     }
 
-    /// The contents of these models.
+    /// Collects the blobs of these models.
     fn gather<'a>(&'a self, names: &[String], to_read: &mut ToRead<'a>, checked: &mut Checked) -> Result<(), Error> {
         for text in names {
             let name: ModelRef = text.parse()?;
             match self.catalog.origin(&name)? {
                 None => return Err(Error::NotFound(text.clone())),
                 Some(Origin::Opened) => return Err(Error::OutsideStore(name.to_string())),
-                // It is part of this program, and as sound as that.
+                // The built-in model is part of the program and needs no check.
                 Some(Origin::BuiltIn) => checked.models += 1,
                 Some(Origin::Stored(library, stored)) => add(library, &stored, to_read, checked),
             }
@@ -168,7 +168,7 @@ impl ModelLibrary {
         Ok(())
     }
 
-    /// Everything that the libraries hold, whether or not a model has it.
+    /// Collects all blobs of all libraries.
     fn gather_all<'a>(&'a self, to_read: &mut ToRead<'a>, checked: &mut Checked) {
         for snapshot in self.catalog.libraries().snapshots() {
             let library = snapshot.library;
@@ -185,7 +185,7 @@ impl ModelLibrary {
                 Vec::new()
             });
             for digest in contents {
-                let unnamed = Contents { library, expected_bytes: None, kind: String::new(), models: Vec::new() };
+                let unnamed = BlobToRead { library, expected_bytes: None, kind: String::new(), models: Vec::new() };
                 to_read.entry((library.root().to_owned(), digest)).or_insert(unnamed);
             }
         }
@@ -195,7 +195,7 @@ impl ModelLibrary {
 fn add<'a>(library: &'a Library, model: &StoredModel, to_read: &mut ToRead<'a>, checked: &mut Checked) {
     checked.models += 1;
     for layer in model.manifest.layers.iter().chain(&model.manifest.config) {
-        let contents = to_read.entry((library.root().to_owned(), layer.digest)).or_insert_with(|| Contents {
+        let contents = to_read.entry((library.root().to_owned(), layer.digest)).or_insert_with(|| BlobToRead {
             library,
             expected_bytes: Some(layer.size_bytes),
             kind: word(&layer.kind),
@@ -208,9 +208,9 @@ fn add<'a>(library: &'a Library, model: &StoredModel, to_read: &mut ToRead<'a>, 
     }
 }
 
-/// What contents are for, in a word.
+/// Returns the purpose of a blob as a word.
 fn word(kind: &LayerKind) -> String {
-    let known = match kind {
+    let word = match kind {
         LayerKind::Model => "model",
         LayerKind::Template => "template",
         LayerKind::System => "system",
@@ -220,5 +220,5 @@ fn word(kind: &LayerKind) -> String {
         kind if *kind == LayerKind::config() => "config",
         LayerKind::Other(media_type) => media_type.rsplit(['.', '/']).next().unwrap_or_default(),
     };
-    known.to_owned()
+    word.to_owned()
 }

@@ -1,5 +1,5 @@
-//! Copy: a second name for a model, in our own library. A model of another library comes along with its contents, which
-//! takes a while where the two are on different disks.
+//! Copy: gives a model a second name in Cairn's library. Files of another library are copied, which takes a while if
+//! the libraries are on different disks.
 
 use std::time::{Duration, Instant};
 
@@ -14,52 +14,52 @@ use crate::library::import::config;
 use crate::library::pebble;
 use crate::library::summary::Details;
 
-/// Between two reports of progress.
+/// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
+/// Capacity of the event channel. A full channel blocks the work.
+const EVENT_CAPACITY: usize = 16;
 
-/// What becomes of a copy.
+/// Event of a copy.
 #[derive(Debug)]
 pub enum CopyEvent {
-    /// How far one of the model's contents has come; most copies have none to bring.
+    /// Progress of one blob. Most copies need no blobs.
     Progress(Progress),
-    /// The end: the model has its second name.
+    /// The last event: the model has its second name.
     Done(Copied),
-    /// The end: nothing has changed.
+    /// The last event: nothing has changed.
     Failed(Error),
 }
 
-/// A model that has a second name.
+/// A copied model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// The new name, as it is spelled there.
+    /// The new name, as it is stored.
     pub name: String,
-    /// Bytes that were written for it; most copies take none.
+    /// Bytes that were written; 0 for most copies.
     pub copied_bytes: u64,
 }
 
 impl ModelLibrary {
-    /// Gives the model `source` the name `destination` too. A model of our library that has the name gives way.
+    /// Copies the model `source` to `destination`. Replaces an existing model of that name in Cairn's library.
     ///
     /// # Errors
-    /// When there is no such model, when a name is none or belongs to the built-in model, or when the disk refuses.
+    /// If the model does not exist, a name is invalid or belongs to the built-in model, or on a disk error.
     pub fn copy(&self, source: &str, destination: &str) -> Result<Copied, Error> {
         self.copy_now(source, destination, &mut |_| true)
     }
 
-    /// The same on a thread of its own, which tells how far it has come. Dropping the receiver interrupts it. Must be called
+    /// Copies a model on a blocking thread and sends progress. Dropping the receiver cancels the copy. Must be called
     /// inside a tokio runtime.
     #[must_use]
     pub fn copying(&self, source: String, destination: String) -> mpsc::Receiver<CopyEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
         let library = self.clone();
         tokio::task::spawn_blocking(move || {
             let mut reported: Option<Instant> = None;
             let mut watch = |progress: Progress| {
                 if reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
                     reported = Some(Instant::now());
-                    // A reader that is behind gets the next report instead.
+                    // A receiver that is behind gets the next event instead.
                     let _ = sender.try_send(CopyEvent::Progress(progress));
                 }
                 !sender.is_closed()
@@ -68,7 +68,7 @@ impl ModelLibrary {
                 Ok(copied) => CopyEvent::Done(copied),
                 Err(error) => CopyEvent::Failed(error),
             };
-            // Nobody is left to be told when this fails.
+            // The receiver may have been dropped; that is not an error.
             let _ = sender.blocking_send(event);
         });
         receiver
@@ -112,7 +112,7 @@ mod tests {
     use crate::library::import::tests::fixture;
 
     #[tokio::test]
-    async fn a_copy_from_another_library_tells_how_far_it_is() {
+    async fn copy_from_another_library_reports_progress() {
         let fixture = fixture();
         let contents = vec![7; 300_000];
         let digest = cairn_store::Digest::of(&contents);
@@ -123,7 +123,7 @@ mod tests {
         let layer =
             format!(r#"{{"digest":"{digest}","size":300000,"mediaType":"application/vnd.ollama.image.model"}}"#);
         std::fs::write(manifest.join("latest"), format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
-        let told = async |source: &str| {
+        let copy = async |source: &str| {
             let mut events = fixture.app.library().copying(source.to_owned(), "ours".to_owned());
             let (mut progress, mut end) = (0, String::new());
             while let Some(event) = events.recv().await {
@@ -138,8 +138,8 @@ mod tests {
             }
             (progress > 0, end)
         };
-        assert_eq!(told("theirs").await, (true, "ours:latest".to_owned()), "its contents come along");
-        assert_eq!(told("ours").await, (false, "ours:latest".to_owned()), "within a library nothing is brought");
-        assert_eq!(told("none").await, (false, "model \"none\" not found".to_owned()), "nothing to copy");
+        assert_eq!(copy("theirs").await, (true, "ours:latest".to_owned()), "the blobs are copied");
+        assert_eq!(copy("ours").await, (false, "ours:latest".to_owned()), "no blobs are copied within a library");
+        assert_eq!(copy("none").await, (false, "model \"none\" not found".to_owned()), "the model does not exist");
     }
 }

@@ -1,8 +1,8 @@
-//! Create: a model of another one or of files that were sent, with other words, options or smaller weights. Weights that stay
-//! as they are, are shared.
+//! Create: makes a model from another model or from uploaded files, with other texts, options or a quantization.
+//! Unchanged weights are shared.
 //!
-//! What is wrong with a request is found before anything is written. If a later step fails, what was written is removed; files
-//! that were sent stay for the next try, until garbage is collected.
+//! Requests are checked before anything is written. If a later step fails, what was written is removed. Uploaded files
+//! stay for the next attempt, until garbage collection.
 
 mod base;
 mod files;
@@ -25,42 +25,43 @@ pub(crate) use files::{ADAPTER, PROJECTOR};
 pub use steps::CreateStep;
 pub(crate) use steps::Steps;
 
-/// A model that is to be made. What is `None` or empty stays as it is in the model that it is made of.
+/// Request to create a model. Fields that are `None` or empty keep the value of the base model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Create {
-    /// The new model's name; an existing model of that name is replaced.
+    /// Name of the new model. An existing model of that name is replaced.
     pub name: String,
-    /// The model that it is made of, which is pulled where it is not here; files count only where this is empty.
+    /// Base model, which is pulled if it is missing. If set, `files` is ignored.
     pub from: String,
-    /// The files that it is made of: names, as their sender calls them, and digests of contents that were sent.
+    /// Uploaded files: the client's names, and digests.
     pub files: Option<Vec<(String, String)>>,
-    /// Changes to the weights, as names and digests.
+    /// Adapters, as names and digests.
     pub adapters: Vec<(String, String)>,
-    /// What weights are to be quantised to, `Q4_K_M` for instance.
+    /// Target type of the weights, for example `Q4_K_M`.
     pub quantize: Option<String>,
     /// A Go template.
     pub template: Option<String>,
     /// A system message.
     pub system: Option<String>,
-    /// Licences, added to those that are there.
+    /// Licences, in addition to those of the base.
     pub licenses: Vec<String>,
-    /// Options, over those that are there.
+    /// Options, which override those of the base.
     pub parameters: Option<Map<String, Value>>,
     /// Messages that precede every conversation.
     pub messages: Vec<Message>,
-    /// What Ollama is to make prompts with in a template's place.
+    /// Ollama's renderer, which replaces the template in Ollama.
     pub renderer: Option<String>,
-    /// What Ollama is to read answers with.
+    /// Ollama's parser of answers.
     pub parser: Option<String>,
-    /// The oldest version of Ollama that can run it.
+    /// Oldest version of Ollama that can run the model.
     pub requires: Option<String>,
-    /// Whether the registry of the model that it is made of may be asked over plain http.
+    /// Whether the registry of the base may be used over plain HTTP.
     pub insecure: bool,
-    /// Another machine asks, and what has to be fetched is held to what that may have ([`crate::transfers::Transfers::allow_remote`]).
+    /// The client is on another machine, so a pull of the base needs permission
+    /// ([`crate::transfers::Transfers::allow_remote`]).
     pub beyond: bool,
 }
 
-/// A request whose every part makes sense.
+/// A valid request.
 pub(crate) struct Checked {
     name: ModelRef,
     quantize: Option<FileType>,
@@ -68,25 +69,25 @@ pub(crate) struct Checked {
 }
 
 impl Create {
-    /// Checks a request, before anything is fetched or written.
+    /// Checks a request before anything is downloaded or written.
     ///
     /// # Errors
-    /// What is wrong with the request.
+    /// If the request is invalid.
     pub(crate) fn check(&self, library: &ModelLibrary) -> Result<Checked, Error> {
         self.check_in(library.catalog.own_library())
     }
 
-    /// The model that this one is made of, if it is made of one.
+    /// Name of the base model, if any.
     pub(crate) fn base_model(&self) -> Option<&str> {
         Some(self.from.as_str()).filter(|from| !from.trim().is_empty())
     }
 }
 
 impl ModelLibrary {
-    /// Makes a model. What was written is removed if a later step fails.
+    /// Creates a model. Removes what was written if a step fails.
     ///
     /// # Errors
-    /// When the base is missing or damaged, or the disk refuses.
+    /// If the base is missing or damaged, or on a disk error.
     pub(crate) fn create(&self, create: &Create, checked: Checked, steps: &mut Steps<'_>) -> Result<(), Error> {
         let library = self.catalog.own_library();
         let reserve_bytes = self.settings.downloads.reserve_bytes();
@@ -97,7 +98,7 @@ impl ModelLibrary {
             (None, None) => return Err(Error::NoBase),
         };
         let made = self.finish(create, checked, &mut base, &writer, steps);
-        // Layers that were only intermediate, and all new layers if a step failed.
+        // Removes intermediate layers; after a failure, all new layers.
         base.made.iter().for_each(|layer| writer.remove_unreferenced(layer));
         made
     }
@@ -132,9 +133,9 @@ impl ModelLibrary {
             steps.status(format!("creating new layer {}", layer.digest));
             layers.push(layer);
         }
-        let told = [("renderer", &create.renderer), ("parser", &create.parser), ("requires", &create.requires)];
-        for (field, text) in told {
-            if let Some(text) = some(text) {
+        let fields = [("renderer", &create.renderer), ("parser", &create.parser), ("requires", &create.requires)];
+        for (field, text) in fields {
+            if let Some(text) = non_empty(text) {
                 base.set(field, text);
             }
         }
@@ -145,12 +146,12 @@ impl ModelLibrary {
     }
 }
 
-fn some(text: &Option<String>) -> Option<&str> {
+fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
 impl Create {
-    /// Refuses what could only fail later, before any work is done.
+    /// Checks everything that can be checked without work.
     fn check_in(&self, library: &Library) -> Result<Checked, Error> {
         let name: ModelRef = self.name.parse()?;
         if is_pebble(&name) {
@@ -159,20 +160,20 @@ impl Create {
         if self.from.trim().is_empty() && self.files.is_none() {
             return Err(Error::NoBase);
         }
-        let quantize = some(&self.quantize).map(str::parse).transpose()?;
+        let quantize = non_empty(&self.quantize).map(str::parse).transpose()?;
         // A model with unreadable options or an unreadable template cannot be run.
-        if let Some(template) = some(&self.template) {
+        if let Some(template) = non_empty(&self.template) {
             cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
         }
         Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
         Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
     }
 
-    /// The texts that are new, each with what it is for.
+    /// Returns the new texts with their layer kinds.
     fn texts(&self, library: &Library, params: Option<&Layer>) -> Result<Vec<(LayerKind, String)>, Error> {
         let mut texts = Vec::new();
-        texts.extend(some(&self.template).map(|text| (LayerKind::Template, text.to_owned())));
-        texts.extend(some(&self.system).map(|text| (LayerKind::System, text.to_owned())));
+        texts.extend(non_empty(&self.template).map(|text| (LayerKind::Template, text.to_owned())));
+        texts.extend(non_empty(&self.system).map(|text| (LayerKind::System, text.to_owned())));
         texts.extend(self.licenses.iter().map(|text| (LayerKind::License, text.clone())));
         if let Some(parameters) = self.parameters.as_ref().filter(|parameters| !parameters.is_empty()) {
             let before = params.map(|layer| library.text(layer)).transpose()?.unwrap_or_default();
@@ -191,11 +192,10 @@ impl Create {
     }
 }
 
-/// Options as Go writes them, independent of the request's order and spelling: sorted, whole numbers without a point.
-/// Equal options are equal contents then.
+/// Normalises options to Go's format: sorted, whole numbers without a point. So equal options have equal digests.
 fn canonical(parameters: Map<String, Value>) -> Value {
     let number = |value: Value| match value.as_f64() {
-        // Beyond that, a float does not tell whole numbers apart.
+        // Larger floats cannot represent all whole numbers.
         Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
         _ => value,
     };

@@ -1,4 +1,4 @@
-//! Delete: takes a model out of memory and out of our library.
+//! Delete: unloads a model and removes it from Cairn's library.
 
 use cairn_disk::RealDisk;
 use cairn_store::{LayerKind, LibraryError, LibraryWriter, ModelRef};
@@ -8,22 +8,21 @@ use crate::library::error::Error;
 use crate::library::handle::{InUse, ModelLibrary};
 use crate::library::pebble;
 
-/// A model that is gone.
+/// A deleted model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deleted {
-    /// Its name.
+    /// Name of the model.
     pub name: String,
-    /// Bytes of disk that are free now. Those of files that other models have, or models on their way
-    /// count on, are not among them.
+    /// Bytes that were freed. Files that other models or pulls use are not removed and not counted.
     pub freed_bytes: u64,
 }
 
 impl ModelLibrary {
-    /// Deletes a model, and those of its files that neither another model of the library nor a pull uses. One whose manifest is damaged, which
-    /// is in no list, goes too.
+    /// Deletes a model, and its files that neither another model nor a pull uses. A model with a damaged manifest,
+    /// which no list has, can be deleted too.
     ///
     /// # Errors
-    /// When there is no such model, when it is not ours to delete, or when the disk refuses.
+    /// If the model does not exist, is in a read-only library, or on a disk error.
     pub(crate) fn delete(&self, text: &str, in_use: InUse<'_>) -> Result<Deleted, Error> {
         let invalid = |_| Error::InvalidName { what: "name", name: text.to_owned() };
         let name: ModelRef = text.parse().map_err(invalid)?;
@@ -44,11 +43,11 @@ impl ModelLibrary {
             Err(error) => return Err(error),
         };
         let deleted = LibraryWriter::open(own, &RealDisk)?.with_pinned_blobs(in_use()).delete(&name)?;
-        // Answers that are being computed end first; the system keeps a deleted file for those who have it open.
+        // Answers in progress finish first. The system keeps deleted files that are open.
         if let Some(layer) = stored.as_ref().and_then(|stored| stored.manifest.layer(&LayerKind::Model)) {
             self.engine.unload(&layer.digest.hex());
         }
-        // Another program that shares the library may have been faster.
+        // Another program that shares the library may have deleted the model first.
         let deleted = deleted.ok_or_else(|| Error::NotFound(text.to_owned()))?;
         Ok(Deleted { name: deleted.name.to_string(), freed_bytes: deleted.freed_bytes })
     }

@@ -1,4 +1,4 @@
-//! Errors of the model library. The texts are those that Ollama's clients know, where Ollama has one.
+//! Errors of the model library. Texts that Ollama's clients parse are Ollama's.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,32 +12,32 @@ use cairn_wire::OptionError;
 /// Why a use case of the model library failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A name that is none.
+    /// An invalid model name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A name that is none, in words that say whose: `source`, `destination` or `name`.
+    /// An invalid name, with its role: `source`, `destination` or `name`.
     #[error("{what} {name:?} is invalid")]
     InvalidName {
-        /// Which of the names.
+        /// Role of the name.
         what: &'static str,
-        /// The name, as it was sent.
+        /// The name as sent.
         name: String,
     },
-    /// No model of that name to copy, as it was sent.
+    /// The source of a copy does not exist; the name as sent.
     #[error("model {0:?} not found")]
     NoSource(String),
-    /// No model of that name, as it was sent.
+    /// The model does not exist; the name as sent.
     #[error("model '{0}' not found")]
     NotFound(String),
-    /// What this version cannot do.
+    /// A feature that this version lacks.
     #[error("{0} is not supported yet by this version of Cairn")]
     Unsupported(&'static str),
-    /// What this version cannot do, and what does nearly as well.
+    /// A feature that this version lacks, with an alternative.
     #[error("{what} is not supported yet by this version of Cairn; {instead}")]
     Instead {
-        /// What was asked for.
+        /// The feature.
         what: &'static str,
-        /// What to do.
+        /// The alternative.
         instead: &'static str,
     },
     /// An option's value has the wrong type.
@@ -46,99 +46,99 @@ pub enum Error {
     /// A library could not be read.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// A manifest without a model file, of a model that runs elsewhere for instance.
+    /// A manifest without a model file, for example of a model that runs remotely.
     #[error("model '{0}' has no GGUF file")]
     NoFile(String),
-    /// A file that is no model.
+    /// A file that cannot be read as a model.
     #[error("could not open {}: {reason}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A library could not be written to.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A text that is no digest.
+    /// An invalid digest.
     #[error(transparent)]
     Digest(#[from] DigestError),
-    /// A name that only the built-in model has.
+    /// The name of the built-in model.
     #[error("the name {0} belongs to the model that is part of Cairn, which can be neither replaced nor deleted")]
     BuiltIn(&'static str),
-    /// A model of another program's library.
+    /// A model in a read-only library.
     #[error("model '{name}' is in {}, which Cairn only reads; `ollama rm {name}` removes it", root.display())]
     ReadOnlyLibrary {
         /// The model.
         name: String,
-        /// Where the library is.
+        /// Root of the library.
         root: PathBuf,
     },
-    /// A name that another library's model has.
+    /// A name that a model of another library has.
     #[error(
-        "there is a model named {name} in {}; give a different name, or --force to have this one go before it",
+        "there is a model named {name} in {}; give a different name, or use --force to give this model precedence",
         root.display()
     )]
     NameElsewhere {
-        /// The name, as it is spelled there.
+        /// The stored name.
         name: String,
-        /// Where the library is.
+        /// Root of the library.
         root: PathBuf,
     },
-    /// A file that was opened by its path, and is in no library.
-    #[error("{0} is a file outside of Cairn's store; `cairn import FILE` takes it in")]
+    /// An opened file that is in no library.
+    #[error("{0} is a file outside of Cairn's library; import it first with `cairn import FILE`")]
     OutsideStore(String),
-    /// A file to import that is in the library that it would be imported into.
-    #[error("{} is in Cairn's own library; `cairn cp` gives a model of it a second name", .0.display())]
+    /// A file that is already in Cairn's library.
+    #[error("{} is already in Cairn's library; use `cairn cp` to give its model a second name", .0.display())]
     OwnFile(PathBuf),
-    /// A file to move that another library has.
-    #[error("{} belongs to {}, which Cairn only reads; without --move it is copied", path.display(), root.display())]
+    /// A file of a read-only library that cannot be moved.
+    #[error("{} belongs to {}, which Cairn only reads; omit --move to copy it", path.display(), root.display())]
     LibraryFile {
         /// The file.
         path: PathBuf,
-        /// Where the library is.
+        /// Root of the library.
         root: PathBuf,
     },
-    /// A request to create a model of nothing.
+    /// A create request without a base.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
-    /// Files to make a model of that are none.
+    /// A create request without files.
     #[error("no files provided to convert")]
     NoFiles,
-    /// Files to make a model of that no model is in.
+    /// Files of which none is a model.
     #[error("unknown type")]
     UnknownFiles,
-    /// Several files that are each a model.
-    #[error("a model is made of one GGUF file, or of the parts of one")]
+    /// Several models in one create request.
+    #[error("a model must be one GGUF file, or the parts of one")]
     ManyModels,
-    /// A file's name that does not lead down.
+    /// A file's name that is not a relative path.
     #[error("file path must be relative")]
     FilePath,
-    /// Contents that were named and not sent.
+    /// A blob that was not uploaded.
     #[error("blob {0} not found; send it to /api/blobs first")]
     NoBlob(cairn_store::Digest),
-    /// A file that is said to be one of GGUF.
+    /// A file without GGUF's magic bytes.
     #[error("supplied file was not in GGUF format")]
     NotGguf,
-    /// A file that is said to be an adapter.
-    #[error("it is no adapter: general.type does not say so")]
+    /// A file that is not an adapter.
+    #[error("the file is not an adapter: its general.type must be \"adapter\"")]
     NoAdapter,
-    /// Several adapters of one model.
+    /// Several adapters in one create request.
     #[error("only one adapter is currently supported")]
     ManyAdapters,
-    /// What no model is quantised to.
+    /// An unknown quantization.
     #[error(transparent)]
     FileType(#[from] UnknownFileType),
     /// A model that cannot be quantised.
     #[error(transparent)]
     Quantise(#[from] QuantiseError),
-    /// A template that a model is to get, and that is none.
+    /// An invalid template.
     #[error("template error: {0}")]
     InvalidTemplate(cairn_prompt::Error),
     /// The model could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The system gives no thread for it.
-    #[error("so much is being done that the system gives no thread for this: {0}; try again later")]
+    /// The system refused to start a thread.
+    #[error("cannot start a thread: {0}; try again later")]
     NoThread(io::Error),
 }

@@ -12,7 +12,7 @@ use super::summary::Summary;
 use crate::clock::Clock;
 use crate::settings::Settings;
 
-/// Lists the digests that pulls in progress rely on. Called with the library's lock held, so that the list is current.
+/// Returns the digests that pulls in progress use. Called with the library's lock held, so that the list is current.
 pub(crate) type InUse<'a> = &'a (dyn Fn() -> Vec<Digest> + Send + Sync);
 
 /// The models on this machine.
@@ -35,35 +35,35 @@ impl ModelLibrary {
         }
     }
 
-    /// All models: those of the libraries, the built-in one, and files that were opened; the newest first.
+    /// Lists all models: of the libraries, the built-in one, and opened files; newest first.
     ///
     /// # Errors
-    /// When a library exists and cannot be read.
+    /// If no library can be read.
     pub fn list(&self) -> Result<Vec<Summary>, Error> {
         self.catalog.list()
     }
 
-    /// Makes a model file available under a name until the daemon ends.
+    /// Makes a model file available under a name until the daemon stops.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a GGUF file.
+    /// If the file cannot be read or is not a GGUF file.
     pub fn open(&self, path: &Path) -> Result<Opened, Error> {
         self.catalog.open(path)
     }
 
-    /// The model that a client calls `text`.
+    /// Finds the model that a client calls `text`.
     pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
         self.catalog.find(text)
     }
 
-    /// Where the model of that name comes from; `None` if there is none.
+    /// Returns the origin of a model; `None` if it does not exist.
     pub(crate) fn origin(&self, name: &ModelRef) -> Result<Option<Origin<'_>>, Error> {
         self.catalog.origin(name)
     }
 
-    /// The model that has this engine key, by the name that was last used for it.
+    /// Returns the summary of the model that last used this engine key.
     pub(crate) fn by_engine_key(&self, key: &str) -> Option<Summary> {
-        self.catalog.known(key)
+        self.catalog.by_engine_key(key)
     }
 
     /// All libraries on disk.

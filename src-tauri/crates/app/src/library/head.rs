@@ -10,24 +10,24 @@ use cairn_gguf::{Error as GgufError, Gguf};
 
 use crate::library::error::Error;
 
-/// The first piece that is read. Vocabularies of 150,000 tokens fit.
+/// Bytes of the first read. Vocabularies of 150,000 tokens fit.
 const FIRST_BYTES: u64 = 8 << 20;
 
-/// A model's head and length.
+/// Head and size of a model.
 #[derive(Debug)]
 pub struct Head {
     /// Metadata and tensor table.
     pub gguf: Gguf,
-    /// Length of the whole file, or of all files of a model in parts.
+    /// Size of the file, or of all files of a split model.
     pub file_bytes: u64,
-    /// Its files, by [`Tensor::part`](cairn_gguf::Tensor::part).
+    /// The files, indexed by [`Tensor::part`](cairn_gguf::Tensor::part).
     pub paths: Vec<PathBuf>,
 }
 
-/// Reads the head of the model at `path`; a part of a split model brings in those of the others.
+/// Reads the head of the model at `path`. For a part of a split model, reads the heads of all parts.
 ///
 /// # Errors
-/// [`Error::File`] when a file cannot be read, is no GGUF file, or is a part that lacks others.
+/// [`Error::File`] if a file cannot be read, is not a GGUF file, or other parts are missing.
 pub fn read(path: &Path) -> Result<Head, Error> {
     let head = read_one(path)?;
     let failed = |reason: String| Error::File { path: path.to_owned(), reason };
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<Head, Error> {
     join(parts.collect::<Result<_, Error>>()?).map_err(failed)
 }
 
-/// The head of the model of which these are the parts, in order, each with what it is called; or why they are not.
+/// Joins the heads of a model's parts, in order, each with its name. Returns the reason if they do not fit together.
 pub(crate) fn join(named: Vec<(String, Head)>) -> Result<Head, String> {
     let (mut parts, mut file_bytes, mut paths) = (Vec::new(), 0, Vec::new());
     for (name, part) in named {
@@ -52,7 +52,7 @@ pub(crate) fn join(named: Vec<(String, Head)>) -> Result<Head, String> {
     Ok(Head { gguf, file_bytes, paths })
 }
 
-/// Reads the head of one file, taking more of it until the head is whole.
+/// Reads the head of one file, with larger reads until the head is complete.
 pub(crate) fn read_one(path: &Path) -> Result<Head, Error> {
     let failed = |reason: String| Error::File { path: path.to_owned(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
@@ -66,7 +66,7 @@ pub(crate) fn read_one(path: &Path) -> Result<Head, Error> {
     }
     let mut file = File::open(path).map_err(io)?;
     let file_bytes = found.len();
-    // A byte more than the longest head shows the reader that a head is too long.
+    // One byte more than the longest head lets the reader detect a head that is too long.
     let most = MAX_HEAD_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let mut wanted = FIRST_BYTES;
@@ -86,10 +86,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_named() {
+    fn head_error_has_the_path_and_the_reason() {
         let check = |path: &Path, part: &str| {
-            let said = read(path).expect_err("it is no model").to_string();
-            assert!(said.contains(part) && said.contains(&path.display().to_string()), "{said}");
+            let error = read(path).expect_err("the path is not a model").to_string();
+            assert!(error.contains(part) && error.contains(&path.display().to_string()), "{error}");
         };
         let folder = tempfile::tempdir().unwrap();
         check(folder.path(), "it is a directory");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_head_of_the_whole_model() {
+    fn head_of_a_part_covers_the_whole_model() {
         let mut writer = cairn_gguf::Writer::default();
         writer.set("general.architecture", "llama");
         for name in ["a", "b", "c"] {
@@ -110,18 +110,18 @@ mod tests {
         for (number, part) in (1..).zip(cairn_testkit::split(&writer.finish(), 3)) {
             std::fs::write(path(number), part).unwrap();
         }
-        let head = read(&path(2)).expect("all parts are there");
+        let head = read(&path(2)).expect("all parts exist");
         let table: Vec<_> = head.gguf.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.part)).collect();
         assert_eq!(table, [("a", 0), ("b", 1), ("c", 2)], "all tensors");
         assert_eq!(head.gguf.metadata().required_str("general.architecture"), Ok("llama"), "the first part's metadata");
         assert_eq!(head.paths, [1, 2, 3].map(path), "all files");
         let bytes: u64 = head.paths.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
-        assert_eq!(head.file_bytes, bytes, "the bytes of all");
+        assert_eq!(head.file_bytes, bytes, "the size of all files");
         for number in [1, 3] {
             std::fs::remove_file(path(number)).unwrap();
         }
-        let said = read(&path(2)).expect_err("two parts are missing").to_string();
+        let error = read(&path(2)).expect_err("two parts are missing").to_string();
         let all = "this model has 3 files, of which are missing: m-00001-of-00003.gguf, m-00003-of-00003.gguf";
-        assert!(said.contains(all), "{said}");
+        assert!(error.contains(all), "{error}");
     }
 }

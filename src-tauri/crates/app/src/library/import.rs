@@ -1,7 +1,6 @@
-//! Import: a model file on this machine becomes a model of our library.
+//! Import: makes a model of Cairn's library from a file on this machine.
 //!
-//! The file is checked as the engine would load it before anything is written. What has been brought in when a later step
-//! fails is taken out again.
+//! The engine checks the file before anything is written. If a later step fails, what was written is removed.
 
 pub(crate) mod merge;
 pub(crate) mod name;
@@ -19,77 +18,77 @@ use crate::library::handle::ModelLibrary;
 use crate::library::summary::Details;
 use crate::library::{head, pebble};
 
-/// Between two reports of progress.
+/// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
+/// Capacity of the event channel. A full channel blocks the work.
+const EVENT_CAPACITY: usize = 16;
 
-/// A file that is to become a model.
+/// Request to import a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Import {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the model is to be called; `None` takes the name that the file gives itself, or the file's own.
+    /// Name of the model; `None` for the name in the file's metadata, or else the file name.
     pub name: Option<String>,
-    /// What becomes of the file.
+    /// How the file is imported.
     pub taking: Taking,
-    /// Replace a model that has the name.
+    /// Replace an existing model of that name.
     pub force: bool,
 }
 
-/// What becomes of a file that is imported.
+/// How a file is imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Taking {
-    /// It stays as it is: shared where the file system can, else copied.
+    /// The file stays, and is cloned if the file system can, or else copied.
     #[default]
     Copy,
-    /// It gets a second name in the store, and is made read-only.
+    /// The file gets a hard link in the library and becomes read-only.
     Link,
-    /// It is gone once the model is there.
+    /// The file is removed after the import.
     Move,
 }
 
-/// What becomes of an import.
+/// Event of an import.
 #[derive(Debug)]
 pub enum ImportEvent {
-    /// How far it has come.
+    /// Progress.
     Progress(Progress),
-    /// The end: there is such a model.
+    /// The last event: the model exists.
     Done(Imported),
-    /// The end: nothing has changed.
+    /// The last event: nothing has changed.
     Failed(Error),
 }
 
-/// A model that came from a file.
+/// An imported model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The name to run it by.
+    /// Name of the model.
     pub name: String,
     /// Bytes of the model's file.
     pub size_bytes: u64,
-    /// How it came into the store.
+    /// How the file came into the library.
     pub way: ImportMethod,
-    /// Whether the file is gone, with all its parts.
+    /// Whether the file and all its parts were removed.
     pub moved: bool,
-    /// Why it is still there although it was to be moved.
+    /// Why the file was not removed although a move was requested.
     pub kept: Option<String>,
-    /// Whether the file says how a conversation becomes a prompt.
+    /// Whether the file has a chat template.
     pub has_chat_template: bool,
 }
 
 impl ModelLibrary {
-    /// Imports a file on a thread of its own, and tells how far it has come. Dropping the receiver interrupts it. Must be
+    /// Imports a file on a blocking thread and sends progress. Dropping the receiver cancels the import. Must be
     /// called inside a tokio runtime.
     #[must_use]
     pub fn import(&self, import: Import) -> mpsc::Receiver<ImportEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
         let library = self.clone();
         tokio::task::spawn_blocking(move || {
             let mut reported = Instant::now();
             let mut watch = |progress: Progress| {
                 if reported.elapsed() >= REPORT_EVERY {
                     reported = Instant::now();
-                    // A reader that is behind gets the next report instead.
+                    // A receiver that is behind gets the next event instead.
                     let _ = sender.try_send(ImportEvent::Progress(progress));
                 }
                 !sender.is_closed()
@@ -98,7 +97,7 @@ impl ModelLibrary {
                 Ok(imported) => ImportEvent::Done(imported),
                 Err(error) => ImportEvent::Failed(error),
             };
-            // Nobody is left to be told when this fails.
+            // The receiver may have been dropped; that is not an error.
             let _ = sender.blocking_send(event);
         });
         receiver
@@ -112,7 +111,7 @@ impl ModelLibrary {
         };
         self.check_free(&name, import.force)?;
         for path in &head.paths {
-            self.check_whose(path, import.taking)?;
+            self.check_owner(path, import.taking)?;
         }
         self.engine.check(&import.path)?;
         let library = self.catalog.own_library();
@@ -121,26 +120,26 @@ impl ModelLibrary {
         let mut pending_moves = Vec::new();
         let ImportedBlob { layer, method: way } = match (head.paths.len(), import.taking) {
             (0 | 1, Taking::Move) => {
-                let (brought, pending_move) = writer.import_for_move(&import.path, watch)?;
+                let (imported, pending_move) = writer.import_for_move(&import.path, watch)?;
                 pending_moves.push(pending_move);
-                brought
+                imported
             }
             (0 | 1, taking) => writer.import_file(&import.path, taking == Taking::Link, watch)?,
             (_, Taking::Link) => return Err(Error::Unsupported("a hard link to a model in several files")),
             (_, taking) => {
                 let parts = head.paths.iter().filter(|_| taking == Taking::Move);
                 pending_moves = parts.map(|part| writer.prepare_move(part)).collect::<Result<_, _>>()?;
-                merge::bring(&writer, &head, &import.path, watch)?
+                merge::import_merged(&writer, &head, &import.path, watch)?
             }
         };
         let config = config(Details::of_file(&head.gguf)).to_json();
         let saved = writer.save(&name, &config, std::slice::from_ref(&layer), import.force);
-        let saved = saved.inspect_err(|_| give_back(&writer, &layer, &way))?;
+        let saved = saved.inspect_err(|_| remove_imported(&writer, &layer, &way))?;
         let mut kept = None;
         for pending_move in pending_moves {
             match pending_move.finish(&writer, &layer) {
                 Ok(()) => {}
-                // The contents that have the digest's name are others now.
+                // The published file has other contents than its name says.
                 Err(error @ WriteError::SourceChanged(_)) if way == ImportMethod::Moved => {
                     writer.delete(&saved.name)?;
                     return Err(error.into());
@@ -159,8 +158,8 @@ impl ModelLibrary {
         })
     }
 
-    /// Refuses files that belong to a library: our own has them, and from another's nothing is taken away.
-    fn check_whose(&self, path: &Path, taking: Taking) -> Result<(), Error> {
+    /// Refuses files of Cairn's own library, and moves out of other libraries.
+    fn check_owner(&self, path: &Path, taking: Taking) -> Result<(), Error> {
         let within = |library: &Library| {
             let root = library.root().canonicalize();
             matches!((root, path.canonicalize()), (Ok(root), Ok(file)) if file.starts_with(&root))
@@ -176,8 +175,8 @@ impl ModelLibrary {
         }
     }
 
-    /// Refuses names that a new model cannot have, before any work is done for it. A name in the library itself is left
-    /// to its writer, which knows whether the model is the same.
+    /// Refuses names that a new model cannot have, before any work is done. A name in Cairn's library is checked by the
+    /// writer, which can compare the models.
     fn check_free(&self, name: &ModelRef, force: bool) -> Result<(), Error> {
         if is_pebble(name) {
             return Err(Error::BuiltIn(pebble::NAME));
@@ -189,15 +188,15 @@ impl ModelLibrary {
     }
 }
 
-/// Takes out again what was brought in for nothing. A file that was made read-only for a link stays so: whether somebody
-/// else relies on it is not known.
-fn give_back(writer: &LibraryWriter<'_>, layer: &Layer, way: &ImportMethod) {
+/// Removes an imported layer after a failure. A file that became read-only for a link stays read-only, because another
+/// program may rely on it.
+fn remove_imported(writer: &LibraryWriter<'_>, layer: &Layer, way: &ImportMethod) {
     if *way != ImportMethod::Present {
         writer.remove_unreferenced(layer);
     }
 }
 
-/// A config as Ollama writes it.
+/// Returns a config as Ollama writes it.
 pub(crate) fn config(details: Details) -> Config {
     Config {
         model_format: details.format,

@@ -1,4 +1,4 @@
-//! The libraries themselves: which there are, whether they are there, and what they take.
+//! The libraries: their state and disk usage.
 
 use std::path::{Path, PathBuf};
 
@@ -8,37 +8,37 @@ use cairn_store::{DiskUsage, Library, LibraryRole, LibraryState};
 use crate::library::handle::ModelLibrary;
 use crate::settings::Origin;
 
-/// A library, as it is now.
+/// State of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryInfo {
-    /// Its folder.
+    /// Root folder.
     pub root: PathBuf,
-    /// What it is to its user.
+    /// Role of the library.
     pub role: LibraryRole,
-    /// Whether it is there.
+    /// Whether the library exists and can be read.
     pub state: LibraryState,
-    /// Whether its absence is news. Our own library is made with its first model, so before that it is none, unless the
-    /// user said where it is.
+    /// Whether the absence is unexpected. Cairn's library is created with its first model, so its absence is expected
+    /// unless the user set its path.
     pub missed: bool,
-    /// Models in it.
+    /// Number of models.
     pub models: usize,
-    /// Manifests in it that cannot be read, each with the reason.
+    /// Unreadable manifests, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
-/// A library, and what it takes.
+/// A library and its disk usage.
 #[derive(Debug)]
 pub struct LibraryUsage {
-    /// Which.
+    /// The library.
     pub library: LibraryInfo,
-    /// What it takes; nothing unless it is there.
+    /// Disk usage; 0 if the library is absent.
     pub usage: DiskUsage,
-    /// Bytes that are free on its disk; `None` where that cannot be told.
+    /// Free bytes of its disk; `None` if the system does not report them.
     pub free_bytes: Option<u64>,
 }
 
 impl ModelLibrary {
-    /// All libraries, the one that is written first.
+    /// Returns all libraries; Cairn's own is first.
     #[must_use]
     pub fn libraries(&self) -> Vec<LibraryInfo> {
         let named = self.settings.origin("OLLAMA_MODELS") != Some(Origin::Default);
@@ -54,7 +54,7 @@ impl ModelLibrary {
         info.collect()
     }
 
-    /// What every library takes on its disk. One that cannot be read says so, and hides no other.
+    /// Returns the disk usage of all libraries. An unreadable library is reported and does not affect the others.
     #[must_use]
     pub fn usage(&self) -> Vec<LibraryUsage> {
         let libraries = self.libraries().into_iter();
@@ -74,7 +74,7 @@ impl ModelLibrary {
     }
 }
 
-/// Free space where a folder is, or would be made.
+/// Free bytes on the disk of a folder, which may not exist yet.
 fn free_bytes(folder: &Path) -> Option<u64> {
     folder.ancestors().find(|folder| folder.exists()).and_then(|folder| RealDisk.free_bytes(folder).ok())
 }

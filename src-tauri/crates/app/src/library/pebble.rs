@@ -1,12 +1,12 @@
-//! Pebble, the small model inside this program: it knows Cairn and nothing else, works offline, and cannot be deleted.
+//! Pebble, the built-in model. It works offline and cannot be deleted.
 
 use cairn_gguf::Gguf;
 use cairn_runtime::Source;
 
-/// The name by which it is run.
+/// Name of the model.
 pub(crate) const NAME: &str = "pebble:latest";
 
-/// Bytes at an address that suits every tensor: the engine uses weights where they lie.
+/// Bytes with the alignment of tensors, because the engine uses the weights in place.
 #[repr(C, align(64))]
 struct Aligned<T: ?Sized>(T);
 
@@ -17,7 +17,7 @@ pub(crate) fn file() -> &'static [u8] {
     &FILE.0
 }
 
-/// Where the engine finds it.
+/// Source of the model for the engine.
 pub(crate) fn source() -> Source {
     Source::Builtin { name: "the built-in model", bytes: file() }
 }
@@ -33,9 +33,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_aligned_and_small() {
-        assert_eq!(file().as_ptr().addr() % 64, 0, "weights are used where they lie");
+    fn built_in_file_is_aligned_and_small() {
+        assert_eq!(file().as_ptr().addr() % 64, 0, "weights are used in place");
         assert!(file().len() <= 8 << 20, "{} bytes are more than 8 MB", file().len());
-        assert!(!head().gguf.metadata().is_empty(), "it says what it is");
+        assert!(!head().gguf.metadata().is_empty(), "the file has metadata");
     }
 }

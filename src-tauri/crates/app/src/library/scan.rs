@@ -1,8 +1,8 @@
-//! Scan: the models that other apps keep on this machine, and what they are to us.
+//! Scan: finds models of other apps on this machine, and compares them with the libraries.
 //!
-//! Only heads of files are read, so that a thousand models take seconds; whether a file's contents are here already is then
-//! known where the file is one of a library's, or its name is its digest, as in the cache of the Hugging Face hub. With
-//! [`Scan::digests`] the others are read too. Nothing is changed anywhere.
+//! Only heads of files are read, so that a thousand models take seconds. The digest of a file is then available if the
+//! file is a library's, or is named after its digest, as in the cache of the Hugging Face hub. With [`Scan::digests`]
+//! the other files are read completely. Nothing is changed on disk.
 
 mod walk;
 
@@ -23,119 +23,120 @@ use crate::library::head::Head;
 use crate::library::import::name;
 use crate::library::summary::Details;
 use crate::settings::{AppFolder, Keeper};
-use walk::{Bounds, Sight, Walk};
+use walk::{Bounds, Candidate, Walk};
 
-/// Between two reports of progress.
+/// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// Reports that may wait for a slow reader before the work waits too.
-const WAITING_EVENTS: usize = 16;
+/// Capacity of the event channel. A full channel blocks the work.
+const EVENT_CAPACITY: usize = 16;
 
-/// Where to look, and how closely.
+/// Request for a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Folders to look through.
+    /// Folders to scan.
     pub folders: Vec<PathBuf>,
-    /// Look where other apps keep their models too.
+    /// Whether to scan the folders of other apps too.
     pub apps: bool,
-    /// Read the files, to tell which contents are here.
+    /// Whether to read files completely, to compare their digests.
     pub digests: bool,
 }
 
-/// What becomes of a scan.
+/// Event of a scan.
 #[derive(Debug)]
 pub enum ScanEvent {
-    /// How much has been read, in bytes.
+    /// Progress of the digests.
     Progress {
-        /// Bytes that were read.
+        /// Bytes read.
         done_bytes: u64,
-        /// Bytes that there are to read.
+        /// Bytes in total.
         total_bytes: u64,
     },
-    /// The end.
+    /// The last event.
     Done(Scanned),
 }
 
-/// What was found.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub struct Scanned {
-    /// Models and what goes with them.
+    /// Models, projectors, adapters and broken files.
     pub found: Vec<Found>,
-    /// Folders that are there and were looked through.
+    /// Folders that were scanned.
     pub looked: Vec<AppFolder>,
-    /// Folders that could not be looked through, each with the reason.
+    /// Folders that could not be scanned, each with the reason.
     pub unread: Vec<(PathBuf, String)>,
-    /// A folder beyond which nothing was looked at, because it is too deep or there is too much.
+    /// First folder that was skipped because it is too deep or the scan has too many entries.
     pub cut: Option<PathBuf>,
 }
 
-/// A model that another app keeps, or a file that looks like one.
+/// A file that a scan found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What an import would call it.
+    /// Name that an import would use.
     pub name: String,
-    /// The file; the first of them where there are several.
+    /// The file; the first part of a split model.
     pub path: PathBuf,
-    /// How many files it has.
+    /// Number of files.
     pub parts: usize,
-    /// Bytes of all of them.
+    /// Bytes of all files.
     pub size_bytes: u64,
-    /// Who keeps it.
+    /// The app that stores it.
     pub keeper: Keeper,
-    /// What it is.
+    /// Details of the model.
     pub details: Details,
-    /// The SHA-256 of the file, where it is known.
+    /// SHA-256 of the file, if it is available.
     pub digest: Option<Digest>,
-    /// What it is to us.
-    pub standing: Standing,
+    /// Relation to the libraries.
+    pub status: FoundStatus,
 }
 
-/// What a file is to us.
+/// Relation of a found file to the libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// A model that could be imported.
+pub enum FoundStatus {
+    /// A model that can be imported.
     New,
-    /// The contents of this model.
+    /// The same contents as this model.
     Here(String),
-    /// As long as this model's contents; reading it would tell whether it is them.
+    /// The same size as this model. Only the digest can decide.
     MaybeHere(String),
-    /// What makes pictures readable for a model.
+    /// A projector, which encodes images for a model.
     Projector,
-    /// Changes to the weights of a model.
+    /// An adapter.
     Adapter,
-    /// Nothing that can be read, for this reason.
+    /// A file that cannot be read, with the reason.
     Broken(String),
 }
 
 impl ModelLibrary {
-    /// Looks for models on a thread of its own. Dropping the receiver ends it. Must be called inside a tokio runtime.
+    /// Scans for models on a blocking thread. Dropping the receiver cancels the scan. Must be called inside a tokio
+    /// runtime.
     #[must_use]
     pub fn scan(&self, scan: Scan) -> mpsc::Receiver<ScanEvent> {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_CAPACITY);
         let library = self.clone();
         tokio::task::spawn_blocking(move || {
             let mut scanned = Scanned::default();
-            let known = Known::of(&library);
-            library.look(&scan, &known, &mut scanned, &mut || !sender.is_closed());
+            let local = LocalModels::of(&library);
+            library.look(&scan, &local, &mut scanned, &mut || !sender.is_closed());
             let mut reported = Instant::now();
             let mut watch = |done_bytes, total_bytes| {
                 if reported.elapsed() >= REPORT_EVERY {
                     reported = Instant::now();
-                    // A reader that is behind gets the next report instead.
+                    // A receiver that is behind gets the next event instead.
                     let _ = sender.try_send(ScanEvent::Progress { done_bytes, total_bytes });
                 }
                 !sender.is_closed()
             };
             if scan.digests {
-                read_all(&mut scanned.found, &known, &mut watch);
+                read_all(&mut scanned.found, &local, &mut watch);
             }
-            // Nobody is left to be told when this fails.
+            // The receiver may have been dropped; that is not an error.
             let _ = sender.blocking_send(ScanEvent::Done(scanned));
         });
         receiver
     }
 
-    fn look(&self, scan: &Scan, known: &Known, scanned: &mut Scanned, go_on: &mut dyn FnMut() -> bool) {
-        let mut walk = Walk::within(Bounds::default());
+    fn look(&self, scan: &Scan, local: &LocalModels, scanned: &mut Scanned, should_continue: &mut dyn FnMut() -> bool) {
+        let mut walk = Walk::with_bounds(Bounds::default());
         let mut roots: Vec<AppFolder> = Vec::new();
         if scan.apps {
             let apps = self.settings.other_apps.iter();
@@ -146,23 +147,23 @@ impl ModelLibrary {
                 Ok(found) if found.is_dir() => {
                     roots.push(AppFolder { keeper: Keeper::Folder, folder: folder.clone() });
                 }
-                Ok(_) => scanned.unread.push((folder.clone(), "it is no folder".to_owned())),
+                Ok(_) => scanned.unread.push((folder.clone(), "it is not a folder".to_owned())),
                 Err(error) => scanned.unread.push((folder.clone(), error.to_string())),
             }
         }
         for kept in roots {
-            let mut sights = Vec::new();
-            for sight in walk.look(&kept.folder, go_on) {
-                match sight {
-                    Sight::Library(root) => scanned.found.extend(known.library(kept.keeper, &root)),
-                    sight => sights.push(sight),
+            let mut candidates = Vec::new();
+            for candidate in walk.look(&kept.folder, should_continue) {
+                match candidate {
+                    Candidate::Library(root) => scanned.found.extend(local.library(kept.keeper, &root)),
+                    candidate => candidates.push(candidate),
                 }
             }
-            for sight in whole_models(sights) {
-                if !go_on() {
+            for candidate in whole_models(candidates) {
+                if !should_continue() {
                     return;
                 }
-                scanned.found.push(known.sight(kept.keeper, sight));
+                scanned.found.push(local.classify(kept.keeper, candidate));
             }
             scanned.looked.push(kept);
         }
@@ -171,30 +172,30 @@ impl ModelLibrary {
     }
 }
 
-/// Of the parts of a model in several files, the first that is there stands for all.
-fn whole_models(sights: Vec<Sight>) -> Vec<Sight> {
+/// Keeps only the first existing part of each split model.
+fn whole_models(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut seen = HashSet::new();
-    let first = |sight: &Sight| {
-        let Sight::File(path, _) = sight else { return true };
+    let first = |candidate: &Candidate| {
+        let Candidate::File(path, _) = candidate else { return true };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match PartName::parse(&name).and_then(|part| part.all().next()) {
             Some(first) => seen.insert(path.with_file_name(first.to_string())),
             None => true,
         }
     };
-    let mut sights = sights;
-    sights.retain(first);
-    sights
+    let mut candidates = candidates;
+    candidates.retain(first);
+    candidates
 }
 
-/// The contents that our libraries have, and the models that have them.
-struct Known {
+/// Models of all libraries, by digest, size and file.
+struct LocalModels {
     models: HashMap<Digest, String>,
     lengths: HashMap<u64, String>,
     files: HashMap<(u64, u64), String>,
 }
 
-impl Known {
+impl LocalModels {
     fn of(library: &ModelLibrary) -> Self {
         let (mut models, mut lengths, mut files) = (HashMap::new(), HashMap::new(), HashMap::new());
         for snapshot in library.catalog.libraries().snapshots() {
@@ -204,22 +205,22 @@ impl Known {
                 let name = || model.name.to_string();
                 models.entry(layer.digest).or_insert_with(name);
                 lengths.entry(layer.size_bytes).or_insert_with(name);
-                if let Some(place) = place(&path) {
-                    files.entry(place).or_insert_with(name);
+                if let Some(identity) = file_identity(&path) {
+                    files.entry(identity).or_insert_with(name);
                 }
             }
         }
         Self { models, lengths, files }
     }
 
-    /// What a file is, by its head.
-    fn sight(&self, keeper: Keeper, sight: Sight) -> Found {
-        match sight {
-            Sight::File(path, file) => match head::read(&path) {
+    /// Classifies a file by its head.
+    fn classify(&self, keeper: Keeper, candidate: Candidate) -> Found {
+        match candidate {
+            Candidate::File(path, file) => match head::read(&path) {
                 Ok(head) => self.model(keeper, path, &file, &head),
                 Err(error) => broken(keeper, path, reason(error)),
             },
-            Sight::Dangling(path) | Sight::Library(path) => {
+            Candidate::Dangling(path) | Candidate::Library(path) => {
                 broken(keeper, path, "it is a link that leads to nothing".to_owned())
             }
         }
@@ -228,10 +229,10 @@ impl Known {
     fn model(&self, keeper: Keeper, path: PathBuf, file: &Path, head: &Head) -> Found {
         let parts = head.paths.len();
         let digest = hub_digest(file).filter(|_| parts == 1);
-        let standing = match kind(head.gguf.metadata()) {
-            Some(standing) => standing,
-            None if head.gguf.tensors().is_empty() => Standing::Broken("it has no tensors".to_owned()),
-            None => self.standing(file, digest, head.file_bytes, parts),
+        let status = match kind(head.gguf.metadata()) {
+            Some(status) => status,
+            None if head.gguf.tensors().is_empty() => FoundStatus::Broken("it has no tensors".to_owned()),
+            None => self.status(file, digest, head.file_bytes, parts),
         };
         Found {
             name: name::of_file(&head.gguf, &path).to_string(),
@@ -241,25 +242,25 @@ impl Known {
             keeper,
             details: Details::of_file(&head.gguf),
             digest,
-            standing,
+            status,
         }
     }
 
-    fn standing(&self, file: &Path, digest: Option<Digest>, size_bytes: u64, parts: usize) -> Standing {
-        // An import makes one file of several, which is another.
+    fn status(&self, file: &Path, digest: Option<Digest>, size_bytes: u64, parts: usize) -> FoundStatus {
+        // An import merges several files into one with another digest.
         if parts > 1 {
-            return Standing::New;
+            return FoundStatus::New;
         }
         let here = digest.and_then(|digest| self.models.get(&digest));
-        let here = here.or_else(|| self.files.get(&place(file)?));
+        let here = here.or_else(|| self.files.get(&file_identity(file)?));
         match (here, self.lengths.get(&size_bytes), digest) {
-            (Some(model), _, _) => Standing::Here(model.clone()),
-            (None, Some(model), None) => Standing::MaybeHere(model.clone()),
-            (None, _, _) => Standing::New,
+            (Some(model), _, _) => FoundStatus::Here(model.clone()),
+            (None, Some(model), None) => FoundStatus::MaybeHere(model.clone()),
+            (None, _, _) => FoundStatus::New,
         }
     }
 
-    /// The models of a library.
+    /// Returns the models of a library in Ollama's layout.
     fn library(&self, keeper: Keeper, root: &Path) -> Vec<Found> {
         let library = Library::new(root.to_owned());
         let keeper = if keeper == Keeper::Folder { Keeper::Ollama } else { keeper };
@@ -270,16 +271,16 @@ impl Known {
             .filter_map(|model| {
                 let layer = model.manifest.layer(&LayerKind::Model)?;
                 let name = model.name.to_string();
-                let (path, standing) = match library.blob(layer) {
+                let (path, status) = match library.blob(layer) {
                     Ok(path) => {
                         let here = self.models.get(&layer.digest);
-                        (path, here.map_or(Standing::New, |model| Standing::Here(model.clone())))
+                        (path, here.map_or(FoundStatus::New, |model| FoundStatus::Here(model.clone())))
                     }
-                    Err(error) => (library.blob_path(&layer.digest), Standing::Broken(error.to_string())),
+                    Err(error) => (library.blob_path(&layer.digest), FoundStatus::Broken(error.to_string())),
                 };
                 let details = Details::of_config(&library.config(&model.manifest));
                 let (digest, size_bytes) = (Some(layer.digest), model.manifest.size_bytes());
-                Some(Found { name, path, parts: 1, size_bytes, keeper, details, digest, standing })
+                Some(Found { name, path, parts: 1, size_bytes, keeper, details, digest, status })
             })
             .collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -287,12 +288,12 @@ impl Known {
     }
 }
 
-/// What the file says it is, when it is no model by itself.
-fn kind(metadata: &Metadata) -> Option<Standing> {
+/// Returns the status of a file that is not a model by itself, from its metadata.
+fn kind(metadata: &Metadata) -> Option<FoundStatus> {
     let text = |key: &str| metadata.str(key).ok().flatten().unwrap_or_default();
     match (text("general.type"), text("general.architecture")) {
-        ("adapter", _) => Some(Standing::Adapter),
-        ("mmproj" | "projector", _) | (_, "clip") => Some(Standing::Projector),
+        ("adapter", _) => Some(FoundStatus::Adapter),
+        ("mmproj" | "projector", _) | (_, "clip") => Some(FoundStatus::Projector),
         _ => None,
     }
 }
@@ -300,11 +301,11 @@ fn kind(metadata: &Metadata) -> Option<Standing> {
 fn broken(keeper: Keeper, path: PathBuf, reason: String) -> Found {
     let size_bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (details, standing) = (Details::default(), Standing::Broken(reason));
-    Found { name, path, parts: 1, size_bytes, keeper, details, digest: None, standing }
+    let (details, status) = (Details::default(), FoundStatus::Broken(reason));
+    Found { name, path, parts: 1, size_bytes, keeper, details, digest: None, status }
 }
 
-/// Why a head was not read, without the path, which is told beside it.
+/// Returns the reason of an error without the path, which is reported separately.
 fn reason(error: Error) -> String {
     match error {
         Error::File { reason, .. } => reason,
@@ -312,19 +313,19 @@ fn reason(error: Error) -> String {
     }
 }
 
-/// The digest of a file of the hub's cache: its large files are called by nothing else.
+/// Returns the digest of a file in the hub's cache, whose large files are named after their digest.
 fn hub_digest(file: &Path) -> Option<Digest> {
     let name = file.file_name()?.to_str()?;
     let is_blob = file.parent()?.file_name()? == "blobs" && name.len() == 64;
     is_blob.then(|| format!("sha256:{name}").parse().ok()).flatten()
 }
 
-/// Reads the files whose digest nobody knows.
-fn read_all(found: &mut [Found], known: &Known, watch: &mut dyn FnMut(u64, u64) -> bool) {
+/// Computes missing digests.
+fn read_all(found: &mut [Found], local: &LocalModels, watch: &mut dyn FnMut(u64, u64) -> bool) {
     let to_read = |found: &Found| {
         found.digest.is_none()
             && found.parts == 1
-            && matches!(found.standing, Standing::New | Standing::MaybeHere(_) | Standing::Here(_))
+            && matches!(found.status, FoundStatus::New | FoundStatus::MaybeHere(_) | FoundStatus::Here(_))
     };
     let total_bytes: u64 = found.iter().filter(|found| to_read(found)).map(|found| found.size_bytes).sum();
     let mut before = 0;
@@ -335,23 +336,23 @@ fn read_all(found: &mut [Found], known: &Known, watch: &mut dyn FnMut(u64, u64) 
             Ok(None) => return,
             Ok(Some(digest)) => {
                 found.digest = Some(digest);
-                found.standing = known.models.get(&digest).map_or(Standing::New, |m| Standing::Here(m.clone()));
+                found.status = local.models.get(&digest).map_or(FoundStatus::New, |m| FoundStatus::Here(m.clone()));
             }
-            Err(error) => found.standing = Standing::Broken(error.to_string()),
+            Err(error) => found.status = FoundStatus::Broken(error.to_string()),
         }
         before += size_bytes;
     }
 }
 
-/// What two names of one file have in common.
+/// Identity of a file, equal for all its hard links.
 #[cfg(unix)]
-fn place(path: &Path) -> Option<(u64, u64)> {
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(not(unix))]
-fn place(_: &Path) -> Option<(u64, u64)> {
+fn file_identity(_: &Path) -> Option<(u64, u64)> {
     None
 }
 

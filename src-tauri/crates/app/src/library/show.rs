@@ -1,4 +1,4 @@
-//! All about one model.
+//! Show: all information about one model.
 
 use std::path::Path;
 
@@ -17,47 +17,47 @@ use crate::library::summary::{Details, capabilities, parameter_count};
 use crate::library::{head, pebble, template};
 use cairn_prompt::Message;
 
-/// All about one model. Texts that there are none of are empty.
+/// All information about one model. Absent texts are empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// The short form.
+    /// Summary of the model.
     pub summary: Summary,
     /// Licences, joined by line breaks.
     pub license: String,
-    /// What could be written into a Modelfile to make this model.
+    /// Modelfile that creates this model.
     pub modelfile: String,
-    /// Options that its publisher set, one per line.
+    /// Options of the model, one per line.
     pub parameters: String,
-    /// What makes prompts of messages.
+    /// The template.
     pub template: String,
-    /// Its language, and why it is this one where there are more.
+    /// Language of the template, and the reason of its choice.
     pub template_reason: String,
-    /// The system message that its publisher set.
+    /// System message of the model.
     pub system: String,
     /// Messages that precede every conversation.
     pub messages: Vec<Message>,
-    /// The file's metadata; long arrays are `null` unless they were asked for.
+    /// Metadata of the file. Arrays are `null` unless `verbose`.
     pub info: Map<String, Value>,
-    /// The file's tensors.
+    /// Tensors of the file.
     pub tensors: Vec<TensorRow>,
 }
 
 /// One tensor of a model's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorRow {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
-    /// Its type, `Q4_K` for instance.
+    /// Type of the tensor, for example `Q4_K`.
     pub kind: String,
-    /// Its dimensions, elements of a row first.
+    /// Dimensions; the first is the length of a row.
     pub shape: Vec<u64>,
 }
 
 impl ModelLibrary {
-    /// All about one model; with `verbose` the contents of arrays too.
+    /// Returns all information about one model; with `verbose`, the elements of arrays too.
     ///
     /// # Errors
-    /// When there is no such model, or its file cannot be read.
+    /// If the model does not exist, or its file cannot be read.
     pub fn show(&self, name: &str, verbose: bool) -> Result<Shown, Error> {
         let model = self.catalog.find(name)?;
         let head = match &model.source {
@@ -77,7 +77,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
             Ok(choice) => {
                 let text = choice.template.as_ref().map(|template| template.source().to_owned());
                 let shows = choice.capabilities();
-                // A layer that is not used is still a part of the model.
+                // An unused layer is still shown.
                 (text.or_else(|| model.template.clone()).unwrap_or_default(), choice.reason, shows)
             }
             Err(error) => {
@@ -118,7 +118,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
     }
 }
 
-/// Options as lines of a name, padded to 30 columns, and a value as Go writes it.
+/// Formats options as lines: the name, padded to 30 columns, and the value as Go writes it.
 fn parameters(params: &Map<String, Value>) -> String {
     let mut lines = Vec::new();
     for (name, value) in params {
@@ -130,7 +130,7 @@ fn parameters(params: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-/// What could be written into a file to make this model again, after a few words on how.
+/// Returns a Modelfile that creates this model, with a comment on its use.
 fn modelfile(model: &Model) -> String {
     let path = |path: &Path| path.display().to_string();
     let from = match &model.source {
@@ -142,7 +142,7 @@ fn modelfile(model: &Model) -> String {
     commands.extend(model.projectors.iter().map(|projector| Command::From(path(projector))));
     let some = |text: &str, command: fn(String) -> Command| (!text.is_empty()).then(|| command(text.to_owned()));
     let texts = [
-        // Not the template in the file, which comes with it and is in another language than a Modelfile's.
+        // Without the template in the file: the file contains it, in another language than a Modelfile's.
         some(model.template.as_deref().unwrap_or_default(), Command::Template),
         some(model.system.as_deref().unwrap_or_default(), Command::System),
         some(&model.renderer, Command::Renderer),
@@ -159,7 +159,7 @@ fn modelfile(model: &Model) -> String {
     }
     commands.extend(model.licenses.iter().map(|text| Command::License(text.clone())));
     for message in &model.messages {
-        // Others than these are in no Modelfile.
+        // A Modelfile has no other roles.
         let role = Role::ALL.into_iter().find(|(_, name)| *name == message.role);
         commands.extend(role.map(|(role, _)| Command::Message { role, content: message.content.clone() }));
     }
@@ -208,7 +208,7 @@ fn json_array(array: &Array) -> Value {
     }
 }
 
-/// The shortest decimal that means this float: `0.00001`, not the digits of the double beside it.
+/// Returns the shortest decimal of a float: `0.00001`, not the digits of its double.
 fn float(value: f32) -> Value {
     value.to_string().parse::<f64>().map_or(Value::Null, |value| json!(value))
 }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_lines() {
+    fn parameters_are_formatted_as_lines() {
         let params = json!({"stop": ["<|a|>", "b\""], "temperature": 0.7, "num_ctx": 4096});
         let expected = "stop                           \"<|a|>\"\nstop                           \"b\\\"\"\n\
                         temperature                    0.7\nnum_ctx                        4096";
@@ -226,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_null_unless_asked_for() {
+    fn arrays_are_null_unless_verbose() {
         let array = GgufValue::from(vec![1_u32, 2]);
-        assert_eq!(json_value(&array, false), Value::Null, "a vocabulary would bury everything else");
-        assert_eq!(json_value(&array, true), json!([1, 2]), "but it can be asked for");
+        assert_eq!(json_value(&array, false), Value::Null, "a vocabulary is too long");
+        assert_eq!(json_value(&array, true), json!([1, 2]), "verbose");
         assert_eq!(json_value(&GgufValue::F32(1e-5), false).to_string(), "0.00001", "the float's own digits");
     }
 }

@@ -1,4 +1,4 @@
-//! What a model is, in short: for lists, and for the head of `show`.
+//! Summary of a model, for lists and `show`.
 
 use std::time::SystemTime;
 
@@ -6,46 +6,46 @@ use cairn_convert::FileType;
 use cairn_gguf::{DType, Gguf, Metadata};
 use cairn_store::Config;
 
-/// One model of a list.
+/// A model in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The name to run it by, in its shortest form.
+    /// Name of the model, in its shortest form.
     pub name: String,
-    /// Its identity: 64 lower-case hex characters.
+    /// Digest of the manifest or file: 64 lower-case hex digits.
     pub digest: String,
     /// Bytes on disk.
     pub size_bytes: u64,
-    /// When it came here.
+    /// Time of the last change.
     pub modified_at: SystemTime,
-    /// What it is.
+    /// Details of the model.
     pub details: Details,
-    /// What it can do.
+    /// Capabilities that the daemon supports.
     pub capabilities: Vec<String>,
-    /// Where it comes from, when it is not from a library.
+    /// Origin, if it is not a library.
     pub origin: Option<&'static str>,
 }
 
-/// What a model is.
+/// Details of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// `gguf`, mostly.
     pub format: String,
-    /// Its architecture.
+    /// Architecture.
     pub family: String,
-    /// All architectures in it.
+    /// All architectures of the model.
     pub families: Vec<String>,
-    /// Its size for people, `3.2B` for instance.
+    /// Number of parameters as a text, for example `3.2B`.
     pub parameter_size: String,
-    /// Its quantisation, `Q4_K_M` for instance.
+    /// Quantization, for example `Q4_K_M`.
     pub quantization: String,
-    /// Tokens of context that it was trained for.
+    /// Trained context size in tokens.
     pub context_length: Option<u64>,
-    /// Width of its embeddings.
+    /// Width of the embeddings.
     pub embedding_length: Option<u64>,
 }
 
 impl Details {
-    /// What a file's head says.
+    /// Details from a file's head.
     pub(crate) fn of_file(gguf: &Gguf) -> Self {
         let metadata = gguf.metadata();
         let family = text(metadata, "general.architecture").unwrap_or_default();
@@ -61,7 +61,7 @@ impl Details {
         }
     }
 
-    /// What a library's config says.
+    /// Details from a library's config.
     pub(crate) fn of_config(config: &Config) -> Self {
         Self {
             format: config.model_format.clone(),
@@ -78,7 +78,7 @@ impl Details {
 /// Capabilities that the daemon implements. Requests for others (tools, insert, vision, embedding) are refused.
 const SUPPORTED: [&str; 2] = ["completion", "thinking"];
 
-/// What the daemon can do with a model, by its metadata and template.
+/// Returns the capabilities of a model, from its metadata and template.
 pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {
     let architecture = text(metadata, "general.architecture").unwrap_or_default();
     let embeds = metadata.get(&format!("{architecture}.pooling_type")).is_some();
@@ -109,7 +109,7 @@ fn quantization(gguf: &Gguf) -> String {
     let mut bytes_by_type: Vec<(String, u64)> = Vec::new();
     for tensor in gguf.tensors() {
         let name = tensor.dtype.to_string().to_ascii_uppercase();
-        match bytes_by_type.iter_mut().find(|(known, _)| *known == name) {
+        match bytes_by_type.iter_mut().find(|(other, _)| *other == name) {
             Some((_, bytes)) => *bytes = bytes.saturating_add(tensor.bytes),
             None => bytes_by_type.push((name, tensor.bytes)),
         }
@@ -120,7 +120,7 @@ fn quantization(gguf: &Gguf) -> String {
 /// The name of the file type with this number in `general.file_type` (llama.cpp's `llama_ftype`).
 fn file_type_name(number: u32) -> Option<&'static str> {
     match number {
-        // Mixes that cannot be made here.
+        // Types that Cairn cannot quantize to.
         21 => Some("Q2_K_S"),
         22 => Some("IQ3_XS"),
         29 => Some("IQ2_M"),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_exclude_what_the_daemon_refuses() {
+    fn capabilities_exclude_unsupported_ones() {
         let template = cairn_prompt::Template::jinja("{{ tools }}<think></think>").unwrap();
         let head = crate::library::pebble::head();
         assert_eq!(capabilities(head.gguf.metadata(), template.capabilities()), ["completion", "thinking"]);
@@ -146,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_model_has_details() {
+    fn built_in_model_has_details() {
         let details = Details::of_file(&crate::library::pebble::head().gguf);
-        assert_eq!(details.format, "gguf", "what it is");
+        assert_eq!(details.format, "gguf", "the format");
         assert!(!details.family.is_empty() && details.families == [details.family.clone()], "{details:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Which template makes a model's prompts, and why.
+//! Chooses the template of a model's prompts.
 //!
-//! A model may bring two: a layer in Go's language from its library, and a Jinja template in its own file. The rules are
-//! Ollama's: the layer goes first, unless the settings say otherwise, or nobody set anything and the file's template can do
-//! more. Renderers and parsers that Ollama has built in, and configs name, are not built in here: the next best source takes
-//! their place, and the reason says so.
+//! A model may have two: a Go template in a library's layer, and a Jinja template in its file. The rules are Ollama's:
+//! the layer has precedence, unless the settings choose the other, or the settings choose none and the file's template
+//! has more capabilities. Ollama's built-in renderers and parsers, which configs may name, are not available here: the
+//! next best source replaces them, and the reason reports it.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -14,43 +14,43 @@ use cairn_prompt::{self as prompt, Capabilities, Template};
 use crate::library::catalog::Model;
 use crate::library::summary::Summary;
 
-/// The template in a model's own file; empty for none.
+/// Returns the template in a model's file; empty for none.
 pub(crate) fn in_file(metadata: &Metadata) -> &str {
     metadata.str("tokenizer.chat_template").ok().flatten().unwrap_or_default()
 }
 
-/// What the template in a model's own file shows.
+/// Returns the capabilities of the template in a model's file.
 pub(crate) fn of_file(metadata: &Metadata) -> Capabilities {
     Capabilities::of_jinja(in_file(metadata))
 }
 
-/// The template that makes a model's prompts.
+/// The chosen template.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
-    /// Nothing where the texts alone are the prompt.
+    /// The template; `None` if the prompt is the plain texts.
     pub(crate) template: Option<Template>,
-    /// Which one it is and why, for people.
+    /// The choice and its reason, as a text for users.
     pub(crate) reason: String,
 }
 
-/// What there is to choose from.
-struct Offered<'a> {
+/// Inputs of the choice.
+struct TemplateSources<'a> {
     renderer: &'a str,
     parser: &'a str,
-    /// Whether the model is of a family that speaks harmony.
-    harmonic: bool,
-    /// The layer of a library.
+    /// Whether the model's family uses the harmony format.
+    is_harmony: bool,
+    /// The Go template of a library's layer.
     layer: Option<&'a str>,
-    /// What the model's own file has.
+    /// The Jinja template of the model's file.
     file: Result<Option<&'a Template>, &'a prompt::Error>,
     /// `OLLAMA_GO_TEMPLATE`.
     setting: Option<bool>,
 }
 
-/// Chooses for a model, whose own file has the template `file`.
+/// Chooses the template of a model. `file` is the template of its file.
 ///
 /// # Errors
-/// Why the only template cannot be used.
+/// If the only template is invalid.
 pub(crate) fn choose(
     model: &Model,
     file: Result<Option<&Template>, &prompt::Error>,
@@ -58,10 +58,10 @@ pub(crate) fn choose(
 ) -> Result<Choice, prompt::Error> {
     let details = &model.summary.details;
     let harmony = |family: &String| matches!(family.as_str(), "gptoss" | "gpt-oss" | "gpt_oss");
-    Offered {
+    TemplateSources {
         renderer: &model.renderer,
         parser: &model.parser,
-        harmonic: harmony(&details.family) || details.families.iter().any(harmony),
+        is_harmony: harmony(&details.family) || details.families.iter().any(harmony),
         layer: model.template.as_deref(),
         file,
         setting,
@@ -69,20 +69,19 @@ pub(crate) fn choose(
     .choose()
 }
 
-/// Models of which the log has said what makes their prompts. Several may be of one file, which is loaded for the first of them
-/// only.
+/// Models whose template was logged. Several models may share one file, which is loaded only for the first of them.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<HashSet<(String, String)>>);
+pub(crate) struct LoggedTemplates(Mutex<HashSet<(String, String)>>);
 
-impl Told {
-    /// Whether this is the first time that the model is asked after, as it is now.
+impl LoggedTemplates {
+    /// Marks a model as logged. Returns whether it is new.
     pub(crate) fn is_new(&self, model: &Summary) -> bool {
-        let mut told = self.0.lock();
-        told.insert((model.name.clone(), model.digest.clone()))
+        let mut logged = self.0.lock();
+        logged.insert((model.name.clone(), model.digest.clone()))
     }
 }
 
-/// Says in the log what is chosen for a model that has just been loaded, or is asked for the first time.
+/// Logs the template of a model that was loaded or used for the first time.
 pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>, setting: Option<bool>) {
     let name = model.summary.name.as_str();
     match choose(model, file, setting) {
@@ -91,10 +90,10 @@ pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>
     }
 }
 
-impl Offered<'_> {
+impl TemplateSources<'_> {
     fn choose(&self) -> Result<Choice, prompt::Error> {
         let layer = self.layer.map(Template::go).transpose();
-        // A key without a text is as good as none.
+        // An empty template counts as none.
         let file = self.file.map(|file| file.filter(|template| !template.source().is_empty()));
         let (template, mut reason) = match (&layer, file) {
             (Ok(Some(go)), Ok(Some(jinja))) => self.of_two(go, jinja),
@@ -117,7 +116,7 @@ impl Offered<'_> {
         if !self.parser.is_empty() {
             reason += &format!("; the parser {:?} that its config names is not built in", self.parser);
         } else if self.speaks_harmony() {
-            reason += "; harmony's channels are not parted yet";
+            reason += "; harmony's channels are not separated yet";
         }
         let reason = match template {
             Some(template) => format!("{}: {reason}", template.language()),
@@ -126,11 +125,11 @@ impl Offered<'_> {
         Ok(Choice { template: template.cloned(), reason })
     }
 
-    /// Chooses where both can be used.
+    /// Chooses between two valid templates.
     fn of_two<'a>(&self, go: &'a Template, jinja: &'a Template) -> (Option<&'a Template>, String) {
         let (chosen, reason) = if !self.renderer.is_empty() {
-            // Layers of such models are often stubs, because Ollama never runs them.
-            (jinja, "the file's own stands in")
+            // Layers of such models are often stubs, because Ollama never renders them.
+            (jinja, "the file's own replaces it")
         } else if !self.parser.is_empty() {
             (go, "the library's layer, as its parser expects")
         } else if self.speaks_harmony() {
@@ -146,11 +145,11 @@ impl Offered<'_> {
     }
 
     fn speaks_harmony(&self) -> bool {
-        self.harmonic && self.layer.is_some_and(|text| text.contains("<|start|>") && text.contains("<|end|>"))
+        self.is_harmony && self.layer.is_some_and(|text| text.contains("<|start|>") && text.contains("<|end|>"))
     }
 }
 
-/// Whether a file's own template is to go before a library's layer.
+/// Whether the file's template has precedence over the library's layer.
 fn prefers_jinja(jinja: Capabilities, go: Capabilities) -> bool {
     let list = |of: Capabilities| [of.tools, of.thinking, of.insert];
     let count = |of: Capabilities| list(of).into_iter().filter(|can| *can).count();
@@ -161,7 +160,7 @@ fn prefers_jinja(jinja: Capabilities, go: Capabilities) -> bool {
 }
 
 impl Choice {
-    /// What the template shows that the model can do.
+    /// Returns the capabilities of the template.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.template.as_ref().map(Template::capabilities).unwrap_or_default()
     }
@@ -181,64 +180,69 @@ mod tests {
     const JINJA_THINKS: &str = "{{ tools }}<think></think>";
     const JINJA_ROUND: &str = "{{ tools }}{{ tool_calls }}{{ tool_response }}";
 
-    const NOTHING: Offered<'_> =
-        Offered { renderer: "", parser: "", harmonic: false, layer: None, file: Ok(None), setting: None };
+    const NOTHING: TemplateSources<'_> =
+        TemplateSources { renderer: "", parser: "", is_harmony: false, layer: None, file: Ok(None), setting: None };
 
-    fn check(layer: &str, file: &str, offered: Offered<'_>, wanted: &str) {
+    fn check(layer: &str, file: &str, sources: TemplateSources<'_>, wanted: &str) {
         let file = (!file.is_empty()).then(|| Template::jinja(file)).transpose();
         let layer = (!layer.is_empty()).then_some(layer);
-        let offered = Offered { layer, file: file.as_ref().map(Option::as_ref), ..offered };
-        let said = offered.choose().map_or_else(|error| format!("! {error}"), |choice| choice.reason);
-        assert!(said.starts_with(wanted), "{layer:?} and {file:?}: {said}, not {wanted}");
+        let sources = TemplateSources { layer, file: file.as_ref().map(Option::as_ref), ..sources };
+        let reason = sources.choose().map_or_else(|error| format!("! {error}"), |choice| choice.reason);
+        assert!(reason.starts_with(wanted), "{layer:?} and {file:?}: {reason}, not {wanted}");
     }
 
     #[test]
-    fn the_only_one_is_used() {
+    fn choice_uses_the_only_template() {
         check("", "", NOTHING, "none, the texts alone are the prompt: there is none");
         check("", JINJA, NOTHING, "Jinja: the file's own");
         check(GO, "", NOTHING, "Go: the library's layer");
-        check(GO, "", Offered { setting: Some(false), ..NOTHING }, "none, the texts alone are the prompt: OLLAMA_GO");
+        check(
+            GO,
+            "",
+            TemplateSources { setting: Some(false), ..NOTHING },
+            "none, the texts alone are the prompt: OLLAMA_GO",
+        );
     }
 
     #[test]
-    fn the_layer_goes_before_the_file() {
+    fn layer_has_precedence_over_the_file() {
         check(GO, JINJA, NOTHING, "Go: the library's layer");
         check(GO_TOOLS, JINJA_TOOLS, NOTHING, "Go: the library's layer");
-        check(GO, JINJA, Offered { setting: Some(false), ..NOTHING }, "Jinja: OLLAMA_GO_TEMPLATE is off");
+        check(GO, JINJA, TemplateSources { setting: Some(false), ..NOTHING }, "Jinja: OLLAMA_GO_TEMPLATE is off");
     }
 
     #[test]
-    fn a_file_that_can_more_goes_before_the_layer() {
+    fn file_with_more_capabilities_has_precedence() {
         check(GO, JINJA_TOOLS, NOTHING, "Jinja: the file's own can do more");
         check(GO_TOOLS, JINJA_ROUND, NOTHING, "Jinja: the file's own can do more");
         check(GO_ROUND, JINJA_THINKS, NOTHING, "Go: the library's layer");
         check(GO_ROUND, JINJA_ROUND, NOTHING, "Go: the library's layer");
-        check(GO, JINJA_TOOLS, Offered { setting: Some(true), ..NOTHING }, "Go: OLLAMA_GO_TEMPLATE is on");
+        check(GO, JINJA_TOOLS, TemplateSources { setting: Some(true), ..NOTHING }, "Go: OLLAMA_GO_TEMPLATE is on");
     }
 
     #[test]
-    fn what_is_not_built_in_is_said() {
-        let renderer = Offered { renderer: "r", parser: "p", ..NOTHING };
-        let wanted = "Jinja: the renderer \"r\" that its config names is not built in; the file's own stands in; the parser \"p\"";
+    fn reason_names_missing_renderers_and_parsers() {
+        let renderer = TemplateSources { renderer: "r", parser: "p", ..NOTHING };
+        let wanted = "Jinja: the renderer \"r\" that its config names is not built in; the file's own replaces it; the parser \"p\"";
         check(GO, JINJA, renderer, wanted);
         check(
             GO,
             JINJA,
-            Offered { parser: "p", ..NOTHING },
+            TemplateSources { parser: "p", ..NOTHING },
             "Go: the library's layer, as its parser expects; the parser",
         );
-        check(GO, "", Offered { renderer: "r", ..NOTHING }, "Go: the renderer \"r\"");
+        check(GO, "", TemplateSources { renderer: "r", ..NOTHING }, "Go: the renderer \"r\"");
         check(
             HARMONY,
             JINJA_THINKS,
-            Offered { harmonic: true, ..NOTHING },
+            TemplateSources { is_harmony: true, ..NOTHING },
             "Go: the library's layer, in harmony; harmony's",
         );
         check(HARMONY, JINJA_THINKS, NOTHING, "Jinja: the file's own can do more");
     }
 
     #[test]
-    fn a_broken_one_gives_way() {
+    fn invalid_template_is_replaced_by_the_other() {
         check("{{ if }}", JINJA, NOTHING, "Jinja: the file's own, since the library's layer fails");
         check(GO, "{% if %}", NOTHING, "Go: the library's layer, since the file's own fails");
         check("{{ if }}", "", NOTHING, "! the chat template is not valid: line 1");

@@ -1,7 +1,7 @@
-//! Verify: reads every tensor of a model file and looks for numbers that are none.
+//! Verify: reads every tensor of a model file and finds values that are not finite.
 //!
-//! A damaged scale makes a whole block infinite or not a number, so decoding finds it. A tensor is read in pieces of whole
-//! blocks; a file may be larger than memory.
+//! A damaged scale makes a whole block infinite or NaN, so decoding finds it. Tensors are read in pieces of whole
+//! blocks, because a file may be larger than memory.
 
 use std::fmt;
 use std::fs::File;
@@ -13,34 +13,34 @@ use cairn_gguf::Tensor;
 use crate::library::error::Error;
 use crate::library::head;
 
-/// Elements that are decoded at once: a multiple of every type's block.
+/// Elements per read: a multiple of every type's block.
 const PIECE_ELEMENTS: usize = 1 << 16;
 
-/// What was found in a file.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Tensors that were read.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Bytes of them.
+    /// Bytes of all tensors.
     pub bytes: u64,
-    /// Those that hold numbers that are not finite.
+    /// Tensors with values that are not finite.
     pub damaged: Vec<DamagedTensor>,
 }
 
-/// A tensor that holds numbers that are not finite.
+/// A tensor with values that are not finite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedTensor {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
-    /// Its type, `Q4_K` for instance.
+    /// Type of the tensor, for example `Q4_K`.
     pub kind: String,
-    /// Its elements.
+    /// Number of elements.
     pub elements: u64,
-    /// How many of them are infinite or no number.
+    /// Number of infinite or NaN elements.
     pub not_finite: u64,
-    /// The first of them.
+    /// Index of the first such element.
     pub first: u64,
-    /// Where in the file the block that holds it begins.
+    /// Offset in the file of the block with the first such element.
     pub offset: u64,
 }
 
@@ -53,10 +53,10 @@ impl fmt::Display for DamagedTensor {
     }
 }
 
-/// Reads the tensors of the model at `path`, all its parts. `watch` is told the bytes that are done, and those there are.
+/// Reads the tensors of the model at `path`, in all its parts. Passes the bytes read and the total to `watch`.
 ///
 /// # Errors
-/// [`Error::File`] when it cannot be read, or is no GGUF file.
+/// [`Error::File`] if a file cannot be read or is not a GGUF file.
 pub fn verify(path: &Path, watch: &mut dyn FnMut(u64, u64)) -> Result<Verified, Error> {
     let failed = |reason: String| Error::File { path: path.to_owned(), reason };
     let head = head::read(path)?;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use cairn_gguf::DType;
 
-    /// Verifies a file of one tensor of one type, of whose bytes some were changed: the first bad number, and how many.
+    /// Verifies a file of one changed tensor. `expected` has the index and number of values that are not finite.
     fn check(dtype: DType, change: impl Fn(&mut [u8]), expected: Option<(u64, u64)>) {
         const ELEMENTS: usize = 99_840;
         let mut blocks = Vec::new();
@@ -124,19 +124,19 @@ mod tests {
         std::fs::write(&path, writer.finish()).unwrap();
         let mut seen = (0, 0);
         let verified = verify(&path, &mut |done, total| seen = (done, total)).unwrap();
-        assert_eq!(verified.tensors, 1, "there is one");
-        assert!(seen.0 == seen.1 && seen.0 == verified.bytes, "progress ends at the end: {seen:?}");
+        assert_eq!(verified.tensors, 1, "the number of tensors");
+        assert!(seen.0 == seen.1 && seen.0 == verified.bytes, "progress is complete: {seen:?}");
         let found = verified.damaged.first().map(|damaged| (damaged.first, damaged.not_finite));
         assert_eq!(found, expected, "{dtype}: {:?}", verified.damaged);
     }
 
     #[test]
-    fn damaged_numbers_are_found_wherever_they_are() {
+    fn verify_finds_values_that_are_not_finite() {
         check(DType::F32, |_| {}, None);
         check(DType::Q8_0, |_| {}, None);
         check(DType::F32, |b| b[4 * 99_839..].copy_from_slice(&f32::NAN.to_le_bytes()), Some((99_839, 1)));
         check(DType::F32, |b| b[4 * 70_000..][..4].copy_from_slice(&f32::INFINITY.to_le_bytes()), Some((70_000, 1)));
-        // The scale comes first in a block of Q8_0: 0x7e00 is no number.
+        // The scale is the first field of a Q8_0 block. 0x7e00 is NaN.
         check(DType::Q8_0, |b| b[34 * 2_100..][..2].copy_from_slice(&[0x00, 0x7e]), Some((32 * 2_100, 32)));
     }
 }

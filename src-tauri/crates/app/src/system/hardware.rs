@@ -1,4 +1,4 @@
-//! What this machine has, and what of it Cairn uses, for people.
+//! Hardware of this machine, and its use by Cairn.
 
 use std::path::PathBuf;
 
@@ -8,61 +8,61 @@ use cairn_tier::TierKind;
 
 use super::handle::SystemInfo;
 
-/// The machine now.
+/// Current state of the machine.
 #[derive(Debug, Clone)]
 pub struct Hardware {
     /// The processor.
     pub cpu: Cpu,
     /// Main memory.
     pub memory: Memory,
-    /// What this process has of it, where the system says.
+    /// Memory of this process, if the system reports it.
     pub process: Option<Process>,
-    /// Bytes of kept prefixes in RAM.
+    /// Bytes of the RAM tier.
     pub kept_bytes: u64,
-    /// Variants of the compute kernels, the best first.
+    /// Variants of the compute kernels, best first.
     pub kernels: Vec<Kernel>,
-    /// Graphics processors. This version computes on none.
+    /// Graphics processors. This version does not use them.
     pub gpus: Vec<Gpu>,
-    /// Disks, by what is on them.
+    /// Disks of Cairn's folders.
     pub disks: Vec<Stored>,
 }
 
 /// A variant of the compute kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// Whether this processor can run it.
     pub usable: bool,
-    /// Whether it is the one that computes.
+    /// Whether the engine uses it.
     pub in_use: bool,
-    /// What the processor lacks for it.
+    /// Features that the processor lacks.
     pub lacks: Vec<&'static str>,
 }
 
 /// A folder and its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// What is there.
+    /// Use of the folder.
     pub holds: DiskUse,
     /// The folder.
     pub path: PathBuf,
-    /// Bytes of the disk, where the system says.
+    /// Bytes of the disk, if the system reports them.
     pub total_bytes: Option<u64>,
     /// Bytes that this user may still write.
     pub free_bytes: Option<u64>,
 }
 
-/// What is on a disk.
+/// Use of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskUse {
-    /// The library that is written.
+    /// Cairn's own library.
     Models,
-    /// A library that is only read.
+    /// A read-only library.
     Linked,
-    /// Kept prefixes.
+    /// The SSD tier.
     Cache,
-    /// What else is the user's.
+    /// Other data of the user.
     Data,
 }
 
@@ -71,11 +71,11 @@ impl SystemInfo {
     pub(crate) fn check_kernel(&self, name: &str) -> Result<(), String> {
         match self.kernels().iter().any(|kernel| kernel.usable && kernel.name == name) {
             true => Ok(()),
-            false => Err("this machine has no such variant; /app/hardware lists them".to_owned()),
+            false => Err("this machine has no such variant; see /app/hardware for all variants".to_owned()),
         }
     }
 
-    /// The machine now: memory and disks are asked anew. Blocks for as long as disks take to answer.
+    /// Returns the current state of the machine. Blocks until all disks respond.
     #[must_use]
     pub fn hardware(&self) -> Hardware {
         let cache = self.cache.status();
@@ -98,7 +98,7 @@ impl SystemInfo {
         }
     }
 
-    /// The variants of the compute kernels, the best first.
+    /// Returns the variants of the compute kernels, best first.
     #[must_use]
     pub fn kernels(&self) -> Vec<Kernel> {
         let features = &self.machine.cpu.features;
@@ -121,7 +121,7 @@ impl SystemInfo {
 }
 
 fn stored(holds: DiskUse, path: PathBuf) -> Stored {
-    // A folder that is not made yet will be on the disk of the nearest one that is.
+    // A missing folder will be on the disk of its nearest existing ancestor.
     let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(&path);
     let total_bytes = cairn_disk::total_bytes(there).ok();
     let free_bytes = RealDisk.free_bytes(there).ok();

@@ -1,7 +1,6 @@
-//! What a monitoring system reads of this daemon, as numbers with names.
+//! Metrics for monitoring systems.
 //!
-//! Names and their meanings are part of the interface: what was counted once keeps its name. Counters only grow, until the daemon
-//! ends; what rises and falls is a gauge.
+//! Names and meanings are a stable interface. Counters only grow until the daemon stops; other values are gauges.
 
 use cairn_runtime::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics, RecomputeReason};
 use cairn_tier::TierKind;
@@ -9,43 +8,43 @@ use cairn_tier::tiers::{Health, RemovalReason, Status, TierStatus};
 
 use super::handle::SystemInfo;
 
-/// All numbers of one name.
+/// All samples of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// The name.
     pub name: &'static str,
-    /// What the numbers are.
+    /// Description.
     pub about: &'static str,
-    /// How they behave.
+    /// Type of the metric.
     pub kind: FamilyKind,
-    /// The numbers.
+    /// The samples.
     pub samples: Vec<Sample>,
 }
 
-/// How numbers behave.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyKind {
-    /// They only grow.
+    /// A value that only grows.
     Counter,
-    /// They rise and fall.
+    /// A value that rises and falls.
     Gauge,
-    /// How often something took at most so long: samples with the suffixes `_bucket`, `_sum` and `_count`.
+    /// A histogram of durations: samples with the suffixes `_bucket`, `_sum` and `_count`.
     Histogram,
 }
 
-/// A number.
+/// One value of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// What follows the family's name.
+    /// Suffix of the metric's name.
     pub suffix: &'static str,
-    /// What it is the number of.
+    /// Labels.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// The value.
     pub value: f64,
 }
 
 impl SystemInfo {
-    /// All numbers now; none where no prefixes are kept.
+    /// Returns all metrics; none if there are no tiers.
     #[must_use]
     pub fn metrics(&self) -> Vec<Family> {
         let usage = self.engine.metrics();
@@ -60,23 +59,21 @@ impl SystemInfo {
     }
 }
 
-/// What is counted of one model, by reason where there are several.
-type OfModel = (&'static str, &'static str, fn(&ModelMetrics) -> f64);
+/// Name, description and value of a metric per model.
+type ModelMetric = (&'static str, &'static str, fn(&ModelMetrics) -> f64);
 
-const OF_MODELS: &[OfModel] = &[
+const MODEL_METRICS: &[ModelMetric] = &[
     ("kvtier_lookup_tokens_total", "Tokens of prompts.", |usage| usage.lookup_tokens as f64),
     ("kvtier_page_tokens_total", "Tokens of prompts whose state the loaded model had.", |usage| {
         usage.page_tokens as f64
     }),
-    ("kvtier_restore_saved_seconds_total", "Time that computing would have taken beyond restoring.", |usage| {
-        usage.saved.as_secs_f64()
-    }),
+    ("kvtier_restore_saved_seconds_total", "Estimated time that restores saved.", |usage| usage.saved.as_secs_f64()),
 ];
 
-/// Numbers by model, and times of all of them.
+/// Metrics per model, and histograms over all models.
 fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
     let model = |name: &str| ("model", name.to_owned());
-    let mut families: Vec<Family> = OF_MODELS
+    let mut families: Vec<Family> = MODEL_METRICS
         .iter()
         .map(|&(name, about, value)| {
             let samples = usage.iter().map(|(named, usage)| Sample::of(vec![model(named)], value(usage)));
@@ -91,7 +88,7 @@ fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
     });
     families.push(Family {
         name: "kvtier_recomputed_tokens_total",
-        about: "Tokens that were computed, by why they were not restored.",
+        about: "Tokens that were computed again, by reason.",
         kind: FamilyKind::Counter,
         samples: recomputed.collect(),
     });
@@ -108,13 +105,13 @@ fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
         .flat_map(|kind| histogram(&[tier(kind)], &sum(&|usage| usage.restores[kind as usize])));
     families.push(Family {
         name: "kvtier_restore_seconds",
-        about: "How long restores took, by the farthest tier that gave something.",
+        about: "Duration of restores, by the slowest tier used.",
         kind: FamilyKind::Histogram,
         samples: restores.collect(),
     });
     families.push(Family {
         name: "kvtier_capture_stall_seconds",
-        about: "How long running answers waited for state to be copied for the tiers.",
+        about: "Time that running answers waited for copies to the tiers.",
         kind: FamilyKind::Histogram,
         samples: histogram(&[], &sum(&|usage| usage.stalls)),
     });
@@ -141,17 +138,17 @@ impl Sample {
     }
 }
 
-/// What is counted of one place.
-type OfPlace = (&'static str, &'static str, FamilyKind, fn(&TierStatus) -> Option<f64>);
+/// Name, description, type and value of a metric per tier.
+type TierMetric = (&'static str, &'static str, FamilyKind, fn(&TierStatus) -> Option<f64>);
 
-const OF_PLACES: &[OfPlace] = &[
+const TIER_METRICS: &[TierMetric] = &[
     ("kvtier_hit_tokens_total", "Tokens whose state came from a tier.", FamilyKind::Counter, |status| {
         Some(status.counters.hit_tokens as f64)
     }),
     ("kvtier_restore_bytes_total", "Bytes of state that came from a tier.", FamilyKind::Counter, |status| {
         Some(status.counters.restored_bytes as f64)
     }),
-    ("kvtier_store_bytes_total", "Bytes that were put into a tier.", FamilyKind::Counter, |status| {
+    ("kvtier_store_bytes_total", "Bytes that were written to a tier.", FamilyKind::Counter, |status| {
         Some(status.counters.stored_bytes as f64)
     }),
     ("kvtier_failed_calls_total", "Calls to a tier that failed.", FamilyKind::Counter, |status| {
@@ -160,15 +157,13 @@ const OF_PLACES: &[OfPlace] = &[
     ("kvtier_store_queue_bytes", "Bytes that wait to be written to a tier.", FamilyKind::Gauge, |status| {
         (status.kind != TierKind::Ram).then_some(status.queued_bytes as f64)
     }),
-    ("kvtier_used_bytes", "Bytes that a tier holds.", FamilyKind::Gauge, |status| Some(status.used_bytes as f64)),
-    ("kvtier_budget_bytes", "Bytes that a tier may hold.", FamilyKind::Gauge, |status| {
-        Some(status.budget_bytes as f64)
-    }),
+    ("kvtier_used_bytes", "Bytes in a tier.", FamilyKind::Gauge, |status| Some(status.used_bytes as f64)),
+    ("kvtier_budget_bytes", "Budget of a tier in bytes.", FamilyKind::Gauge, |status| Some(status.budget_bytes as f64)),
     ("kvtier_chunks", "Chunks in a tier.", FamilyKind::Gauge, |status| Some(status.chunks as f64)),
     ("kvtier_tier_up", "Whether a tier is read and written (1) or not (0).", FamilyKind::Gauge, |status| {
         Some(f64::from(u8::from(matches!(status.health, Health::Up | Health::Scanning))))
     }),
-    ("kvtier_bandwidth_bytes_per_second", "What reads from a tier gave lately.", FamilyKind::Gauge, |status| {
+    ("kvtier_bandwidth_bytes_per_second", "Recent read bandwidth of a tier.", FamilyKind::Gauge, |status| {
         status.counters.read_bytes_per_s
     }),
 ];
@@ -186,9 +181,9 @@ fn tier(place: TierKind) -> (&'static str, String) {
     ("tier", place.to_string().to_lowercase())
 }
 
-/// Numbers by tier.
+/// Metrics per tier.
 fn of_tiers(status: &Status) -> Vec<Family> {
-    let of_places = OF_PLACES.iter().map(|&(name, about, kind, value)| {
+    let of_places = TIER_METRICS.iter().map(|&(name, about, kind, value)| {
         let sample = |status: &TierStatus| Some(Sample::of(vec![tier(status.kind)], value(status)?));
         Family { name, about, kind, samples: status.tiers.iter().filter_map(sample).collect() }
     });
@@ -208,7 +203,7 @@ fn of_tiers(status: &Status) -> Vec<Family> {
         [("damaged", status.counters.damaged), ("lost", status.counters.lost)]
             .map(|(kind, count)| (vec![tier(status.kind), by("kind", kind)], count))
     });
-    counts("kvtier_corrupt_total", "Chunks that were not what they should be, or not there.", corrupt.collect());
+    counts("kvtier_corrupt_total", "Damaged or missing chunks, by kind.", corrupt.collect());
     let dropped = &status.dropped;
     let dropped = [
         ("queue_full", dropped.queue_full),
@@ -218,14 +213,14 @@ fn of_tiers(status: &Status) -> Vec<Family> {
         ("failed", dropped.failed),
     ];
     let dropped = dropped.map(|(reason, count)| (vec![by("reason", reason)], count));
-    counts("kvtier_store_dropped_total", "Chunks that were to be written below RAM and were not.", dropped.into());
+    counts("kvtier_store_dropped_total", "Chunks that were not written to a lower tier, by reason.", dropped.into());
     let ends = [
         ("complete", status.restores.complete),
         ("missed", status.restores.missed),
         ("deadline", status.restores.deadline),
     ];
     let ends = ends.map(|(end, count)| (vec![by("end", end)], count));
-    counts("kvtier_restores_total", "Restores, by how they ended.", ends.into());
+    counts("kvtier_restores_total", "Restores, by outcome.", ends.into());
     counts("kvtier_store_refused_total", "Chunks that RAM had no room for.", vec![(Vec::new(), status.rejected)]);
     if let Some(ssd) = status.tiers.iter().find(|status| status.kind == TierKind::Ssd) {
         families.push(Family {

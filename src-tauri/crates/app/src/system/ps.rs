@@ -1,27 +1,27 @@
-//! Which models are in memory.
+//! Loaded models.
 
 use std::time::{Duration, SystemTime};
 
 use super::handle::SystemInfo;
 use crate::library::Summary;
 
-/// A model in memory.
+/// A loaded model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Running {
-    /// What it is.
+    /// Summary of the model.
     pub summary: Summary,
-    /// Bytes of its weights in memory.
+    /// Bytes of the weights in memory.
     pub size_bytes: u64,
-    /// Those of them on a GPU.
+    /// Bytes of the weights on a GPU.
     pub gpu_bytes: u64,
-    /// When it leaves memory, unless a request comes; `None` for never.
+    /// When the model unloads without further requests; `None` for never.
     pub expires_at: Option<SystemTime>,
-    /// Tokens of context that it was loaded with.
+    /// Context size in tokens.
     pub context_tokens: u64,
 }
 
 impl SystemInfo {
-    /// Models in memory, the one that leaves last first.
+    /// Returns the loaded models; the one that unloads last comes first.
     #[must_use]
     pub fn running(&self) -> Vec<Running> {
         let now = self.clock.now();
@@ -29,7 +29,7 @@ impl SystemInfo {
             .engine
             .loaded()
             .into_iter()
-            // A model that nobody asked for by a name cannot be in memory: names lead to keys.
+            // Every loaded model was requested by name, so its key has a name.
             .filter_map(|loaded| {
                 Some(Running {
                     summary: self.library.by_engine_key(&loaded.id)?,

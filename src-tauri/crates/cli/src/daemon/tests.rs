@@ -17,7 +17,7 @@ fn context_from(variables: &Env) -> CliContext {
     let places = Places::of(variables, System::Xdg).unwrap();
     RealDisk.create_dir_all(&places.runtime).unwrap();
     let settings = Settings::load(variables, &places);
-    CliContext { clock: Clock::standing(SystemTime::UNIX_EPOCH), places, settings, host_name: None, home: None }
+    CliContext { clock: Clock::fixed(SystemTime::UNIX_EPOCH), places, settings, host_name: None, home: None }
 }
 
 /// Starts a mock daemon: it holds the lock and reports `version` and `active_requests`. `/app/stop` releases the lock.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::Error;
-use cairn_app::library::{Found, Scan, ScanEvent, Scanned, Standing};
+use cairn_app::library::{Found, Scan, ScanEvent, Scanned, FoundStatus};
 use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 
 use super::libraries::skipped;
@@ -51,13 +51,13 @@ fn report(scanned: Scanned) -> ScannedModels {
 }
 
 fn model(found: Found) -> FoundModel {
-    let (state, model, reason) = match found.standing {
-        Standing::New => (FoundState::New, None, None),
-        Standing::Here(model) => (FoundState::Here, Some(model), None),
-        Standing::MaybeHere(model) => (FoundState::MaybeHere, Some(model), None),
-        Standing::Projector => (FoundState::Projector, None, None),
-        Standing::Adapter => (FoundState::Adapter, None, None),
-        Standing::Broken(reason) => (FoundState::Broken, None, Some(reason)),
+    let (state, model, reason) = match found.status {
+        FoundStatus::New => (FoundState::New, None, None),
+        FoundStatus::Here(model) => (FoundState::Here, Some(model), None),
+        FoundStatus::MaybeHere(model) => (FoundState::MaybeHere, Some(model), None),
+        FoundStatus::Projector => (FoundState::Projector, None, None),
+        FoundStatus::Adapter => (FoundState::Adapter, None, None),
+        FoundStatus::Broken(reason) => (FoundState::Broken, None, Some(reason)),
     };
     FoundModel {
         name: found.name,

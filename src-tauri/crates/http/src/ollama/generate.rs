@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Done, Event, Generate, Reply, Said};
+use cairn_app::inference::{CacheScope, Done, Event, Generate, Reply, AnswerDelta};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
@@ -68,7 +68,7 @@ fn use_case(request: GenerateRequest, scope: CacheScope) -> Generate {
         no_shift: request.shift == Some(false),
         whole: request.truncate == Some(false),
         logprobs: super::requested_logprobs(request.logprobs, request.top_logprobs),
-        whose: scope,
+        scope,
         render_only: request.debug_render_only == Some(true),
     }
 }
@@ -126,10 +126,10 @@ impl ChunkBuilder {
             self.log.record_first_token();
         }
         match event {
-            Event::Text(Said { text, logprobs }) => {
+            Event::Text(AnswerDelta { text, logprobs }) => {
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, String::new()) })
             }
-            Event::Thinking(Said { text, logprobs }) => {
+            Event::Thinking(AnswerDelta { text, logprobs }) => {
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(String::new(), text) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),

@@ -130,7 +130,7 @@ async fn answer_can_be_followed_and_stopped_by_another_client() {
     // The client disconnects at once.
     drop(fixture.daemon.send(request).await);
     let busy = fixture.request("POST", &path, &json!({"content": "more"}), 409).await;
-    assert!(busy["error"].as_str().unwrap().contains("being computed"), "a chat computes one answer at a time: {busy}");
+    assert!(busy["error"].as_str().unwrap().contains("in progress"), "a chat computes one answer at a time: {busy}");
     let follow = format!("/app/chats/{}/answer", fixture.chat);
     let stop = async {
         // Wait for the first stored text, which is written within a second.
@@ -192,18 +192,18 @@ async fn chats_reject_invalid_requests() {
     };
     check("GET", "/app/chats/none", Value::Null, 404, "there is no chat").await;
     check("GET", "/app/chats?after=x", Value::Null, 400, "page").await;
-    check("POST", &format!("{chat}/messages"), json!({"content": " "}), 400, "nothing").await;
+    check("POST", &format!("{chat}/messages"), json!({"content": " "}), 400, "is empty").await;
     check("POST", &format!("{chat}/messages"), json!({"content": "x", "model": "no"}), 404, "'no' not found").await;
     check("POST", &format!("{chat}/messages"), json!({"content": "x", "parent": "77"}), 404, "no message").await;
     check("POST", &format!("{chat}/messages"), json!({"content": "x", "images": ["AA"]}), 501, "images").await;
     check("POST", &format!("{chat}/messages"), json!({"text": "x"}), 400, "text").await;
-    check("POST", &format!("{chat}/answer"), json!({}), 400, "one of them").await;
+    check("POST", &format!("{chat}/answer"), json!({}), 400, "must have either").await;
     check("PUT", &format!("{chat}/head"), json!({"message": "q"}), 404, "no message").await;
     check("POST", "/app/chats", json!({"preset": "none"}), 404, "no preset").await;
-    check("POST", "/app/chats/import", json!({}), 400, "one thing").await;
+    check("POST", "/app/chats/import", json!({}), 400, "one source").await;
     check("POST", "/app/chats/import", json!({"ollama_db": "x"}), 400, "not absolute").await;
     let export = json!({"format": "x", "version": 1, "exported_at": "2026-01-01T00:00:00Z", "chats": []});
-    check("POST", "/app/chats/import", json!({"export": export}), 400, "no export").await;
+    check("POST", "/app/chats/import", json!({"export": export}), 400, "cannot read the export").await;
     assert_eq!(
         fixture.request("GET", "/app/chats/import", &Value::Null, 200).await,
         json!({}),
@@ -213,7 +213,7 @@ async fn chats_reject_invalid_requests() {
     assert!(reply.starts_with("403") || reply.starts_with("401"), "requests need the token: {reply}");
     fixture.send("one").await;
     let user = id(&fixture.path().await[0]).to_owned();
-    check("POST", &format!("{chat}/answer"), json!({"continue": user}), 400, "no answer").await;
+    check("POST", &format!("{chat}/answer"), json!({"continue": user}), 400, "cannot continue").await;
     let empty = fixture.request("POST", "/app/chats", &json!({}), 201).await;
     check("POST", &format!("/app/chats/{}/messages", id(&empty)), json!({"content": "x"}), 400, "no model").await;
 }

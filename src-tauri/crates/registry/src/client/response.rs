@@ -1,6 +1,6 @@
 //! HTTP responses, and their mapping to [`SourceError`].
 //!
-//! The variant tells callers whether a retry can succeed.
+//! The variant states whether a retry can succeed.
 
 use std::time::{Duration, SystemTime};
 

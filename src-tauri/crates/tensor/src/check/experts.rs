@@ -4,20 +4,20 @@ use super::{PlanCheck, require};
 use crate::plan::{Buffer, BufferId, Op, Projection};
 use crate::weight::Weight;
 
-/// More than any model has; up to here f32 holds every whole number.
+/// More experts than any model has. f32 holds all integers up to here.
 const MAX_EXPERTS: usize = 1 << 24;
 
 /// A buffer of routes.
 #[derive(Clone, Copy)]
 pub(super) struct Routes {
     buffer: BufferId,
-    /// How many there are to choose from.
+    /// Number of experts.
     pub(super) experts: usize,
-    /// How many are chosen.
+    /// Number of chosen experts.
     used: usize,
 }
 
-/// Whether an op leaves a result in a buffer.
+/// Whether an op writes a buffer.
 fn writes(op: &Op, id: BufferId) -> bool {
     match op {
         Op::Embed { out, .. }
@@ -43,7 +43,7 @@ impl PlanCheck<'_> {
     pub(super) fn route(&self, logits: BufferId, used: usize, scale: f32, out: BufferId) -> Result<(), String> {
         let Buffer { rows, width: experts } = self.buffer(logits)?;
         require((1..=experts).contains(&used) && experts <= MAX_EXPERTS, || {
-            format!("{used} of {experts} experts are to be used")
+            format!("{used} of {experts} experts are used")
         })?;
         let (have, want) = (self.buffer(out)?, Buffer { rows, width: 2 * used });
         require(have == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))?;
@@ -51,7 +51,7 @@ impl PlanCheck<'_> {
         Self::apart(logits, out)
     }
 
-    /// The routes in a buffer when a step reads them for the rows of `x`.
+    /// Returns the routes in a buffer for the rows of `x`.
     pub(super) fn routes(&self, step: usize, buffer: BufferId, x: BufferId) -> Result<Routes, String> {
         let (have, rows) = (self.buffer(buffer)?, self.buffer(x)?.rows);
         require(have.rows == rows, || format!("the routes in buffer {} are for {:?} rows", buffer.0, have.rows))?;
@@ -67,7 +67,7 @@ impl PlanCheck<'_> {
     pub(super) fn experts(&self, routes: Routes, x: BufferId, projections: &[Projection]) -> Result<(), String> {
         let Routes { buffer, experts, used } = routes;
         let input = self.buffer(x)?;
-        require(!projections.is_empty(), || "there is nothing to multiply by".into())?;
+        require(!projections.is_empty(), || "the product has no weights".into())?;
         let width = self.weight(projections[0].weight)?.cols;
         require(input.width == width || input.width == used * width, || {
             format!("the input is {} wide, for {used} experts of {width}", input.width)

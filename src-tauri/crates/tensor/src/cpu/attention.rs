@@ -1,11 +1,10 @@
 //! Attention over pages: blocks of rows against one key/value head, by spans of 256 absolute positions.
 //!
-//! A task is a block of rows of one sequence with one key/value head, so a page is read once for all query heads of the
-//! group and all rows of the block. A task goes through its spans in ascending order, computes each from scratch and merges
-//! it into the total. Where there are too few tasks for the threads, as when one long sequence decodes, the spans of a task
-//! are computed by several threads, and merged behind a barrier: the same spans, in the same order, by the same function
-//! (Milakov & Gimelshein, arXiv 1805.02867).
-
+//! A task is a block of rows of one sequence with one key/value head, so a page is read once for all query heads of
+//! the group and all rows of the block. A task processes its spans in ascending order, computes each from scratch and
+//! merges it into the total. With fewer tasks than threads, for example when one long sequence decodes, several
+//! threads compute the spans of a task and merge them after a barrier: the same spans, in the same order, by the same
+//! function (Milakov & Gimelshein, arXiv 1805.02867).
 use std::array;
 use std::ops::Range;
 
@@ -44,7 +43,7 @@ impl Attention {
         self.window.map_or(0, |window| (slot + 1).saturating_sub(window))
     }
 
-    /// Spans of which a block sees something.
+    /// Spans with positions that a block sees.
     fn spans(&self, block: &Block) -> Range<usize> {
         self.first(block.slot) as usize / SPAN_POSITIONS..(block.until as usize).div_ceil(SPAN_POSITIONS)
     }
@@ -80,7 +79,7 @@ impl Step<'_> {
         let blocks = &self.prepared.batch_layout.blocks;
         let tasks = blocks.len() * kv_heads;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
-        // Decided by the batch alone, so alike on all threads, which must all come to the barriers of a split.
+        // The batch alone decides, so all threads agree. All of them must reach the barriers of a split.
         if worker.threads() == 1 || spans < 2 || tasks >= TASKS_PER_THREAD * worker.threads() {
             self.whole_tasks(worker, scratch, phase, &op);
         } else {
@@ -92,7 +91,8 @@ impl Step<'_> {
     fn whole_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Attention) {
         let blocks = &self.prepared.batch_layout.blocks;
         while let Some(task) = self.prepared.take(phase, blocks.len() * op.kv_heads) {
-            // The last rows of a prompt see most positions. Such a task goes first: taken last, it would delay all threads.
+            // The last rows of a prompt see most positions, so their task is first: as the last task, it would delay
+            // all threads.
             let (block, kv_head) = (&blocks[blocks.len() - 1 - task / op.kv_heads], task % op.kv_heads);
             let queries = block.rows.len() * op.group;
             let elements = queries * (op.head_dim + 2);
@@ -162,8 +162,8 @@ impl Step<'_> {
         }
     }
 
-    /// The softmax with which the merging of spans starts: over nothing, or over each query head's sink. A sink is a score
-    /// like any other, so its own weight is `exp(0)`, and its value is nothing.
+    /// Initial softmax of the merge: empty, or each query head's sink. A sink is a score without a value, so its weight
+    /// relative to itself is `exp(0)`.
     fn start(&self, op: &Attention, kv_head: usize, mut total: Softmax<'_>) {
         total.clear();
         if let Some(sinks) = op.sinks {

@@ -1,21 +1,21 @@
-//! Blocks of rows for attention, and the memory that their spans take.
+//! Blocks of rows for attention, and the memory of their spans.
 
 use std::ops::Range;
 
 use crate::batch::Row;
 use crate::plan::{Op, Plan};
 
-/// Queries that a task should have: the rows that it reads from a page are then used often enough.
+/// Target number of queries per task, so that rows of a page are reused often enough.
 const QUERIES: usize = 64;
 /// Tasks per thread below which spans are split over threads.
 pub(super) const TASKS_PER_THREAD: usize = 2;
-/// Spans of a full block for which there is memory before they are merged; a block of one row has room for more.
+/// Spans of a full block that fit into memory before a merge. A block of one row has space for more.
 const SPANS: usize = 8;
 
 /// Consecutive rows of one sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// Their sequence.
+    /// The sequence.
     pub(super) seq: u32,
     /// Rows of the batch.
     pub(super) rows: Range<usize>,
@@ -31,7 +31,7 @@ impl Block {
         Self { seq: row.seq, rows: index..index + 1, slot: row.slot, until: row.until }
     }
 
-    /// Takes the next row in.
+    /// Adds the next row.
     pub(super) fn extend(&mut self, row: &Row) {
         self.rows.end += 1;
         self.until = self.until.max(row.until);
@@ -62,6 +62,6 @@ pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
 
 /// Elements of memory for spans that wait to be merged.
 pub(super) fn partial_elements(plan: &Plan, block_rows: usize, threads: usize) -> usize {
-    // A thread alone never splits a task.
+    // A single thread never splits a task.
     if threads == 1 { 0 } else { TASKS_PER_THREAD * threads * (SPANS + 1) * block_elements(plan, block_rows) }
 }

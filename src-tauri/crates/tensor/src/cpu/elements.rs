@@ -1,4 +1,4 @@
-//! Activations: work on single elements, split by chunks of them, for one row of a wide layer is worth more than one thread.
+//! Element-wise ops, split by chunks of elements, because one row of a wide layer is enough work for several threads.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use super::step::Step;
 use crate::plan::{BufferId, Glu};
 use crate::team::Worker;
 
-/// Elements of which work is cut in multiples: four cache lines.
+/// Granularity of the split in elements: four cache lines.
 const CHUNK: usize = 64;
 
 impl Step<'_> {
-    /// This thread's elements of a buffer, a range for each row that it has a part of.
+    /// Returns this thread's elements of a buffer, as a range per row.
     fn own_elements(&self, worker: &Worker<'_>, id: BufferId) -> impl Iterator<Item = Range<usize>> {
         let width = self.width(id);
         let chunks_per_row = width.div_ceil(CHUNK);

@@ -1,18 +1,18 @@
-//! The rows of a batch grouped by the experts that they have chosen.
+//! Groups the rows of a batch by their experts.
 
 use cairn_kernels::Format;
 
 use crate::plan::{Op, Plan};
 use crate::weight::Weight;
 
-/// A thread's own memory for experts.
+/// Scratch memory of a thread for experts.
 #[derive(Debug, Default)]
 pub(super) struct ExpertScratch {
     /// A router's softmax, `[experts]`.
     pub(super) shares: Vec<f32>,
-    /// The rows that have chosen each expert.
+    /// Rows of each expert.
     pub(super) groups: Groups,
-    /// The columns that meet one expert.
+    /// Columns of one expert.
     pub(super) gathered: Vec<u8>,
     /// One expert's bias.
     pub(super) bias: Vec<f32>,
@@ -21,14 +21,14 @@ pub(super) struct ExpertScratch {
 /// Choices by expert.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// By expert: where its choices end, and those of the next one begin.
+    /// By expert: the end of its choices, which is the start of the next expert's.
     ends: Vec<usize>,
-    /// Row and slot of each choice; of one expert in the order of rows.
+    /// Row and slot of each choice, ordered by expert and row.
     choices: Vec<(usize, usize)>,
 }
 
 impl ExpertScratch {
-    /// Makes room for a plan and batches of `rows` rows.
+    /// Allocates memory for a plan and batches of `rows` rows.
     pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize) {
         fn grow<T: Copy + Default>(memory: &mut Vec<T>, len: usize) {
             memory.resize(len.max(memory.len()), T::default());
@@ -70,7 +70,7 @@ impl Groups {
         }
     }
 
-    /// The choices of an expert.
+    /// Returns the choices of an expert.
     pub(super) fn of(&self, expert: usize) -> &[(usize, usize)] {
         let start = if expert == 0 { 0 } else { self.ends[expert - 1] };
         &self.choices[start..self.ends[expert]]

@@ -1,10 +1,9 @@
 //! Mixtures of experts: routing, products with the experts that rows have chosen, and their weighted sum.
 //!
-//! The rows of a batch are grouped by expert, so that an expert's weights are read and unpacked once for all rows that have
-//! chosen it: their columns are gathered, multiplied together, and the results go to the rows' own slots. Every thread
-//! takes its part of every expert's weight rows. A result is one weight row times one column, whatever is multiplied
-//! beside it, so grouping changes no bit; and a row's experts are added up in the order of its own routes.
-
+//! The rows of a batch are grouped by expert, so that an expert's weights are read and unpacked once for all its rows:
+//! their columns are gathered and multiplied together, and the results go to the rows' own slots. Every thread
+//! computes its part of every expert's weight rows. A result is one weight row times one column, independent of other
+//! columns, so grouping changes no bit. A row's experts are added in the order of its routes.
 use std::ops::Range;
 
 use cairn_kernels::{Columns, Format};
@@ -16,8 +15,8 @@ use crate::plan::{BufferId, Gating, Op};
 use crate::team::Worker;
 use crate::weight::Weight;
 
-/// The largest logits and their indices, in descending order, ties to the lower index. Not-a-number comes first, so that it
-/// reaches the weights instead of vanishing.
+/// The largest logits and their indices, in descending order, ties to the lower index. Not-a-number comes first, so
+/// that it reaches the weights instead of vanishing.
 fn choose(logits: &[f32], ids: &mut [f32], chosen: &mut [f32]) {
     let used = ids.len();
     for (expert, &logit) in logits.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The page pool: slabs of zeroed memory, each with room for a number of pages.
 //!
-//! Slabs are taken whole and never given back while the model is loaded; the system backs their memory page by page as it
-//! is first touched, so room that is not used costs nothing.
+//! Slabs are allocated whole and freed when the model unloads. The system backs their memory page by page at first
+//! touch, so unused space costs nothing.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::state::StateId;
 use crate::team::Worker;
 use crate::team::share::{OutOfMemory, Read, Shared, Write};
 
-/// Bytes that are allocated at once, unless one page is larger.
+/// Bytes of a slab, unless one page is larger.
 const SLAB_BYTES: usize = 16 << 20;
 
 /// Pages of one layout.
@@ -20,13 +20,13 @@ pub(super) struct Pool {
     layout: PageLayout,
     pages_per_slab: usize,
     slabs: Vec<Shared<u8>>,
-    /// Pages that may be used.
+    /// Number of usable pages.
     pages: usize,
     threads: usize,
 }
 
 impl Pool {
-    /// An empty pool for teams of up to `threads` threads.
+    /// Creates an empty pool for teams of up to `threads` threads.
     pub(super) fn new(layout: PageLayout, threads: usize) -> Self {
         let pages_per_slab = (SLAB_BYTES / layout.page_bytes.max(1)).max(1);
         Self { layout, pages_per_slab, slabs: Vec::new(), pages: 0, threads }
@@ -42,7 +42,7 @@ impl Pool {
         self.pages
     }
 
-    /// Makes room for at least this many pages.
+    /// Grows the pool to at least this many pages.
     pub(super) fn grow(&mut self, pages: usize) -> Result<(), BackendError> {
         while self.slabs.len() * self.pages_per_slab < pages {
             let slab = Shared::zeroed(self.pages_per_slab, self.layout.page_bytes, self.threads);
@@ -53,7 +53,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The slab of a page, and the page's first byte there.
+    /// Returns the slab of a page, and the offset of the page in it.
     fn place(&self, page: PageId) -> (usize, usize) {
         let page = page.0 as usize;
         (page / self.pages_per_slab, page % self.pages_per_slab * self.layout.page_bytes)
@@ -68,7 +68,7 @@ impl Pool {
             let start = section - sections[0] + head * head_bytes;
             start..start + head_bytes
         });
-        // One claim from the head's keys to its values costs less than two, and no thread writes between them.
+        // One claim over keys and values is cheaper than two, and no thread writes between them.
         let whole = first + sections[0] + k.start..first + sections[0] + v.end;
         let offset = k.start;
         let part = self.slabs[slab].read(worker, whole);
@@ -110,7 +110,7 @@ impl Pool {
     }
 }
 
-/// A slot's place in a page.
+/// Position of a slot's row in a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// The layer.

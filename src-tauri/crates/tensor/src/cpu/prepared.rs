@@ -1,4 +1,4 @@
-//! A plan with the memory for its batches.
+//! Prepared plans: a schedule and the memory for its batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,14 +43,14 @@ pub(super) struct BatchLayout {
     pub(super) blocks: Vec<Block>,
 }
 
-/// Takes memory for a plan.
+/// Allocates memory for a plan.
 fn buffer<T: Plain>(rows: usize, width: usize, threads: usize) -> Result<Shared<T>, BackendError> {
     let refused = |OutOfMemory(need_bytes)| BackendError::Memory { what: "activations", need_bytes };
     Shared::zeroed(rows, width, threads).map_err(refused)
 }
 
 impl PreparedPlan {
-    /// Schedules a checked plan and takes its memory.
+    /// Schedules a checked plan and allocates its memory.
     pub(super) fn new(plan: Plan, limits: Limits, weights: &[Weight], threads: usize) -> Result<Self, BackendError> {
         let phases = schedule::phases(&plan, weights);
         let rows = |rows: Rows| match rows {
@@ -86,7 +86,7 @@ impl PreparedPlan {
         Ok(Self { plan, limits, phases, next, buffers, columns, angles, partials, block_rows, batch_layout })
     }
 
-    /// Takes the next of `count` tasks of a phase, or nothing when all are taken.
+    /// Returns the next of `count` tasks of a phase; `None` if all are taken.
     pub(super) fn take(&self, phase: usize, count: usize) -> Option<usize> {
         let task = self.next[phase].fetch_add(1, Ordering::Relaxed);
         (task < count).then_some(task)
@@ -94,7 +94,7 @@ impl PreparedPlan {
 }
 
 impl BatchLayout {
-    /// Reads a batch. Takes no memory for a batch within the limits.
+    /// Reads a batch. Does not allocate for a batch within the limits.
     pub(super) fn read(&mut self, batch: &Batch, block_rows: usize) {
         self.logit_rows.clear();
         self.logit_rows.extend((0..batch.rows.len()).filter(|row| batch.rows[*row].want_logits));

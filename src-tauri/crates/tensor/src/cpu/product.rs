@@ -1,8 +1,9 @@
 //! Matrix products: activations are converted once per op, weight rows are split over the threads.
 //!
-//! In decode, where there is one column, a thread goes through its weight rows once and writes its part of the output. In
-//! prefill it takes a strip of rows at a time, so that the unpacked weights stay in its cache, multiplies it with all
-//! columns into memory of its own and copies that out: the results of neighbouring strips share the rows of the output.
+//! In decode, where there is one column, a thread goes through its weight rows once and writes its part of the output.
+//! In prefill it takes a strip of rows at a time, so that the unpacked weights stay in its cache, multiplies it with
+//! all columns into memory of its own and copies that out: the results of neighbouring strips share the rows of the
+//! output.
 
 use std::ops::Range;
 
@@ -16,14 +17,14 @@ use crate::team::share::Shared;
 use crate::weight::Weight;
 
 impl Step<'_> {
-    /// Where columns of a format are.
+    /// Returns the columns of a format.
     pub(super) fn columns(&self, format: Format) -> &Shared<u8> {
         let of = |(has, _): &&(Format, Shared<u8>)| *has == format;
         &self.prepared.columns.iter().find(of).expect("prepare made columns for every format of the plan").1
     }
 
-    /// Converts this thread's rows of a product's input: a column for each row, or for each part of a row that meets an
-    /// expert of its own.
+    /// Converts this thread's rows of a product's input: one column per row, or per part of a row that has its own
+    /// expert.
     pub(super) fn convert(&self, worker: &Worker<'_>, step: usize, format: Format) {
         let Some((x, projections)) = self.prepared.plan.ops[step].product() else {
             unreachable!("only products have a conversion phase");

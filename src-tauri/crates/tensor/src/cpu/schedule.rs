@@ -1,9 +1,9 @@
-//! From the ops of a plan to phases, and to the places where the team must meet between them.
+//! Splits the ops of a plan into phases, with barriers between them.
 //!
-//! Every phase splits its work over the threads in one of two ways: by rows, always in the same manner, or otherwise.
-//! Two phases that touch the same memory, one of them writing, need a barrier between them; unless both split by the same
-//! rows, because then each thread only meets what it left itself. So a chain of norm, rotation and store over a row needs
-//! no barrier at all, and in decode, where one row is one thread's, other threads go straight to the next meeting.
+//! A phase splits its work over the threads either evenly by rows or in another way. Two phases that access the same
+//! memory, one of them writing, need a barrier between them, unless both split by the same rows: then each thread only
+//! accesses its own results. So a chain of norm, rotation and store over a row needs no barrier. In decode, where one
+//! row belongs to one thread, the other threads go straight to the next barrier.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use cairn_kernels::Format;
 use crate::plan::{BufferId, Op, Plan, Rows};
 use crate::weight::Weight;
 
-/// Weight rows between which work is cut are multiples of this.
+/// Work is cut at multiples of this number of weight rows.
 pub(super) const GROUP: usize = 16;
 /// Weight rows multiplied at once with several columns.
 pub(super) const STRIP: usize = 64;
@@ -20,9 +20,9 @@ pub(super) const STRIP: usize = 64;
 /// A part of a plan without a barrier inside, except where its own work has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Phase {
-    /// Whether the team meets before it.
+    /// Whether a barrier precedes it.
     pub(super) barrier: bool,
-    /// The phase's work.
+    /// Work of the phase.
     pub(super) work: Work,
 }
 
@@ -34,14 +34,14 @@ pub(super) enum Work {
         /// Index into the plan's rotations.
         rope: usize,
     },
-    /// Converts the input of the product at this step.
+    /// Converts the input of a product.
     Convert {
         /// Index of the op.
         step: usize,
-        /// To this format.
+        /// Target format.
         format: Format,
     },
-    /// Any op; for a product, all but the conversion.
+    /// An op; for a product, all but the conversion.
     Op {
         /// Index of the op.
         step: usize,
@@ -58,12 +58,12 @@ enum Place {
     Partials,
 }
 
-/// How a phase touches a place.
+/// Access of a phase to shared memory.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     place: Place,
     writes: bool,
-    /// Which rows are split evenly over the threads, where that is how the work is split.
+    /// The rows that are split evenly over the threads, if the work is split by rows.
     rows: Option<Rows>,
 }
 
@@ -81,7 +81,7 @@ fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access
     read.chain(written).collect()
 }
 
-/// The formats that the products at a step need, each once.
+/// Returns the distinct formats of the products at a step.
 pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
     let mut formats = Vec::new();
     if let Some((_, projections)) = op.product() {
@@ -160,7 +160,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
     schedule.phases
 }
 
-/// Phases so far, and what has been touched since the team last met.
+/// Phases so far, and accesses since the last barrier.
 #[derive(Default)]
 struct Schedule {
     phases: Vec<Phase>,
@@ -178,12 +178,12 @@ impl Schedule {
     }
 }
 
-/// The part of `count` things that falls to thread `index` of `threads`: contiguous, and even to within one.
+/// Returns the part of `count` items of thread `index` of `threads`: contiguous, with sizes that differ by at most one.
 pub(super) fn part(count: usize, threads: usize, index: usize) -> Range<usize> {
     count * index / threads..count * (index + 1) / threads
 }
 
-/// As [`part`], in whole groups of `group` things, of which the last may be incomplete.
+/// Same as [`part`], in whole groups of `group` items; the last group may be incomplete.
 pub(super) fn grouped_part(count: usize, group: usize, threads: usize, index: usize) -> Range<usize> {
     let groups = part(count.div_ceil(group), threads, index);
     (groups.start * group).min(count)..(groups.end * group).min(count)

@@ -1,9 +1,9 @@
-//! The kernel variants that a processor can run, and the one that a setting requests.
+//! Selects the kernel variants that a processor can run, or the one that a setting names.
 
 use cairn_hardware::Features;
 use cairn_kernels::Variant;
 
-/// Reason why a variant that was requested by name is not used.
+/// Why a requested variant cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariantError {
     /// No variant has this name.
@@ -24,11 +24,11 @@ pub enum VariantError {
     },
 }
 
-/// The variants that a processor with these features can run, best first and the scalar one last; or only the one that is
-/// forced by its name.
+/// Returns the variants that a processor with these features can run, best first and the scalar one last; or only the
+/// forced one.
 ///
 /// # Errors
-/// When the forced variant does not exist, or would not run.
+/// If the forced variant does not exist or cannot run.
 pub fn variants(features: &Features, forced: Option<&str>) -> Result<Vec<&'static Variant>, VariantError> {
     let usable = cairn_kernels::usable(features);
     let Some(name) = forced else { return Ok(usable) };

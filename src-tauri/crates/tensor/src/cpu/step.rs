@@ -16,7 +16,7 @@ use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::{Weight, WeightId};
 
-/// What all threads of a run see.
+/// State that all threads of a run share.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
     pub(super) variant: &'static Variant,
@@ -27,14 +27,14 @@ pub(super) struct Step<'a> {
     pub(super) batch: &'a Batch,
 }
 
-/// One thread's own memory.
+/// Scratch memory of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// For unpacked weights.
+    /// Unpacked weights.
     pub(super) product: ProductScratch,
-    /// For unpacked pages and scores.
+    /// Unpacked pages and scores.
     pub(super) attend: AttendScratch,
-    /// For routing, and for the columns of one expert.
+    /// Memory for routing and for the columns of one expert.
     pub(super) experts: ExpertScratch,
     /// Results of a strip of weight rows, `[batch rows, strip]`.
     pub(super) tile: Vec<f32>,
@@ -51,7 +51,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes room for a plan.
+    /// Allocates memory for a plan.
     pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
         self.experts.fit(plan, weights, rows);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
@@ -71,7 +71,7 @@ impl Scratch {
 }
 
 impl Step<'_> {
-    /// Walks the phases.
+    /// Runs all phases.
     pub(super) fn thread(&self, worker: &Worker<'_>, scratch: &Mutex<Scratch>) {
         let scratch = &mut *scratch.lock();
         for (index, phase) in self.prepared.phases.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Step<'_> {
         self.prepared.plan.states[id.0 as usize]
     }
 
-    /// Angles grow to the context's length, beyond what f32 resolves, so they are products and cosines in f64.
+    /// Angles grow with the context beyond the precision of f32, so products and cosines use f64.
     fn angles(&self, worker: &Worker<'_>, rope: usize) {
         let Rope { inverse_frequencies, magnitude, .. } = &self.prepared.plan.ropes[rope];
         let (pairs, table) = (inverse_frequencies.len(), &self.prepared.angles[rope]);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn formulas() {
+    fn norms_match_values_worked_out_by_hand() {
         let mut x = [3.0, 4.0];
         rms_norm(&mut x, &[1.0, 2.0], 12.0);
         check(&x, &[3.0 / 24.5f64.sqrt(), 8.0 / 24.5f64.sqrt()], "the mean square of 3 and 4 is 12.5");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn activations() {
+    fn activations_match_values_worked_out_by_hand() {
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         check(&[glu(Glu::Silu, 0.0, 5.0), glu(Glu::Silu, 2.0, 3.0)], &[0.0, 6.0 * sigmoid(2.0)], "silu(2) * 3");
         // The normal distribution's own values, from which the form with tanh differs by less than 1e-3.

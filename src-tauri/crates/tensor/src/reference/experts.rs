@@ -11,7 +11,7 @@ pub(super) fn route(logits: &[f32], used: usize, gating: Gating, scale: f32) -> 
     let exp = |expert: &usize| (f64::from(logits[*expert]) - largest).exp();
     let all: f64 = ranked.iter().map(exp).sum();
     ranked.truncate(used);
-    // Shares of a softmax over all, divided by their sum, are a softmax over the chosen.
+    // Renormalised shares of the softmax over all experts equal the softmax over the chosen experts.
     let sum = match gating {
         Gating::Softmax { renormalise: false } => all,
         Gating::Softmax { renormalise: true } | Gating::SoftmaxOfChosen => ranked.iter().map(exp).sum(),
@@ -20,7 +20,7 @@ pub(super) fn route(logits: &[f32], used: usize, gating: Gating, scale: f32) -> 
     ranked.iter().map(|expert| *expert as f32).chain(weights).collect()
 }
 
-/// The weighted sum of one row's parts.
+/// Returns the weighted sum of one row's parts.
 pub(super) fn combine(x: &[f32], routes: &[f32]) -> Vec<f32> {
     let used = routes.len() / 2;
     let width = x.len() / used;
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_shares_of_powers() {
+    fn route_weights_are_shares_of_powers() {
         // The powers are 1, 2, 2 and 3; the weights are doubled.
         check(Gating::Softmax { renormalise: false }, [3.0, 1.0, 2.0 * 3.0 / 8.0, 2.0 * 2.0 / 8.0]);
         check(Gating::Softmax { renormalise: true }, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_weighed_and_added() {
+    fn combine_adds_weighted_parts() {
         let found = combine(&[1.0, 2.0, 10.0, 20.0, 100.0, 200.0], &[7.0, 1.0, 4.0, 1.0, 0.5, 0.25]);
         assert_eq!(found, [31.0, 62.0], "1 * 1 + 0.5 * 10 + 0.25 * 100, and twice that");
     }

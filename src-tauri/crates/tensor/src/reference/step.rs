@@ -150,7 +150,7 @@ impl Step<'_> {
         }
     }
 
-    /// Where a slot of a sequence keeps its key and value for one head: its page, and the bytes there.
+    /// Returns the page of a slot, and the byte range of its key or value for one head.
     fn place(&self, state: StateId, seq: u32, slot: usize, kv_head: usize) -> (usize, [Range<usize>; 2]) {
         let page = self.batch.tables[seq as usize][slot / PAGE_TOKENS].0 as usize;
         let row_bytes = self.layout.row_bytes[state.0 as usize];
@@ -179,7 +179,7 @@ impl Step<'_> {
         }
     }
 
-    /// Keys and values that a row may look at, in ascending slots.
+    /// Returns the visible keys and values of a row, in ascending slots.
     fn visible(&self, state: StateId, row: &Row, kv_head: usize) -> Vec<[Vec<f32>; 2]> {
         let first = match self.state(state).kind {
             StateKind::Full => 0,
@@ -196,7 +196,7 @@ impl Step<'_> {
         (first as usize..row.until as usize).map(at).collect()
     }
 
-    /// Multiplies every row with the experts that it has chosen.
+    /// Multiplies every row by its chosen experts.
     fn multiply_experts(&mut self, x: BufferId, routes: BufferId, experts: usize, projection: &Projection) {
         let Weight { rows, cols, .. } = self.weights[projection.weight.0 as usize];
         let (width, used, parts) = (rows / experts, self.width(routes) / 2, self.width(x) / cols);

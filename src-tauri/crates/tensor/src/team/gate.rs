@@ -1,9 +1,9 @@
 //! Waiting: an event counter that is cheap to advance, and a barrier built on it.
 //!
 //! A waiter spins for about 4000 pauses (some 60 to 200 microseconds), because the next op of a plan is usually
-//! microseconds away; then it sleeps. It does not yield in between: a thread of low priority that gets the core by a yield
-//! keeps it until the next tick, a few milliseconds later, while a sleeping thread gets a core as soon as it wakes. With
-//! fewer cores than threads, it yields a while instead of spinning, so that the other thread gets a core.
+//! microseconds away; then it sleeps. It does not yield in between: a thread of low priority that gets the core by a
+//! yield keeps it until the next tick, a few milliseconds later, while a sleeping thread gets a core as soon as it
+//! wakes. With fewer cores than threads, it yields a while instead of spinning, so that the other thread gets a core.
 //!
 //! The lock is std's: its condition variable allocates nothing, so a step takes no memory when a thread first sleeps.
 //! Nothing spins unbounded.

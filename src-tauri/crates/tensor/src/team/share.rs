@@ -1,13 +1,13 @@
-//! Buffers that the threads of a team write in parts: disjoint slices, checked when they are taken.
+//! Buffers that the threads of a team write in disjoint slices, which are checked when they are claimed.
 //!
-//! Inside a region a thread takes a range of a [`Shared`] buffer to read or to write. The range is entered in the
-//! buffer's claim table until the slice is dropped, and a claim that meets another thread's, one of them writing, panics.
-//! So a forgotten barrier is a test that fails, not undefined behaviour, and the code that uses this is safe code.
+//! Inside a region, a thread claims a range of a [`Shared`] buffer for reads or writes. The claim table has the range
+//! until the slice is dropped. A claim that overlaps another thread's claim panics if one of them writes. So a missing
+//! barrier is a failing test, not undefined behaviour, and users of this module need no unsafe code.
 //!
-//! A claim costs one atomic exchange and a look at one cache line per other thread, some 10 to 50 ns.
+//! A claim costs one atomic exchange and a read of one cache line per other thread, about 10 to 50 ns.
 //!
-//! **Invariant:** a claim is entered before the other threads' entries are looked at. Of two threads that claim
-//! overlapping ranges at once, at least one therefore sees the other and panics without touching the range.
+//! **Invariant:** a claim is entered before the other entries are read. Of two threads that claim overlapping ranges at
+//! once, at least one therefore sees the other and panics without accessing the range.
 #![expect(unsafe_code, reason = "slices of one buffer are given to several threads")]
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use super::Worker;
 use super::memory::Memory;
 pub(crate) use super::memory::{OutOfMemory, Plain};
 
-/// Claims that one thread can hold on one buffer: as many as fill a cache line.
+/// Most claims of one thread on one buffer: as many as fit into a cache line.
 const CLAIMS: usize = 8;
 /// Set in claims to write.
 const WRITE: u64 = 1 << 63;
@@ -30,7 +30,7 @@ const COLUMNS: u64 = 1 << 62;
 /// Ranges must start below this.
 const MAX_ELEMENTS: usize = 1 << 30;
 
-/// A matrix `[rows, width]` that threads of a team use in parts.
+/// A matrix `[rows, width]` that threads of a team share in parts.
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     memory: Memory<T>,
@@ -44,7 +44,7 @@ pub(crate) struct Shared<T> {
 #[repr(align(64))]
 struct Line([AtomicU64; CLAIMS]);
 
-/// An entry in a claim table. Dropping it strikes the entry out.
+/// An entry in a claim table. Dropping it removes the entry.
 #[derive(Debug)]
 struct Claim<'a> {
     entry: Option<&'a AtomicU64>,
@@ -97,7 +97,7 @@ impl<T: Plain> Shared<T> {
         self.memory.len()
     }
 
-    /// Takes elements to read.
+    /// Claims elements for reads.
     ///
     /// # Panics
     /// When another thread writes some of them, or the range leaves the buffer.
@@ -106,7 +106,7 @@ impl<T: Plain> Shared<T> {
         Read { first: self.at(&range), len: range.len(), _claim }
     }
 
-    /// Takes elements to write.
+    /// Claims elements for writes.
     ///
     /// # Panics
     /// When another thread, or this one, uses some of them, or the range leaves the buffer.
@@ -115,7 +115,7 @@ impl<T: Plain> Shared<T> {
         Write { first: self.at(&range), len: range.len(), _claim, unique: PhantomData }
     }
 
-    /// Takes columns of all rows to write.
+    /// Claims columns of all rows for writes.
     ///
     /// # Panics
     /// When another thread, or this one, uses some of them or any range of elements, or they leave the matrix.
@@ -198,7 +198,8 @@ impl<T> Deref for Write<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the range lies within initialised memory, and its claim keeps all other threads out while `self` lives.
+        // SAFETY: the range lies within initialised memory, and its claim keeps all other threads out while `self`
+        // lives.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
@@ -217,11 +218,11 @@ impl<T> WriteColumns<'_, T> {
     /// When the matrix has no such row.
     pub(crate) fn row(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        // SAFETY: `write_columns` checked the columns against the width, and the row was checked just now, so this is an
-        // element of the matrix or, for no columns, at most one past it.
+        // SAFETY: `write_columns` checked the columns against the width, and the row was checked just now, so this is
+        // an element of the matrix or, for no columns, at most one past it.
         let first = unsafe { self.origin.add(row * self.width + self.columns.start) };
-        // SAFETY: the columns of a row lie within initialised memory, their claim keeps all other threads out while `self`
-        // lives, and `&mut self` makes this the only slice from this claim.
+        // SAFETY: the columns of a row lie within initialised memory, their claim keeps all other threads out while
+        // `self` lives, and `&mut self` makes this the only slice from this claim.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.columns.len()) }
     }
 }

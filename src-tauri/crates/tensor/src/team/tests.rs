@@ -14,8 +14,8 @@ fn team(threads: usize) -> Team {
     Team::new(threads, &[]).expect("a test may start threads")
 }
 
-/// Runs `regions` regions of `steps` steps. In each step every thread raises its own counter and then, behind a barrier,
-/// checks all of them.
+/// Runs `regions` regions of `steps` steps. In each step every thread raises its own counter and then, behind a
+/// barrier, checks all of them.
 fn check(threads: usize, regions: usize, steps: usize) {
     let team = team(threads);
     let counters: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();

@@ -1,4 +1,4 @@
-//! The bits of a tiny model's logits, by variant: stored keys and values are only good for the arithmetic that made them.
+//! Recorded bits of a tiny model's logits by variant: cached rows are valid only for the arithmetic that computed them.
 
 use cairn_gguf::DType;
 use cairn_kernels::Variant;
@@ -8,8 +8,8 @@ use crate::common::{all_variants, cpu, tiny};
 use crate::model::{Model, logits};
 use crate::varied::varied;
 
-/// Variant, its revision as in `Caps`, and the hashes of the plain model's logits and of the varied one's, then those of the
-/// plain model's with pages of the types that [`OTHERS`] names.
+/// Variant, its revision as in `Caps`, and the hashes of the plain model's logits and of the varied one's, then those
+/// of the plain model's with pages of the types that [`OTHERS`] names.
 const BITS: &[(&str, u32, [u64; 5])] = &[
     (
         "avx512-vnni",
@@ -68,5 +68,5 @@ fn result_bits_change_only_with_numerics_rev() {
         .collect();
     let expected: Vec<_> =
         BITS.iter().filter(|(name, ..)| found.iter().any(|(own, ..)| own == name)).copied().collect();
-    assert_eq!(found, expected, "bump NUMERICS_REV, of the kernels or of this crate, and write down the new bits");
+    assert_eq!(found, expected, "bump NUMERICS_REV of the kernels or of this crate, and record the new bits");
 }

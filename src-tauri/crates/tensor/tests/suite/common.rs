@@ -68,8 +68,8 @@ pub(crate) const VOCABULARY: usize = 64;
 /// Query heads, key/value heads and their width.
 const HEADS: [usize; 3] = [4, 2, 64];
 
-/// Writes a model of two layers, the second with a sliding window and a soft-cap, into a backend. Equal seeds give equal
-/// models.
+/// Writes a model of two layers, the second with a sliding window and a soft-cap, into a backend. Equal seeds give
+/// equal models.
 pub(crate) fn tiny(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
     let mut random = Random(7);
     let mut plan = Plan::default();

@@ -19,7 +19,7 @@ fn routes(bench: &mut Bench<'_>, experts: usize, used: usize) -> BufferId {
 }
 
 #[test]
-fn routing() {
+fn route_agrees_with_the_oracle() {
     for gating in GATINGS {
         for (experts, used, scale) in [(5, 2, 1.0), (128, 8, 2.5), (3, 3, 1.0), (1, 1, 0.5)] {
             check(&format!("{used} of {experts}, {gating:?}"), 1e-7, |bench| {
@@ -43,7 +43,7 @@ fn route_ranks_equal_logits_by_index() {
 }
 
 #[test]
-fn products_with_experts() {
+fn expert_products_agree_with_the_oracle() {
     for (dtype, bound) in [(DType::F32, 1e-6), (DType::BF16, 1e-6), (DType::Q8_0, 1e-2), (DType::Q4_K, 1e-2)] {
         for (experts, used, width, own, bias) in
             [(5, 2, 100, false, true), (5, 2, 24, true, false), (9, 3, 40, true, true), (4, 1, 16, false, true)]
@@ -67,7 +67,7 @@ fn products_with_experts() {
 }
 
 #[test]
-fn sums_of_experts() {
+fn expert_sums_agree_with_the_oracle() {
     for (used, width) in [(2, 100), (8, 64), (1, 30)] {
         check(&format!("sum of {used} times {width}"), 1e-6, |bench| {
             let x = bench.input(used * width);
@@ -80,7 +80,7 @@ fn sums_of_experts() {
 }
 
 #[test]
-fn a_whole_model_with_experts() {
+fn model_with_experts_agrees_with_the_oracle() {
     // A rounded logit may choose another expert.
     for (dtype, bound) in [(DType::F32, 1e-3), (DType::Q8_0, 1e-1)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, varied, dtype, 310)]);

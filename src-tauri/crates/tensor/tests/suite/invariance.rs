@@ -1,4 +1,4 @@
-//! A row's logits keep their bits whatever the batch around it, the cuts of its prompt and the number of threads.
+//! A row's logits have the same bits for all batches around it, cuts of its prompt and numbers of threads.
 
 use cairn_gguf::DType;
 use cairn_kernels::Variant;
@@ -10,10 +10,10 @@ use crate::varied::varied;
 
 /// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
 const PROMPT: usize = 700;
-/// Tokens that the sequences beside it can have.
+/// Most tokens of the other sequences.
 const BESIDE: usize = 768;
 
-/// What computes: a model, the type of its weights, and that of its pages.
+/// A case: the model, the type of its weights, and the type of its pages.
 #[derive(Clone, Copy)]
 struct Case {
     model: Model,
@@ -56,11 +56,11 @@ fn check_pages(case: Case) {
     for variant in all_variants() {
         let whole = logits(case, variant, PROMPT, 1, false);
         let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
-        assert!(distinct > whole.len() / 2, "logits vary, else their equality proves nothing: {distinct}");
+        assert!(distinct > whole.len() / 2, "constant logits would prove nothing: {distinct} distinct");
         assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "logits are finite");
-        // Alone, cuts of 1 and 64 leave fewer tasks than threads want, so that attention splits spans over threads.
+        // Alone, cuts of 1 and 64 give fewer tasks than threads, so attention splits spans over threads.
         for (cut, threads, beside) in [(1, 2, false), (7, 3, true), (64, 3, false), (512, 2, true), (PROMPT, 3, true)] {
-            // These take the same ways through this crate as the rest, and most of the time.
+            // These types use the same code paths of this crate as the others, and take most of the time.
             let slow = variant.name == "scalar" && !matches!(cut, 64 | 512);
             if slow || cut == 1 && !matches!(dtype, DType::F32 | DType::Q8_0 | DType::Q4_K) {
                 continue;
@@ -78,79 +78,79 @@ fn check_pages(case: Case) {
 }
 
 #[test]
-fn f32_weights() {
+fn f32_weights_keep_bits() {
     check(tiny, DType::F32);
 }
 
 #[test]
-fn f16_weights() {
+fn f16_weights_keep_bits() {
     check(tiny, DType::F16);
 }
 
 #[test]
-fn bf16_weights() {
+fn bf16_weights_keep_bits() {
     check(tiny, DType::BF16);
 }
 
 #[test]
-fn q8_0_weights() {
+fn q8_0_weights_keep_bits() {
     check(tiny, DType::Q8_0);
 }
 
 #[test]
-fn q4_0_weights() {
+fn q4_0_weights_keep_bits() {
     check(tiny, DType::Q4_0);
 }
 
 #[test]
-fn q5_0_weights() {
+fn q5_0_weights_keep_bits() {
     check(tiny, DType::Q5_0);
 }
 
 #[test]
-fn q4_k_weights() {
+fn q4_k_weights_keep_bits() {
     check(tiny, DType::Q4_K);
 }
 
 #[test]
-fn q5_k_weights() {
+fn q5_k_weights_keep_bits() {
     check(tiny, DType::Q5_K);
 }
 
 #[test]
-fn q6_k_weights() {
+fn q6_k_weights_keep_bits() {
     check(tiny, DType::Q6_K);
 }
 
 #[test]
-fn experts_of_f32() {
+fn f32_experts_keep_bits() {
     check(varied, DType::F32);
 }
 
 #[test]
-fn experts_of_q8_0() {
+fn q8_0_experts_keep_bits() {
     check(varied, DType::Q8_0);
 }
 
 #[test]
-fn experts_of_q4_k() {
+fn q4_k_experts_keep_bits() {
     check(varied, DType::Q4_K);
 }
 
 #[test]
-fn pages_of_bf16() {
+fn bf16_pages_keep_bits() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::BF16 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::BF16 });
 }
 
 #[test]
-fn pages_of_q8_0() {
+fn q8_0_pages_keep_bits() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q8_0 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q8_0 });
 }
 
 #[test]
-fn pages_of_q4_0() {
+fn q4_0_pages_keep_bits() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q4_0 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q4_0 });
 }

@@ -1,4 +1,5 @@
-//! What every backend must do, on small shapes: ops against the oracle, and bits against cuts, neighbours and threads.
+//! Requirements on every backend, with small shapes: ops agree with the oracle; bits are invariant to cuts, neighbours
+//! and threads.
 
 mod bits;
 mod common;

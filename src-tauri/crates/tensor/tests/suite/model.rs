@@ -1,4 +1,4 @@
-//! A tiny model's answer to one prompt.
+//! Logits of a tiny model for one prompt.
 
 use cairn_gguf::DType;
 use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId};

@@ -1,4 +1,4 @@
-//! Every op of every backend against the oracle.
+//! Compares every op of every backend with the oracle.
 
 use cairn_gguf::DType;
 use cairn_tensor::{
@@ -12,8 +12,8 @@ use crate::model::logits;
 /// Slots that each of the three sequences may use.
 const SLOTS: usize = 720;
 
-/// A plan under construction on one backend. Inputs are look-ups in random tables, so that all backends start from equal
-/// bits.
+/// A plan under construction on one backend. Inputs are look-ups in random tables, so that all backends start from
+/// equal bits.
 pub(crate) struct Bench<'a> {
     backend: &'a mut dyn Backend,
     pub(crate) plan: Plan,
@@ -35,8 +35,8 @@ impl Bench<'_> {
     }
 }
 
-/// Three sequences at once: a prompt, a single row, a prompt behind a prefix; then rows far apart, of which one sees past
-/// itself; then one sequence alone, whose spans are few tasks.
+/// Three sequences: a prompt, a single row, and a prompt after a prefix; then distant rows, one of which sees later
+/// slots; then one sequence alone, whose spans are few tasks.
 fn batches() -> Vec<Batch> {
     let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, SLOTS)).collect();
     let batch = |parts: &[(usize, std::ops::Range<usize>)]| {
@@ -70,13 +70,13 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
     batches.iter().map(run).collect()
 }
 
-/// Holds an op's outputs against the oracle's.
+/// Compares an op's outputs with the oracle's.
 pub(crate) fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
     compare(what, bound, |backend| outputs(backend, &build));
 }
 
-/// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
-/// must stay within `bound`.
+/// Compares every variant on one and three threads with the oracle: the root mean square of the error, relative to the
+/// oracle's output, must be at most `bound`.
 pub(crate) fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
     compare_types(what, [DType::F32, DType::F16], bound, outputs);
 }
@@ -102,7 +102,7 @@ fn compare_types(what: &str, kv: [DType; 2], bound: f64, outputs: impl Fn(&mut d
 }
 
 #[test]
-fn embed() {
+fn embed_agrees_with_the_oracle() {
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q5_0, DType::Q6_K] {
         check(dtype.name(), 0.0, |bench| {
             let table = bench.weight(dtype, VOCABULARY, 256, 1.0);
@@ -114,7 +114,7 @@ fn embed() {
 }
 
 #[test]
-fn rms_norm() {
+fn rms_norm_agrees_with_the_oracle() {
     for (width, group, in_place) in [(200, 200, false), (192, 48, true), (96, 32, false)] {
         check(&format!("norm of {width} by {group}"), 1e-6, |bench| {
             let x = bench.input(width);
@@ -127,8 +127,8 @@ fn rms_norm() {
 }
 
 #[test]
-fn products() {
-    // Activations in 8 bits are the greatest part of the error of quantised types.
+fn products_agree_with_the_oracle() {
+    // 8-bit activations cause most of the error of quantized types.
     for (dtype, bound) in [
         (DType::F32, 1e-6),
         (DType::F16, 1e-6),
@@ -158,7 +158,7 @@ fn products() {
 }
 
 #[test]
-fn rotations() {
+fn rotations_agree_with_the_oracle() {
     for (style, pairs) in [(RopeStyle::Half, 16), (RopeStyle::Interleaved, 16), (RopeStyle::Half, 5)] {
         check(&format!("{style:?} of {pairs} pairs"), 1e-6, |bench| {
             let x = bench.input(96);
@@ -185,7 +185,7 @@ fn attend(bench: &mut Bench<'_>, state: State, heads: usize, softcap: Option<f32
 }
 
 #[test]
-fn attention() {
+fn attention_agrees_with_the_oracle() {
     for (kind, heads, kv_heads, head_dim, softcap, sinks) in [
         (StateKind::Full, 4, 2, 64, None, false),
         (StateKind::Full, 3, 3, 40, None, false),
@@ -203,14 +203,14 @@ fn attention() {
 }
 
 #[test]
-fn attention_over_pages_of_every_type() {
+fn attention_over_all_page_types_agrees_with_the_oracle() {
     for (kind, heads, kv_heads, head_dim, softcap, sinks) in [
         (StateKind::Full, 4, 2, 64, None, false),
         (StateKind::Full, 3, 3, 96, Some(3.0), true),
         (StateKind::Window(100), 2, 1, 128, None, false),
     ] {
         let state = State { kind, kv_heads, head_dim };
-        // Both backends store the same bits, rounded more coarsely than the oracle's f32.
+        // Both backends store the same bits, with less precision than the oracle's f32.
         for (dtype, rounding) in [(DType::F16, 1e-3), (DType::BF16, 5e-3), (DType::Q8_0, 1e-2), (DType::Q4_0, 0.2)] {
             let what = format!("{dtype}: {kind:?}, {heads} heads on {kv_heads} of {head_dim}, sinks: {sinks}");
             let run = |backend: &mut dyn Backend| {
@@ -223,7 +223,7 @@ fn attention_over_pages_of_every_type() {
 }
 
 #[test]
-fn windows_at_the_borders_of_pages_and_spans() {
+fn windows_at_page_and_span_borders_agree_with_the_oracle() {
     for window in [2, 63, 64, 65, 255, 256, 257, 319, 320, 610, 611, 719, 720, 721, u32::MAX] {
         let state = State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 16 };
         check(&format!("a window of {window}"), 1e-3, |bench| attend(bench, state, 2, None, false));
@@ -267,7 +267,7 @@ fn window_includes_the_row_itself_and_earlier_rows() {
 }
 
 #[test]
-fn layer_norm() {
+fn layer_norm_agrees_with_the_oracle() {
     for (width, bias, in_place) in [(200, true, false), (192, false, true), (31, true, true)] {
         check(&format!("layer norm of {width}, bias: {bias}"), 1e-6, |bench| {
             let x = bench.input(width);
@@ -281,7 +281,7 @@ fn layer_norm() {
 }
 
 #[test]
-fn element_wise() {
+fn element_wise_ops_agree_with_the_oracle() {
     for (width, in_place) in [(200, true), (64, false), (30, false)] {
         for activation in [Glu::Silu, Glu::Gelu, Glu::Clamped { alpha: 1.702, limit: 0.75 }] {
             check(&format!("{activation:?} of {width}"), 1e-6, |bench| {
@@ -310,7 +310,7 @@ fn element_wise() {
 }
 
 #[test]
-fn gather() {
+fn gather_agrees_with_the_oracle() {
     check("gather", 0.0, |bench| {
         let x = bench.input(24);
         let out = bench.plan.buffer(Rows::Logits, 24);
@@ -341,8 +341,8 @@ fn embedding_rows_and_tokens_mix_in_a_batch() {
 }
 
 #[test]
-fn a_whole_model() {
-    // The tiny model's values come from Q8_0 weights whatever its type, so 8-bit activations count for all.
+fn model_agrees_with_the_oracle() {
+    // The tiny model's values come from Q8_0 weights for all types, so the bound of 8-bit activations applies.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
     }

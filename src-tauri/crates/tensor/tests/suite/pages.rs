@@ -1,4 +1,4 @@
-//! Pages of every type: moved whole and by sections, and what a type costs in precision.
+//! Pages of every type: copies, sections, and the precision of each type.
 
 use cairn_gguf::DType;
 use cairn_kernels::KV_TYPES;

@@ -1,4 +1,4 @@
-//! What does not fit is refused, with the step or the row that is wrong, by both backends alike.
+//! Both backends refuse invalid steps and rows, with the same error that names the step or row.
 
 use cairn_gguf::DType;
 use cairn_tensor::{
@@ -42,7 +42,7 @@ fn product(weight: u32, bias: Option<u32>, out: u32) -> Op {
 }
 
 #[test]
-fn steps() {
+fn plan_with_invalid_step_is_refused() {
     let [x, y, narrow, last] = [0, 1, 2, 3].map(BufferId);
     let norm = |weight, group, out| Op::RmsNorm { x, weight: WeightId(weight), eps: 1e-5, group, out };
     check(Op::Embed { table: WeightId(7), out: x }, "there is no weight 7");
@@ -53,7 +53,7 @@ fn steps() {
     check(product(0, None, 1), "is 10 x 32, its output");
     check(product(0, Some(1), 2), "is 1 x 32, not a vector of 10");
     check(product(0, None, 9), "there is no buffer 9");
-    check(Op::MatMul { x: narrow, projections: vec![] }, "nothing to multiply by");
+    check(Op::MatMul { x: narrow, projections: vec![] }, "the product has no weights");
     check(Op::Rope { x, head_dim: 8, rope: 0 }, "16 elements rotate in a head of 8");
     check(Op::Rope { x, head_dim: 24, rope: 0 }, "not whole heads of 24");
     check(Op::Rope { x, head_dim: 16, rope: 1 }, "there is no rotation 1");
@@ -87,8 +87,8 @@ fn steps() {
     check(Op::Gather { x, out: y }, "buffer 1 is");
 }
 
-/// Checks that a plan of these steps is refused at the last one. Buffers as in [`prepare`], and 4: routes to two experts,
-/// 5: to one, 6: 20 wide, 7: 64 wide, 8: 5 wide; weights and 2: biases of 10 experts.
+/// Checks that a plan of these steps is refused at the last one. Buffers as in [`prepare`], and 4: routes to two
+/// experts, 5: to one, 6: 20 wide, 7: 64 wide, 8: 5 wide; weights and 2: biases of 10 experts.
 fn check_experts(ops: &[Op], expected: &str) {
     for mut backend in backends() {
         backend.upload(matrix(&mut Random(1), DType::Q8_0, 10, 32, 1.0)).expect("the table is sound");
@@ -109,12 +109,12 @@ fn check_experts(ops: &[Op], expected: &str) {
 }
 
 #[test]
-fn experts() {
+fn plan_with_invalid_expert_step_is_refused() {
     let [x, y, narrow, last, two, one, out, wide, five] = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(BufferId);
     let weighed = |logits, used, scale, out| [Op::Route { logits, used, gating: Gating::SoftmaxOfChosen, scale, out }];
     let route = |logits, used, out| weighed(logits, used, 1.0, out)[0].clone();
-    check_experts(&weighed(five, 0, 1.0, two), "0 of 5 experts are to be used");
-    check_experts(&weighed(five, 6, 1.0, two), "6 of 5 experts are to be used");
+    check_experts(&weighed(five, 0, 1.0, two), "0 of 5 experts are used");
+    check_experts(&weighed(five, 6, 1.0, two), "6 of 5 experts are used");
     check_experts(&weighed(five, 3, 1.0, two), "buffer 4 is Buffer { rows: Batch, width: 4 }, not");
     check_experts(&weighed(five, 2, f32::NAN, two), "the weights' factor is NaN");
     check_experts(&weighed(one, 1, 1.0, one), "buffer 5 is both read and written");
@@ -133,7 +133,10 @@ fn experts() {
     check_experts(&routed(product(wide, two, 5, 0, None, out)), "buffer 6 is Buffer { rows: Batch, width: 20 }, not");
     check_experts(&routed(product(x, two, 5, 0, Some(1), two)), "is 1 x 32, not 5 x 2");
     check_experts(&routed(product(x, two, 5, 0, Some(2), two)), "buffer 4 is both read and written");
-    check_experts(&routed(Op::MatMulId { x, routes: two, experts: 5, projections: vec![] }), "nothing to multiply by");
+    check_experts(
+        &routed(Op::MatMulId { x, routes: two, experts: 5, projections: vec![] }),
+        "the product has no weights",
+    );
 
     check_experts(&[Op::Combine { x, routes: two, out: y }], "buffer 4 holds no routes");
     check_experts(&routed(Op::Combine { x, routes: two, out: y }), "the sum of 2 parts");
@@ -144,17 +147,17 @@ fn experts() {
 }
 
 #[test]
-fn weights() {
+fn weight_with_wrong_size_is_refused() {
     for mut backend in backends() {
         let bytes = vec![0; 68].into();
         let weight = Weight { name: "blk.0".into(), dtype: DType::Q8_0, rows: 1, cols: 32, bytes };
         let error = backend.upload(weight).expect_err("68 bytes are two blocks").to_string();
-        assert_eq!(error, "blk.0: 1 x 32 of Q8_0 needs 34 bytes, has 68", "the error has the sizes");
+        assert_eq!(error, "blk.0: 1 x 32 of Q8_0 needs 34 bytes, but has 68", "the error has the sizes");
     }
 }
 
 #[test]
-fn batches() {
+fn batch_with_invalid_row_is_refused() {
     let row = |seq, token, slot| Row::text(seq, token, slot, false);
     let blind = Row { until: 0, ..row(0, 0, 0) };
     let far = Row { until: 65, ..row(0, 0, 0) };
@@ -192,7 +195,7 @@ fn head_that_is_not_whole_blocks_of_the_page_type_is_refused() {
             [Box::new(Reference::with_kv_type(kv_type)), Box::new(scalar().with_kv_type(kv_type))];
         for mut backend in backends {
             let prepared = backend.prepare(plan.clone(), Limits { rows: 1, logit_rows: 0 });
-            let text = format!("heads of 48 elements are no whole blocks of {kv_type}, which have 32");
+            let text = format!("heads of 48 elements are not whole blocks of {kv_type}, which have 32 elements");
             let found = prepared.err().map(|error| error.to_string());
             assert_eq!(found.is_some(), uneven, "{kv_type}: {found:?}");
             assert!(found.is_none_or(|found| found.contains(&text)), "the error names it");

@@ -1,4 +1,5 @@
-//! A tiny model of what the plainest models lack: norms with a mean, sinks, a narrow window, three activations, experts.
+//! A tiny model with features that plain models lack: norms with a mean, sinks, a narrow window, three activations,
+//! experts.
 
 use cairn_gguf::DType;
 use cairn_tensor::{
@@ -12,7 +13,7 @@ const HEADS: [usize; 3] = [4, 2, 64];
 /// Experts of the second layer and of the third, and how many a row uses.
 const EXPERTS: [[usize; 2]; 2] = [[8, 2], [5, 3]];
 
-/// A plan in the making and where its weights come from.
+/// A plan under construction and the source of its weights.
 struct Model<'a> {
     backend: &'a mut dyn Backend,
     random: Random,

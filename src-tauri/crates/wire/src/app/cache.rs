@@ -1,4 +1,4 @@
-//! `/app/cache`: the tiers that keep computed prefixes.
+//! `/app/cache`: the tiers of cached rows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,178 +10,178 @@ use crate::ollama::Message;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TierName {
-    /// This machine's memory.
+    /// Memory of this machine.
     Ram,
     /// A folder on this machine's disk.
     Ssd,
-    /// A folder or a bucket elsewhere.
+    /// A shared folder or a bucket.
     Remote,
 }
 
-/// `GET /app/cache`, and each line of `GET /app/cache/events`, which has one whenever something changed.
+/// `GET /app/cache`, and each line of `GET /app/cache/events`, which sends one after each change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheResponse {
-    /// Those that there are, nearest first; none where nothing is kept.
+    /// The tiers, fastest first; empty if the cache is off.
     pub tiers: Vec<CacheTier>,
-    /// Path of the folder on this machine.
+    /// Path of the SSD tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// The place elsewhere: a path or an address.
+    /// Path or address of the remote tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
-    /// Where the key is that encrypts files, in words; none where none are encrypted.
+    /// Place of the encryption key, as a text; absent if no files are encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Tokens of prompts that were asked since the daemon started.
+    /// Prompt tokens since the daemon started.
     #[serde(default)]
     pub prompt_tokens: u64,
-    /// Of these, tokens that need not be computed, because a page in memory or a tier had them.
+    /// Prompt tokens that were found in pages or tiers.
     #[serde(default)]
     pub cached_tokens: u64,
-    /// What computing the restored ones would have taken beyond restoring them, since the day (UTC) or the daemon began.
+    /// Estimated time that restores saved, since the start of the day (UTC) or of the daemon.
     #[serde(default)]
     pub saved_today_ms: u64,
-    /// Restores that ended early, because a chunk was damaged, not there or late.
+    /// Restores that ended early because a chunk was damaged, missing or late.
     #[serde(default)]
     pub cut_short: u64,
-    /// Chunks that were to be written down and were not, since a queue or a place was full, or too much was written that day.
+    /// Chunks that were not written because a queue or tier was full, or the daily limit was reached.
     #[serde(default)]
     pub dropped: u64,
 }
 
-/// A tier now, and what it has done since the daemon started.
+/// Status of a tier, and its counters since the daemon started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheTier {
-    /// Which.
+    /// The tier.
     pub tier: TierName,
     /// `up`, `scanning`, `read_only`, `suspect` or `away`.
     pub health: String,
-    /// Why it is not `up`.
+    /// Why the tier is not `up`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Bytes that it may hold.
+    /// Budget in bytes.
     pub budget_bytes: u64,
-    /// Bytes that it holds, as they lie there.
+    /// Stored bytes.
     pub used_bytes: u64,
-    /// Chunks in it.
+    /// Stored chunks.
     pub chunks: u64,
-    /// Bytes that wait to be written to it.
+    /// Bytes in the write queue.
     pub queued_bytes: u64,
-    /// Bytes that were put there.
+    /// Bytes written.
     pub stored_bytes: u64,
-    /// Bytes that came from there.
+    /// Bytes restored.
     pub restored_bytes: u64,
-    /// Tokens that need not be computed, because it had them.
+    /// Restored tokens.
     pub hit_tokens: u64,
-    /// Bytes that had to go to make room.
+    /// Evicted bytes.
     pub evicted_bytes: u64,
-    /// Bytes written to it today (UTC).
+    /// Bytes written today (UTC).
     pub written_today_bytes: u64,
-    /// Bytes that reads give in a second, lately.
+    /// Recent read bandwidth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bytes_per_second: Option<f64>,
-    /// Chunks that were damaged.
+    /// Damaged chunks.
     pub damaged: u64,
 }
 
 /// `GET /app/cache/contexts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheContexts {
-    /// The last used first.
+    /// Contexts, most recently used first.
     pub contexts: Vec<CacheContext>,
 }
 
-/// A kept conversation, or another prompt.
+/// A cached context: a conversation or another prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheContext {
-    /// Names it, for as long as it is kept.
+    /// Id, stable while the context is cached.
     pub id: String,
-    /// Whose it is, by the names that clients gave in `X-Cairn-Owner`.
+    /// Owners, as clients sent them in `X-Cairn-Owner`.
     pub owners: Vec<String>,
-    /// The model, where its name is known.
+    /// Name of the model, if it is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Tokens from its beginning.
+    /// Length in tokens.
     pub tokens: u64,
-    /// Bytes of its rows; others may share some of them.
+    /// Bytes of the rows; contexts may share rows.
     pub bytes: u64,
-    /// Of these, bytes in RAM.
+    /// Bytes in the RAM tier.
     pub ram_bytes: u64,
-    /// On the disk.
+    /// Bytes in the SSD tier.
     pub ssd_bytes: u64,
-    /// Elsewhere.
+    /// Bytes in the remote tier.
     pub remote_bytes: u64,
-    /// How often it was used again.
+    /// Number of hits.
     pub hits: u64,
-    /// When it was used last.
+    /// Time of the last use.
     pub last_used_at: Timestamp,
-    /// Whether it stays.
+    /// Whether the context is pinned.
     pub pinned: bool,
 }
 
-/// `POST /app/cache/pin`, `unpin` and `drop`: which context. Pinning is answered by [`CacheContexts`], dropping by
-/// [`CacheDeleted`].
+/// `POST /app/cache/pin`, `unpin` and `drop`. The response is [`CacheContexts`] for pins, and [`CacheDeleted`] for
+/// `drop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheWhich {
-    /// An id, or at least the first four letters of one.
+    /// An id, or at least its first four characters.
     pub context: String,
 }
 
-/// `POST /app/cache/prefetch` and `DELETE /app/cache/owner`: whose.
+/// `POST /app/cache/prefetch` and `DELETE /app/cache/owner`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheOwner {
-    /// As in `X-Cairn-Owner`.
+    /// The owner, as in `X-Cairn-Owner`.
     pub owner: String,
 }
 
-/// What `POST /app/cache/prefetch` brings up to RAM.
+/// Response of `POST /app/cache/prefetch`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachePrefetched {
-    /// How many contexts are the owner's.
+    /// Number of the owner's contexts.
     pub contexts: u64,
 }
 
-/// `POST /app/cache/clear`. Answered by [`CacheDeleted`] when all of it has been removed.
+/// `POST /app/cache/clear`. The response is [`CacheDeleted`], after all files were removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheClear {
-    /// One tier; all of them, and pages of loaded models, when absent.
+    /// The tier; if absent, all tiers and the pages of loaded models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
 }
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheDeleted {
-    /// Chunks that nobody finds any more.
+    /// Deleted chunks.
     pub chunks: u64,
-    /// Of their files, those that could not be removed yet; that is tried again.
+    /// Files of these chunks that could not be removed yet. The removal is retried.
     pub left: u64,
 }
 
-/// `GET /app/cache/limits`: how much the tiers may take, and where.
+/// `GET /app/cache/limits`: limits of the tiers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheLimits {
     /// Bytes of RAM.
     pub ram_bytes: CacheLimit<u64>,
-    /// The folder on this machine.
+    /// Folder of the SSD tier.
     pub folder: CacheLimit<String>,
-    /// Bytes of it.
+    /// Bytes of the folder.
     pub folder_bytes: CacheLimit<u64>,
-    /// Whether some of this holds only when the daemon is started anew.
+    /// Whether a change takes effect only at the next start of the daemon.
     pub at_next_start: bool,
 }
 
 /// A limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheLimit<T> {
-    /// The limit; absent where there is no such tier.
+    /// The limit; absent if the tier does not exist.
     pub value: Option<T>,
-    /// The environment variable that sets it; then it cannot be changed here.
+    /// The environment variable that overrides the limit. Then it cannot be changed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
 }
 
-/// `PUT /app/cache/limits`: what is to change, all of it or nothing. Answered by [`CacheLimits`].
+/// `PUT /app/cache/limits`: changes all given limits or none. The response is [`CacheLimits`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLimitsChange {
@@ -196,42 +196,42 @@ pub struct CacheLimitsChange {
     pub folder_bytes: Option<u64>,
 }
 
-/// `POST /app/cache/trace`: what is kept of a prompt. Answered by a [`CacheTrace`].
+/// `POST /app/cache/trace`: looks up a prompt. The response is a [`CacheTrace`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheTraceRequest {
     /// The model's name.
     pub model: String,
-    /// A conversation; one message of a user is a prompt.
+    /// The conversation, or one message of a user.
     pub messages: Vec<Message>,
-    /// The messages' texts are the prompt, without the model's template.
+    /// Use the texts as the prompt, without the model's template.
     #[serde(default)]
     pub raw: bool,
-    /// Options of the request; `num_ctx` decides with which context the model is loaded.
+    /// Options of the request; `num_ctx` sets the context size of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
 }
 
-/// What is kept of a prompt, and why it is not more.
+/// Cached part of a prompt, and the reason of the miss.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheTrace {
-    /// Tokens of the whole prompt, even where it is longer than the context.
+    /// Tokens of the whole prompt, even if it is longer than the context.
     pub tokens: u64,
-    /// Of these, tokens that the loaded model has in memory.
+    /// Tokens in the pages of the loaded model.
     pub memory_tokens: u64,
-    /// Tokens that the tiers have.
+    /// Tokens in the tiers.
     pub kept_tokens: u64,
-    /// Of these, tokens by tier.
+    /// Tokens by tier.
     pub tiers: Vec<TierTokens>,
-    /// `whole`, `changed`, `ends`, `never`, `evicted`, `expired`, `deleted`, `lost`, `other_arithmetic`, `rounded`, `suspect`,
-    /// `away` or `not_kept`.
+    /// `whole`, `changed`, `ends`, `never`, `evicted`, `expired`, `deleted`, `lost`, `other_arithmetic`, `rounded`,
+    /// `suspect`, `away` or `not_kept`.
     pub reason: String,
-    /// The token at which it changed.
+    /// Position of the first different token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<u64>,
-    /// What is kept there.
+    /// Cached text at this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_text: Option<String>,
-    /// What was asked for there.
+    /// Text of the prompt at this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_text: Option<String>,
 }
@@ -239,43 +239,43 @@ pub struct CacheTrace {
 /// Tokens in one tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierTokens {
-    /// Which.
+    /// The tier.
     pub tier: TierName,
-    /// How many.
+    /// Number of tokens.
     pub tokens: u64,
 }
 
-/// `GET /app/cache/fsck`: every chunk of the folder, read to the last byte.
+/// `GET /app/cache/fsck`: full check of the SSD tier.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheFsck {
     /// The folder.
     pub folder: String,
-    /// Chunks that are what was written.
+    /// Intact chunks.
     pub whole: u64,
-    /// The room that those take.
+    /// Bytes of these chunks.
     pub whole_bytes: u64,
-    /// Files that are not.
+    /// Damaged files.
     pub damaged: Vec<DamagedChunk>,
-    /// Files that could not be read.
+    /// Unreadable files.
     pub unread: Vec<DamagedChunk>,
-    /// Whole chunks that nobody can use, because a chunk before them is not there.
+    /// Intact chunks that cannot be used, because a chunk before them is missing.
     pub orphans: u64,
-    /// The room that those take.
+    /// Bytes of these chunks.
     pub orphan_bytes: u64,
-    /// Damaged files that were put aside before.
+    /// Damaged files that earlier runs moved to quarantine.
     pub aside: u64,
-    /// Files that other installations keep there, which are left alone.
+    /// Files of other installations, which are not changed.
     #[serde(default)]
     pub foreign: u64,
-    /// Whether what is damaged or of no use was removed.
+    /// Whether damaged files and orphans were removed.
     pub fixed: bool,
 }
 
-/// A file that is not what it should be.
+/// A damaged or unreadable file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamagedChunk {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }

@@ -1,7 +1,7 @@
-//! `/app/chats`: conversations, which the daemon keeps and whose answers it computes whether or not anybody watches.
+//! `/app/chats`: conversations that the daemon stores. Answers are computed whether or not a client follows them.
 //!
-//! A chat's messages form a tree: an edited question and a second answer are siblings of the first. Ids are texts that mean
-//! nothing to clients. What streams is in [`message`], what goes out and comes in is in [`exchange`].
+//! The messages of a chat form a tree: an edited question and a second answer are siblings of the first. Ids are opaque
+//! texts. Types of streams are in [`message`], types of export and import in [`exchange`].
 
 mod exchange;
 mod message;
@@ -22,69 +22,69 @@ pub use message::{
 /// `GET /app/chats?folder=&trash=&limit=&after=`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChatsResponse {
-    /// Those that are pinned, the last changed first; on the first page only.
+    /// Pinned chats, last changed first; on the first page only.
     pub pinned: Vec<ChatSummary>,
-    /// The others, the last changed first.
+    /// Other chats, last changed first.
     pub chats: Vec<ChatSummary>,
-    /// What to send as `after` for those that follow; absent where none do.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// All folders that have a chat, by name; on the first page only.
+    /// All folders with a chat, by name; on the first page only.
     pub folders: Vec<ChatFolder>,
 }
 
-/// A folder of chats. It is there for as long as a chat is in it.
+/// A folder of chats. It exists while it has a chat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatFolder {
-    /// Its name.
+    /// Name of the folder.
     pub name: String,
-    /// Chats in it, without those in the trash.
+    /// Number of chats, without those in the trash.
     pub chats: u64,
 }
 
-/// What lists say of a chat.
+/// List row of a chat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSummary {
-    /// Names it.
+    /// Id of the chat.
     pub id: String,
-    /// What it is called; empty before anything was said.
+    /// Title; empty before the first message.
     pub title: String,
-    /// The model that answers next.
+    /// Model of the next answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The folder that it is in.
+    /// Folder of the chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Whether it stays on top.
+    /// Whether the chat is pinned to the top.
     pub pinned: bool,
-    /// When it began.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When something was last said in it.
+    /// Time of the last message.
     pub updated_at: Timestamp,
-    /// When it was put into the trash.
+    /// Time of the move to the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Timestamp>,
-    /// Messages in all its branches.
+    /// Number of messages in all branches.
     pub messages: u64,
-    /// How soon it could go on.
+    /// Nearest place of the cached rows.
     pub warmth: Warmth,
-    /// Whether an answer is being computed.
+    /// Whether an answer is in progress.
     pub answering: bool,
-    /// Whether it is only in memory, and gone when the daemon ends.
+    /// Whether the chat is only in memory until the daemon stops.
     pub temporary: bool,
 }
 
-/// Where what was computed of a chat is kept.
+/// Nearest place of a chat's cached rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Warmth {
     /// In the pages of a loaded model.
     Hot,
-    /// In RAM.
+    /// In the RAM tier.
     Warm,
-    /// On this machine's disk, or in the remote tier.
+    /// In the SSD tier or the remote tier.
     Disk,
-    /// Nowhere.
+    /// Not cached.
     #[default]
     Cold,
 }
@@ -92,130 +92,130 @@ pub enum Warmth {
 /// `GET /app/chats/{id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chat {
-    /// What lists say of it.
+    /// List row of the chat.
     #[serde(flatten)]
     pub summary: ChatSummary,
-    /// What the model is told first; the model's own when absent.
+    /// System message; if absent, the model's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Options of every request, as in `/api/chat`.
+    /// Options of all requests, as in `/api/chat`.
     pub options: Map<String, Value>,
-    /// Whether the model thinks first; as the model does when absent.
+    /// Whether the model thinks first; if absent, the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// The preset that it was made from.
+    /// The preset of the chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// The last message of the branch that is shown.
+    /// Last message of the selected branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
 }
 
-/// `POST /app/chats`. Answered by a [`Chat`].
+/// `POST /app/chats`. The response is a [`Chat`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewChatRequest {
-    /// What it is called; from what is said in it when absent.
+    /// Title; if absent, it is generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The model that is to answer.
+    /// Model of the answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The folder that it is to be in.
+    /// Folder of the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// What the model is told first.
+    /// System message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Options of every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
-    /// Whether the model is to think first.
+    /// Whether the model thinks first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// A preset, which says what the other fields do not.
+    /// A preset, which sets absent fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// Leave nothing on any disk.
+    /// Never write the chat to a disk.
     pub temporary: bool,
 }
 
-/// `PATCH /app/chats/{id}`: what is to change. `null` takes away what can be without. Answered by a [`Chat`].
+/// `PATCH /app/chats/{id}`. Absent fields stay unchanged; `null` removes an optional value. The response is a [`Chat`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatChange {
-    /// What it is called; an empty one is made up again.
+    /// Title; an empty one is generated again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The model that is to answer.
+    /// Model of the answers.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub model: Option<Option<String>>,
     /// The folder.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub folder: Option<Option<String>>,
-    /// Whether it stays on top.
+    /// Whether the chat is pinned to the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<bool>,
-    /// What the model is told first.
+    /// System message.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub system: Option<Option<String>>,
-    /// Options of every request, all of them.
+    /// Options of all requests, which replace the old ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
-    /// Whether the model is to think first.
+    /// Whether the model thinks first.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub think: Option<Option<Think>>,
-    /// The preset whose name is shown.
+    /// The preset of the chat.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub preset: Option<Option<String>>,
 }
 
-/// Tells `null` from a field that is not there.
+/// Distinguishes `null` from an absent field.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
-/// One line of `GET /app/chats/events`, which has one for each change from when it was asked.
+/// One line of `GET /app/chats/events`, which sends a line for each change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatEvent {
-    /// The chat is new, or looks different in a list.
+    /// A new chat, or a chat whose list row changed.
     Chat(ChatSummary),
-    /// The chat of this id is in the trash, or gone.
+    /// The id of a chat that was moved to the trash or deleted.
     Removed(String),
-    /// So many changes were not told, because they were read too slowly: list again.
+    /// Number of changes that were dropped because the client read too slowly. The client should list again.
     Missed(u64),
 }
 
 /// `GET /app/chats/search?q=&limit=`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSearchResponse {
-    /// Titles first, then messages; of each the newest first.
+    /// Titles first, then messages; newest first.
     pub hits: Vec<ChatHit>,
 }
 
-/// A message, or a title, that has all the words of a search.
+/// A message or title with all words of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatHit {
     /// The chat's id.
     pub chat: String,
     /// The chat's title.
     pub title: String,
-    /// The message's id; absent where the title has the words.
+    /// The message's id; absent if the title has the words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The text around the words.
     pub snippet: String,
-    /// Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts.
+    /// Positions of the words in the snippet: begin and end of each, in UTF-16 code units, as JavaScript counts.
     pub ranges: Vec<[u32; 2]>,
 }
 
 /// `POST /app/chats/{id}/prefetch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatPrefetched {
-    /// How soon the chat could go on, before anything was brought nearer.
+    /// Nearest place of the cached rows before the prefetch.
     pub warmth: Warmth,
-    /// How many of its prefixes are being brought to RAM.
+    /// Number of prefixes that are prefetched to RAM.
     pub contexts: u64,
 }
 
@@ -224,16 +224,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_takes_away_and_absence_does_not() {
+    fn null_removes_a_value_and_absence_keeps_it() {
         let check = |json: &str, folder: Option<Option<&str>>| {
             let change: ChatChange = serde_json::from_str(json).expect("a change");
             assert_eq!(change.folder, folder.map(|folder| folder.map(str::to_owned)), "{json}");
-            assert_eq!(serde_json::to_string(&change).expect("it can be written"), json, "printing it back");
+            assert_eq!(serde_json::to_string(&change).expect("the change serialises"), json, "serialised");
         };
         check("{}", None);
         check(r#"{"folder":null}"#, Some(None));
         check(r#"{"folder":"a"}"#, Some(Some("a")));
         let unknown = serde_json::from_str::<ChatChange>(r#"{"flder":"a"}"#);
-        assert!(unknown.is_err(), "a change that would be none is refused");
+        assert!(unknown.is_err(), "an unknown field is refused");
     }
 }

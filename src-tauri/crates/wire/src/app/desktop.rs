@@ -1,23 +1,23 @@
-//! What `cairn desktop` tells the desktop app that started it: two lines of JSON on its standard output.
+//! Output of `cairn desktop` for the desktop app that started it: two lines of JSON on standard output.
 //!
-//! The app knows neither where this user's folders are nor how a daemon is found or started; `cairn` does.
+//! The app neither finds the user's folders nor finds or starts a daemon; `cairn` does.
 
 use serde::{Deserialize, Serialize};
 
-/// The first line, at once.
+/// The first line, sent at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DesktopPlaces {
-    /// Absolute path of the folder for what the window remembers.
+    /// Absolute path of the folder for the window's state.
     pub config_folder: String,
     /// Absolute path of the daemon's log.
     pub log_file: String,
 }
 
-/// The second line, once the daemon answers, which may have to be started first.
+/// The second line, sent when the daemon responds. `cairn` may have to start it first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DesktopServer {
-    /// Where it is, `http://127.0.0.1:11434` for instance.
+    /// Address of the daemon, for example `http://127.0.0.1:11434`.
     pub address: String,
-    /// What `/app` wants to see as `Authorization: Bearer`.
+    /// Bearer token of `/app`.
     pub token: String,
 }

@@ -1,13 +1,13 @@
-//! `GET /app/discover?q=...&limit=...&own=true`: models to pull, by words; with `own`, out of our own catalogue alone.
+//! `GET /app/discover?q=...&limit=...&own=true`: searches models to pull; with `own`, only in Cairn's own catalogue.
 
 use serde::{Deserialize, Serialize};
 
-/// What was found. `cairn search --json` prints it, too.
+/// Result of a search. `cairn search --json` prints it too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoverResponse {
-    /// Models, those of the catalogue that comes with Cairn first.
+    /// Models; those of Cairn's catalogue come first.
     pub models: Vec<DiscoveredModel>,
-    /// What is missing from them and why, in one line.
+    /// Why the result is incomplete, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
@@ -15,50 +15,50 @@ pub struct DiscoverResponse {
 /// A model that can be pulled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredModel {
-    /// The name to pull it by: of a variant that suits most machines, where one is known.
+    /// Name to pull; of a variant that suits most machines, if one is known.
     pub name: String,
-    /// What it is called there: `qwen3`, or `user/repository`.
+    /// Title at the source: `qwen3`, or `user/repository`.
     pub title: String,
-    /// Who has it.
+    /// The source.
     pub from: DiscoveredFrom,
-    /// What it is, in a sentence; empty where nobody said.
+    /// Description in one sentence; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// What it is good for: `chat`, `code`, `text-generation`, ...
+    /// Tasks: `chat`, `code`, `text-generation`, ...
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// Under which licence, as its publisher calls it.
+    /// Licence, as its publisher names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
-    /// How often it was fetched lately, where that is counted.
+    /// Recent downloads, if the source counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downloads: Option<u64>,
-    /// It, or a variant of it, is a model here already.
+    /// Whether a variant is already in a library.
     pub here: bool,
-    /// What can be pulled of it, the smallest first; empty where that is unknown.
+    /// Variants, smallest first; empty if unknown.
     pub variants: Vec<DiscoveredVariant>,
 }
 
-/// One thing to pull.
+/// A variant of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredVariant {
-    /// The name to pull it by: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`.
+    /// Name to pull: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`.
     pub name: String,
-    /// How many parameters it has, `8.2B` for instance.
+    /// Number of parameters, for example `8.2B`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<String>,
-    /// Which type its weights have.
+    /// Quantization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<String>,
-    /// Bytes to fetch.
+    /// Bytes to download.
     pub size: u64,
-    /// The size is from a list and may have changed.
+    /// Whether the size is an estimate.
     pub estimated: bool,
-    /// It is a model here already.
+    /// Whether the variant is already in a library.
     pub here: bool,
 }
 
-/// Who has a model.
+/// Source of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiscoveredFrom {

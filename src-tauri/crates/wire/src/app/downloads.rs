@@ -1,103 +1,103 @@
-//! `/app/downloads`: the models that are on their way here, and what their user wants of them.
+//! `/app/downloads`: downloads of models.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ErrorBody;
 
-/// `GET /app/downloads`, and each line of `GET /app/downloads/events`, which has one whenever something changed.
+/// `GET /app/downloads`, and each line of `GET /app/downloads/events`, which sends one after each change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadsResponse {
-    /// In the order in which they run.
+    /// Downloads in the order of the queue.
     pub downloads: Vec<Download>,
-    /// The most bytes per second of all together; absent where there is no limit.
+    /// Speed limit of all downloads together; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_second: Option<u64>,
 }
 
-/// A model that is on its way.
+/// A download of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Download {
-    /// Names it while this daemon runs.
+    /// Id, valid while this daemon runs.
     pub id: u64,
     /// The model.
     pub model: String,
-    /// What is done for it.
+    /// State of the download.
     pub state: DownloadState,
-    /// Bytes of the model; 0 while its manifest is not here.
+    /// Bytes of the model; 0 until its manifest is downloaded.
     pub total: u64,
-    /// Bytes of it that are here.
+    /// Bytes completed.
     pub completed: u64,
-    /// Over the last seconds.
+    /// Speed over the last seconds.
     pub bytes_per_second: u64,
-    /// At that speed; absent while nothing comes.
+    /// Remaining time at this speed; absent if the speed is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta_seconds: Option<u64>,
-    /// Bytes of the disk that discarding it would free.
+    /// Bytes on disk that a discard would free.
     pub held_bytes: u64,
-    /// The host that bytes come from.
+    /// Host of the current source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What went wrong last and was got round.
+    /// The last error that was handled by a retry or another source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Why it failed.
+    /// Why the download failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
-    /// It goes on when nobody watches.
+    /// Whether the download continues without a client.
     pub detached: bool,
 }
 
-/// What is done for a download.
+/// State of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DownloadState {
-    /// It waits for its turn.
+    /// Waits in the queue.
     Queued,
-    /// Bytes come, or are asked for.
+    /// In progress.
     Running,
-    /// Its user paused it; it stays so when the daemon starts anew.
+    /// Paused by the user, also after a restart of the daemon.
     Paused,
-    /// Whoever wanted it went away, or its user stopped it.
+    /// Cancelled by the user, or its client disconnected.
     Stopped,
-    /// Something is in the way.
+    /// Failed.
     Failed,
-    /// The model is here.
+    /// Complete.
     Done,
 }
 
-/// `POST /app/downloads`: fetches a model whether or not anybody watches. Answered by a [`Download`].
+/// `POST /app/downloads`: downloads a model, whether or not a client follows it. The response is a [`Download`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadRequest {
     /// The model's name.
     pub model: String,
-    /// Whether the registry may be asked over plain `http`.
+    /// Whether plain `http` is allowed.
     #[serde(default)]
     pub insecure: bool,
-    /// Addresses of mirrors to take contents from before the registry.
+    /// Addresses of mirrors to try before the registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 }
 
-/// `POST /app/downloads/pause`, `resume`, `cancel` and `discard`: which one. Answered by a [`DownloadsResponse`].
+/// `POST /app/downloads/pause`, `resume`, `cancel` and `discard`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadChoice {
     /// An id, or the name of the model.
     pub download: String,
 }
 
-/// `POST /app/downloads/reorder`. Answered by a [`DownloadsResponse`].
+/// `POST /app/downloads/reorder`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReorderRequest {
     /// An id, or the name of the model.
     pub download: String,
-    /// Its place among all, counted from 0.
+    /// New position in the queue, from 0.
     pub position: usize,
 }
 
-/// `POST /app/downloads/cap`. Answered by a [`DownloadsResponse`].
+/// `POST /app/downloads/cap`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapRequest {
-    /// The most bytes per second of all downloads together; none, or 0, for no limit.
+    /// Speed limit of all downloads together; absent or 0 for no limit.
     #[serde(default)]
     pub bytes_per_second: Option<u64>,
 }

@@ -1,15 +1,15 @@
-//! `GET /app/hardware`: what this machine has, and what of it is used.
+//! `GET /app/hardware`: hardware of the machine, and its use by Cairn.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine now. Each line of `GET /app/hardware/events` is one too, every two seconds.
+/// Current state of the machine. `GET /app/hardware/events` sends one per line, every two seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the parts say what they are")]
+#[expect(missing_docs, reason = "the types of the fields have the documentation")]
 pub struct HardwareResponse {
     pub cpu: HardwareCpu,
     pub memory: HardwareMemory,
     pub kernels: HardwareKernels,
-    /// Empty where none was found, or where this system is not asked for them yet.
+    /// Empty if none was found, or if this system is not supported yet.
     pub gpus: Vec<HardwareGpu>,
     pub disks: Vec<HardwareDisk>,
 }
@@ -17,7 +17,7 @@ pub struct HardwareResponse {
 /// The processor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareCpu {
-    /// Its maker's name for it; empty where the system does not say.
+    /// Brand name; empty if the system does not report it.
     pub brand: String,
     /// `x86_64`, `aarch64`, ...
     pub architecture: String,
@@ -25,51 +25,51 @@ pub struct HardwareCpu {
     pub physical_cores: u64,
     /// Hardware threads of the whole machine.
     pub logical_cores: u64,
-    /// Cores that Cairn computes on: affinity and a container's quota count.
+    /// Cores that Cairn uses, within affinity and a container's quota.
     pub used_cores: u64,
-    /// Instruction sets that count for computing, `avx2` for instance.
+    /// Instruction sets that the kernels can use, for example `avx2`.
     pub features: Vec<String>,
 }
 
 /// Main memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareMemory {
-    /// Of the whole machine.
+    /// Bytes of the whole machine.
     pub total_bytes: u64,
-    /// A container's limit, where there is one below that.
+    /// A container's limit, if it is lower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
-    /// What could be had now without swapping.
+    /// Bytes available without swapping.
     pub available_bytes: u64,
-    /// What the daemon has, mapped model files that are in memory among them; absent where the system does not say.
+    /// Bytes of the daemon, including resident mapped model files; absent if the system does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours_bytes: Option<u64>,
-    /// Of `ours_bytes`, weights and other files that are mapped: the system takes them back when it needs room.
+    /// Bytes of `ours_bytes` that are mapped files. The system can reclaim them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours_mapped_bytes: Option<u64>,
-    /// Bytes of kept prefixes in RAM.
+    /// Bytes of the RAM tier.
     pub kept_bytes: u64,
 }
 
 /// Variants of the compute kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareKernels {
-    /// The name of the one that computes.
+    /// Name of the variant in use.
     pub in_use: String,
-    /// All of this build, the best first.
+    /// All variants of this build, best first.
     pub variants: Vec<KernelVariant>,
 }
 
 /// A variant of the compute kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelVariant {
-    /// `avx2-fma-f16c` for instance; what the setting `engine.kernel` takes.
+    /// Name, for example `avx2-fma-f16c`, as in the setting `engine.kernel`.
     pub name: String,
     /// Whether this processor can run it.
     pub usable: bool,
-    /// Whether it is the one that computes.
+    /// Whether the engine uses it.
     pub in_use: bool,
-    /// What this processor lacks for it.
+    /// Features that this processor lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
 }
@@ -77,45 +77,45 @@ pub struct KernelVariant {
 /// A graphics processor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareGpu {
-    /// Its name, or its maker and number.
+    /// Name, or vendor and number.
     pub name: String,
     /// `nvidia`, `amd`, `intel`, `apple` or another word.
     pub vendor: String,
-    /// The driver that has it, with its version where that is known.
+    /// Driver, with its version if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Its own memory, where that is known.
+    /// Dedicated memory, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Whether this version of Cairn computes on it.
+    /// Whether this version of Cairn uses it.
     pub used: bool,
 }
 
-/// A disk that Cairn keeps something on.
+/// A disk with a folder of Cairn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareDisk {
-    /// What is there.
+    /// Use of the folder.
     pub holds: DiskHolds,
     /// The folder.
     pub path: String,
-    /// Of the disk; absent where the system does not say.
+    /// Bytes of the disk; absent if the system does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// What this user may still write.
+    /// Bytes that this user may still write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
 }
 
-/// What is on a disk.
+/// Use of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskHolds {
-    /// The library of models that is written.
+    /// Cairn's own library.
     Models,
-    /// A library that is only read.
+    /// A read-only library.
     Linked,
-    /// Kept prefixes.
+    /// The SSD tier.
     Cache,
-    /// Chats, and what else is the user's.
+    /// Chats and other data of the user.
     Data,
 }

@@ -1,106 +1,106 @@
-//! `GET /app/libraries` and `GET /app/usage`: the libraries of models, and what they take.
+//! `GET /app/libraries` and `GET /app/usage`: the libraries of models and their disk usage.
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /app/libraries`: all libraries, the one that is written first.
+/// `GET /app/libraries`: all libraries; Cairn's own is first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibrariesResponse {
-    /// One row each.
+    /// The libraries.
     pub libraries: Vec<Library>,
 }
 
 /// A library of models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Library {
-    /// Its folder.
+    /// Root folder.
     pub path: String,
-    /// What it is to its user.
+    /// Role of the library.
     pub role: LibraryRole,
-    /// Whether it is there.
+    /// Whether the library exists and can be read.
     pub state: LibraryState,
-    /// Why it is not there, or cannot be read.
+    /// Why the library is absent or unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether its absence is news: our own library is made with its first model.
+    /// Whether the absence is unexpected. Cairn's own library is created with its first model.
     pub missed: bool,
-    /// Models in it.
+    /// Number of models.
     pub models: u64,
-    /// Manifests in it that cannot be read.
+    /// Unreadable manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedFile>,
 }
 
-/// A manifest that cannot be read.
+/// An unreadable manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct SkippedFile {
     pub path: String,
     pub reason: String,
 }
 
-/// What a library is to its user.
+/// Role of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LibraryRole {
-    /// New models go there.
+    /// Cairn's own library; new models are stored there.
     Own,
-    /// The user named it; it is only read.
+    /// A library that the user linked; read-only.
     Linked,
-    /// It is Ollama's; it is only read.
+    /// Ollama's library; read-only.
     Found,
 }
 
-/// Whether a library is there.
+/// State of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LibraryState {
-    /// It is.
+    /// The library exists.
     Present,
-    /// It is not; its disk may not be mounted.
+    /// The library does not exist, or its disk is not mounted.
     Absent,
-    /// It is, and cannot be read.
+    /// The library exists but cannot be read.
     Unreadable,
 }
 
-/// `GET /app/usage`: what the libraries take on their disks.
+/// `GET /app/usage`: disk usage of the libraries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageResponse {
-    /// One row each.
+    /// The libraries.
     pub libraries: Vec<LibraryUsage>,
-    /// Bytes of all of them together: models, what nobody needs, downloads.
+    /// Bytes of all libraries: models, garbage and downloads.
     pub total_bytes: u64,
 }
 
-/// What a library takes. Contents that several of its models have are counted once.
+/// Disk usage of a library. Shared blobs are counted once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct LibraryUsage {
     pub library: Library,
-    /// The largest first.
+    /// Models, largest first.
     pub models: Vec<ModelUsage>,
-    /// Bytes of all that models have.
+    /// Bytes of all models.
     pub model_bytes: u64,
-    /// Those of them that more than one model has.
+    /// Bytes that several models share.
     pub shared_bytes: u64,
-    /// Contents that no model has.
+    /// Bytes of blobs that no model uses.
     pub unreferenced_bytes: u64,
     pub unreferenced_files: u64,
-    /// Downloads under way, or broken off.
+    /// Bytes of partial downloads.
     pub partial_bytes: u64,
     pub partial_files: u64,
-    /// Bytes that are free on its disk; `null` where that cannot be told.
+    /// Free bytes of the disk; `null` if the system does not report them.
     pub free_bytes: Option<u64>,
 }
 
-/// What a model takes.
+/// Disk usage of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelUsage {
-    /// Its name.
+    /// Name of the model.
     pub model: String,
-    /// Bytes that no other model has: what deleting it frees.
+    /// Bytes that no other model uses. A delete frees them.
     pub own_bytes: u64,
-    /// Bytes that other models have too.
+    /// Bytes that other models share.
     pub shared_bytes: u64,
-    /// Contents of it that are not there.
+    /// Number of missing blobs.
     pub missing: u64,
 }

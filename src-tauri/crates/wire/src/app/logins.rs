@@ -1,25 +1,25 @@
-//! `/app/logins`: names and passwords for registries. Passwords come in and never go out.
+//! `/app/logins`: logins at registries. Responses never have passwords.
 
 use serde::{Deserialize, Serialize};
 
-/// `POST /app/logins`: tries a name and a password at a registry, and keeps them for it.
+/// `POST /app/logins`: verifies a login at a registry and stores it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginRequest {
     /// `host[:port]`.
     pub registry: String,
-    /// The user's name there.
+    /// User name.
     pub user: String,
-    /// The password, or a token that stands for one.
+    /// The password or access token.
     pub password: String,
-    /// Hosts of token servers that are given the password too.
+    /// Hosts of token servers that may receive the password too.
     #[serde(default)]
     pub token_servers: Vec<String>,
-    /// Whether plain http will do, also for the password.
+    /// Whether plain HTTP is allowed, also for the password.
     #[serde(default)]
     pub insecure: bool,
 }
 
-/// All but the password.
+/// Omits the password.
 impl std::fmt::Debug for LoginRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoginRequest")
@@ -39,15 +39,15 @@ pub struct LogoutRequest {
 /// `GET /app/logins`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginsResponse {
-    /// In the order of their hosts.
+    /// Logins in the order of their hosts.
     pub logins: Vec<KnownLogin>,
 }
 
-/// Who the user is to a registry.
+/// A stored login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLogin {
     /// `host[:port]`.
     pub registry: String,
-    /// The user's name there.
+    /// User name.
     pub user: String,
 }

@@ -1,45 +1,45 @@
-//! `/app/mirror`: this machine as a registry for others, and the mirrors that it uses itself.
+//! `/app/mirror`: this machine as a mirror for others, and the mirrors that it uses.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// `GET /app/mirror`, and the answer to what changes it.
+/// `GET /app/mirror`, and the response to changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorResponse {
     /// Whether other machines may read models here.
     pub shares: bool,
-    /// Whether what is missing is fetched for clients.
+    /// Whether missing models are downloaded for clients.
     pub fetches: bool,
-    /// From where, `host/namespace` each.
+    /// Allowed origins, `host/namespace` each.
     pub origins: Vec<String>,
     /// This machine's public key.
     pub key: String,
-    /// Its fingerprint, for people to compare.
+    /// Fingerprint of the key, for comparison by users.
     pub fingerprint: String,
-    /// Answers with a blob that was here.
+    /// Responses with a stored blob.
     pub hits: u64,
-    /// Answers with a blob that was fetched for the client, or for another one at the time.
+    /// Responses with a blob that was downloaded for this or another client.
     pub misses: u64,
-    /// Answers with a manifest whose origin could not be asked.
+    /// Responses with a stored manifest whose origin was unreachable.
     pub stale: u64,
-    /// Bytes of blobs that came from origins for clients.
+    /// Bytes of blobs that were downloaded for clients.
     pub fetched_bytes: u64,
     /// Bytes of blobs that were sent, to all clients together.
     pub sent_bytes: u64,
-    /// Who read models since the daemon started, the one that took most first.
+    /// Clients since the daemon started; the one with most bytes is first.
     pub clients: Vec<MirrorClient>,
-    /// Keys for whose owners models are fetched.
+    /// Keys of peers for which missing models are downloaded.
     pub known: Vec<KnownKey>,
-    /// Mirrors that this machine joined.
+    /// Mirrors that this machine has joined.
     pub joined: Vec<KnownKey>,
-    /// Machines that were found on the local network, by name.
+    /// Peers on the local network, by name.
     pub nearby: Vec<FoundMachine>,
 }
 
 /// A machine that reads models here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct MirrorClient {
     pub address: String,
     pub requests: u64,
@@ -49,42 +49,42 @@ pub struct MirrorClient {
     pub asked_at: Timestamp,
 }
 
-/// A machine of the local network, as it announces itself. Nothing proves what it says.
+/// A peer on the local network, as it announces itself. The announcement is not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundMachine {
-    /// Its name.
+    /// Name of the machine.
     pub name: String,
-    /// Where it listens, with the port.
+    /// Address with the port.
     pub address: String,
-    /// Its version of this program.
+    /// Version of Cairn.
     pub version: String,
-    /// The fingerprint of the key that it says it has.
+    /// Announced fingerprint of its key.
     pub fingerprint: String,
-    /// That key is known here. Otherwise it is asked for contents whose digest is known, and for nothing else.
+    /// Whether its key is trusted. An untrusted peer is used only for blobs whose digest is known.
     pub joined: bool,
-    /// It sent wrong bytes, and is not asked any more.
+    /// Whether the peer sent wrong bytes and is not used any more.
     pub dropped: bool,
-    /// When it was last heard of.
+    /// Time of the last announcement.
     pub seen_at: Timestamp,
-    /// Bytes that came from it.
+    /// Bytes downloaded from it.
     pub got_bytes: u64,
 }
 
-/// A key, and what it is called here: by a name, or by the address of a mirror.
+/// A trusted key, with a name or the address of a mirror.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct KnownKey {
     pub label: String,
     pub key: String,
     pub fingerprint: String,
 }
 
-/// The answer to `POST /app/mirror/invite`.
+/// Response to `POST /app/mirror/invite`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InviteResponse {
-    /// To be typed at the other machine.
+    /// Code to enter on the other machine.
     pub code: String,
-    /// Until when it is good.
+    /// End of validity.
     pub until: Timestamp,
 }
 
@@ -93,7 +93,7 @@ pub struct InviteResponse {
 pub struct JoinMirrorRequest {
     /// `http://nas:11434`.
     pub address: String,
-    /// What the mirror shows.
+    /// The code that the mirror shows.
     pub code: String,
 }
 

@@ -1,50 +1,50 @@
-//! Models that come, go and are listed, with what Ollama's interface does not tell of them. The answers are also what
-//! commands print with `--json`.
+//! Lists, copies and deletions of models, with details that Ollama's API does not have. Commands print these types with
+//! `--json`.
 
 use serde::{Deserialize, Serialize};
 
 use super::Library;
 use crate::ollama::TagsModel;
 
-/// What `cairn list --json` prints.
+/// Output of `cairn list --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListedModels {
-    /// As `/api/tags` has them.
+    /// The models, as in `/api/tags`.
     pub models: Vec<TagsModel>,
-    /// Where they were looked for; empty when another server than our daemon was asked.
+    /// The searched libraries; empty for servers other than Cairn.
     pub libraries: Vec<Library>,
 }
 
-/// `POST /app/copy`: how far a [`crate::ollama::CopyRequest`] of our own clients has come; the last one is
-/// [`CopyLine::Success`], or an error. Within a library there is no other.
+/// `POST /app/copy`: progress of a [`crate::ollama::CopyRequest`] of Cairn's own clients. The last line is
+/// [`CopyLine::Success`] or an error. A copy within a library sends only this line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "bytes of one of the contents, done and in all")]
+#[expect(missing_docs, reason = "bytes of one blob, completed and in total")]
 pub enum CopyLine {
-    /// Its digest is computed.
+    /// The digest is computed.
     Hashing { completed: u64, total: u64 },
-    /// It is copied, and its digest computed on the way.
+    /// The blob is copied and its digest computed.
     Copying { completed: u64, total: u64 },
     /// The model has its second name.
     Success(CopyResponse),
 }
 
-/// A copy that was made.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyResponse {
-    /// The model's name, as it was sent.
+    /// Name of the source, as sent.
     pub source: String,
-    /// Its second name, as it is spelled in the library.
+    /// The new name, as stored.
     pub destination: String,
-    /// Bytes that were written for it; `None` when another server than our daemon did it.
+    /// Bytes written; `None` for servers other than Cairn.
     pub copied_bytes: Option<u64>,
 }
 
-/// `POST /app/delete`: the answer to [`crate::ollama::DeleteRequest`] when our own clients ask.
+/// `POST /app/delete`: response to a [`crate::ollama::DeleteRequest`] of Cairn's own clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteResponse {
-    /// The model's name, as it was spelled in the library.
+    /// Name of the model, as stored.
     pub model: String,
-    /// Bytes of disk that are free now; `None` when another server than our daemon did it.
+    /// Freed bytes; `None` for servers other than Cairn.
     pub freed_bytes: Option<u64>,
 }

@@ -1,101 +1,101 @@
-//! `POST /app/scan`: the models that other apps keep on the daemon's machine.
+//! `POST /app/scan`: finds models of other apps on the daemon's machine.
 
 use serde::{Deserialize, Serialize};
 
 use super::SkippedFile;
 
-/// `POST /app/scan`. Answered by [`ScanLine`]s.
+/// `POST /app/scan`. The response is a stream of [`ScanLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScanRequest {
-    /// Folders to look through, by their absolute paths.
+    /// Absolute paths of folders to scan.
     pub folders: Vec<String>,
-    /// Look where other apps keep their models too.
+    /// Whether to scan the folders of other apps too.
     pub apps: bool,
-    /// Read the files, to tell which contents are here.
+    /// Whether to read files completely, to compare their digests.
     pub digests: bool,
 }
 
-/// How far a scan has come; the last one is [`ScanLine::Done`], or an error.
+/// Progress of a scan. The last line is [`ScanLine::Done`] or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "bytes, done and in all")]
+#[expect(missing_docs, reason = "bytes completed and in total")]
 pub enum ScanLine {
-    /// Files are read.
+    /// Files are read for their digests.
     Hashing { completed: u64, total: u64 },
-    /// All that was to be looked through was.
+    /// The scan is complete.
     Done(ScannedModels),
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScannedModels {
-    /// Models, and what goes with them.
+    /// Models, projectors, adapters and broken files.
     pub models: Vec<FoundModel>,
-    /// Folders that are there and were looked through.
+    /// Folders that were scanned.
     pub folders: Vec<ScannedFolder>,
-    /// Folders that could not be looked through.
+    /// Folders that could not be scanned.
     pub skipped: Vec<SkippedFile>,
-    /// A folder beyond which nothing was looked at, because it is too deep or there is too much.
+    /// First folder that was skipped because it is too deep or the scan has too many entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
 
-/// A folder in which an app keeps models.
+/// A scanned folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScannedFolder {
-    /// Which app; `folder` for one that was named.
+    /// The app; `folder` for a requested folder.
     pub app: String,
-    /// Where it is.
+    /// Path of the folder.
     pub path: String,
 }
 
-/// A model that another app keeps.
+/// A file that a scan found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundModel {
-    /// What an import would call it.
+    /// Name that an import would use.
     pub name: String,
-    /// Bytes of its files.
+    /// Bytes of all files.
     pub size: u64,
-    /// Who keeps it; `folder` for one in a folder that was named.
+    /// The app that stores it; `folder` for a requested folder.
     pub app: String,
-    /// Its file; the first of them where there are several.
+    /// Path of the file; the first part of a split model.
     pub path: String,
-    /// How many files it has.
+    /// Number of files.
     pub parts: u64,
-    /// What it is to us.
+    /// Relation to the libraries.
     pub state: FoundState,
-    /// Our model that has the same contents, or may have.
+    /// Model in the libraries that has, or may have, the same contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What is wrong with it.
+    /// Why the file cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its SHA-256, `sha256:...`, where it is known.
+    /// SHA-256, `sha256:...`, if available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Its architecture; empty where that is not known.
+    /// Architecture; empty if unknown.
     pub family: String,
-    /// Its size for people, `3.2B` for instance.
+    /// Number of parameters, for example `3.2B`.
     pub parameter_size: String,
-    /// Its quantisation, `Q4_K_M` for instance.
+    /// Quantization, for example `Q4_K_M`.
     pub quantization_level: String,
 }
 
-/// What a file is to us.
+/// Relation of a found file to the libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoundState {
-    /// A model that could be imported.
+    /// A model that can be imported.
     New,
-    /// Its contents are here.
+    /// A library has the same contents.
     Here,
-    /// It is as long as contents that are here.
+    /// A library has a model of the same size.
     MaybeHere,
-    /// What makes pictures readable for a model.
+    /// A projector, which encodes images for a model.
     Projector,
-    /// Changes to the weights of a model.
+    /// An adapter.
     Adapter,
-    /// Nothing that can be read.
+    /// A file that cannot be read.
     Broken,
 }

@@ -1,84 +1,84 @@
-//! `GET /app/server`: where the daemon is reached, by whom, and what was asked lately. Never what was said.
+//! `GET /app/server`: addresses, clients and recent requests of the daemon. Never prompts or answers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// The daemon as a server. Each line of `GET /app/server/events` is one too, whenever something changed.
+/// State of the server. `GET /app/server/events` sends one per line after each change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerResponse {
-    /// Its version, `x.y.z`.
+    /// Version, `x.y.z`.
     pub version: String,
-    /// When it started.
+    /// Start time.
     pub started_at: Timestamp,
-    /// Where it listens, `127.0.0.1:11434` for instance.
+    /// Listening addresses, for example `127.0.0.1:11434`.
     pub addresses: Vec<String>,
-    /// What other programs of this machine are given, `http://127.0.0.1:11434` for instance.
+    /// Address for other programs of this machine, for example `http://127.0.0.1:11434`.
     pub url: String,
-    /// Whether other machines reach it.
+    /// Whether other machines can connect.
     pub lan: bool,
     /// Whether other machines may pull models from it.
     pub share: bool,
     /// Web origins besides local ones that may use `/api`.
     pub origins: Vec<String>,
-    /// Who asked something, the last one first.
+    /// Clients, most recent first.
     pub clients: Vec<ServerClient>,
-    /// The last requests, the newest first. Kept in memory only.
+    /// Recent requests, newest first. They are only in memory.
     pub requests: Vec<LoggedRequest>,
 }
 
-/// A program that asked something.
+/// A client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerClient {
-    /// What it calls itself, without a version; `cairn` is one of our own.
+    /// Name from its user agent, without a version; `cairn` for Cairn's own clients.
     pub name: String,
-    /// Where it is, an IP address.
+    /// IP address.
     pub address: String,
-    /// Whether it is one of our own.
+    /// Whether it is one of Cairn's own clients.
     pub own: bool,
-    /// When it asked last.
+    /// Time of the last request.
     pub last_seen_at: Timestamp,
-    /// How often it asked, as far back as is known.
+    /// Number of recent requests.
     pub requests: u64,
 }
 
-/// A request and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoggedRequest {
-    /// Tells it from others; later ones have larger numbers.
+    /// Id; later requests have larger ids.
     pub id: u64,
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// Who asked, as in [`ServerClient`].
+    /// The client, as in [`ServerClient`].
     pub client: String,
     /// The client's IP address.
     pub address: String,
     /// `GET`, `POST`, ...
     pub method: String,
-    /// Without the query.
+    /// Path without the query.
     pub path: String,
-    /// The answer's.
+    /// Status of the response.
     pub status: u16,
-    /// Whether it is still being answered.
+    /// Whether the request is in progress.
     pub running: bool,
-    /// How long the answer took, or has taken so far.
+    /// Duration so far.
     pub ms: u64,
-    /// The model that was asked.
+    /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// From the request to the first piece of the answer, where a model was asked.
+    /// Time to the first token, for inference requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token_ms: Option<u64>,
     /// Tokens of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_tokens: Option<u64>,
-    /// Of these, tokens that need not be computed.
+    /// Prompt tokens that were found in the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
     /// Tokens of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_tokens: Option<u64>,
-    /// Tokens of the answer in a second.
+    /// Speed of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
 }

@@ -1,24 +1,24 @@
-//! How a page in a browser gets in: a ticket from one of our own programs, and a session for it.
+//! Sessions of the browser interface: a ticket from one of Cairn's own programs is exchanged for a session token.
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to `POST /app/session/ticket`, which our own programs ask with the daemon's token.
+/// Response to `POST /app/session/ticket`, which Cairn's own programs send with the daemon token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketResponse {
-    /// `http://127.0.0.1:PORT/ui/#t=...`: good once, for a minute.
+    /// `http://127.0.0.1:PORT/ui/#t=...`: valid once, for a minute.
     pub url: String,
 }
 
-/// `POST /app/session`: what stood behind `#t=`. Asked without a token.
+/// `POST /app/session`: sends the ticket after `#t=`. Requires no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRequest {
     /// The ticket.
     pub ticket: String,
 }
 
-/// The answer to [`SessionRequest`].
+/// Response to [`SessionRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionResponse {
-    /// What this page sends as `Authorization: Bearer` from now on, until the daemon ends.
+    /// Bearer token of this page, valid until the daemon stops.
     pub token: String,
 }

@@ -1,67 +1,67 @@
-//! `/app/settings`: the table of settings, as it holds, and changes to it.
+//! `/app/settings`: the table of settings with current values, and changes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /app/settings`, and the answer to a change.
+/// `GET /app/settings`, and the response to a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsResponse {
-    /// Path of `config.toml`, whether or not it is there.
+    /// Path of `config.toml`, even if it does not exist.
     pub path: String,
-    /// Why that file cannot be read; then nothing of it holds, and nothing can be changed here.
+    /// Why `config.toml` cannot be read. Then it is ignored, and settings cannot be changed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Whether some of what is set holds only when the daemon is started anew.
+    /// Whether a changed setting requires a restart of the daemon.
     pub restart: bool,
-    /// Every setting, those of a group beside each other.
+    /// All settings, ordered by group.
     pub settings: Vec<Setting>,
 }
 
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its name in `config.toml`, `cache.ram` for instance.
+    /// Name in `config.toml`, for example `cache.ram`.
     pub key: String,
-    /// What it belongs to: the part of the key before the dot.
+    /// Group: the part of the key before the dot.
     pub group: String,
-    /// What its value is.
+    /// Kind of the value.
     pub kind: SettingKind,
-    /// What is set, or the default; absent where that depends on the machine or is nothing. A secret is never shown.
+    /// Current value; absent if it depends on the machine or is empty. Secrets are never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<SettingValue>,
-    /// What holds where nobody sets it; absent where that depends on the machine or is nothing.
+    /// Default; absent if it depends on the machine or is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<SettingValue>,
-    /// The default in words.
+    /// Description of the default.
     pub default_about: String,
-    /// Who set it.
+    /// Origin of the value.
     pub origin: SettingOrigin,
-    /// The variable or the flag that set it; then it cannot be changed here.
+    /// The variable or flag that sets the value. Then it cannot be changed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin_name: Option<String>,
-    /// The variable that sets it.
+    /// Environment variable of the setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// The flag of `cairn serve` that sets it.
+    /// Flag of `cairn serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flag: Option<String>,
-    /// The values that a choice has.
+    /// Valid values of a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
-    /// What a number counts or a text is: `tokens`, `bytes_per_second`, `duration` (`5m`, `30d`), `list` (between commas),
-    /// `paths` (as `PATH` is one), ...
+    /// Unit of a number or format of a text: `tokens`, `bytes_per_second`, `duration` (`5m`, `30d`), `list` (separated
+    /// by commas), `paths` (as in `PATH`), ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// When a change holds.
+    /// When a change takes effect.
     pub applies: SettingApplies,
-    /// Whether what is set waits for the daemon to be started anew.
+    /// Whether the value requires a restart of the daemon.
     pub restart: bool,
-    /// What it does, in English and one line.
+    /// Description in one line of English.
     pub about: String,
 }
 
-/// What a setting's value is.
+/// Kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingKind {
@@ -81,21 +81,21 @@ pub enum SettingKind {
     Secret,
 }
 
-/// A setting's value: of a bool, of a number and of bytes, or of all others.
+/// Value of a setting: for `bool`, for `number` and `bytes`, and for all other kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "JSON's own kinds")]
+#[expect(missing_docs, reason = "the types of JSON")]
 pub enum SettingValue {
     Bool(bool),
     Number(u64),
     Text(String),
 }
 
-/// Who set a value; the later goes before the earlier.
+/// Origin of a value. Later ones take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingOrigin {
-    /// Nobody.
+    /// The default.
     Default,
     /// `config.toml`.
     File,
@@ -105,15 +105,15 @@ pub enum SettingOrigin {
     Flag,
 }
 
-/// When a change holds.
+/// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingApplies {
-    /// At once.
+    /// Immediately.
     Now,
-    /// For models that are loaded from now on.
+    /// When a model is loaded next.
     NextLoad,
-    /// When the daemon is started anew.
+    /// When the daemon restarts.
     Restart,
 }
 
@@ -123,22 +123,22 @@ pub type SettingsChange = BTreeMap<String, Option<SettingValue>>;
 /// Why a change was refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingsRefused {
-    /// All of it in one line.
+    /// All reasons in one line.
     pub error: String,
-    /// What is wrong, by key; empty where it is nothing of one key.
+    /// Invalid settings; empty if the error is not about one setting.
     pub wrong: Vec<WrongSetting>,
 }
 
-/// A value that cannot be.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrongSetting {
-    /// Its key.
+    /// Key of the setting.
     pub key: String,
-    /// Why, in English and one line.
+    /// The reason in one line of English.
     pub reason: String,
 }
 
-/// `POST /app/cache/test`: tries a place for kept prefixes without using it. Absent ones are those that are set.
+/// `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheTestRequest {
     /// A folder on this machine.
@@ -149,7 +149,7 @@ pub struct CacheTestRequest {
     pub remote: Option<String>,
 }
 
-/// What came of a [`CacheTestRequest`]; a place that was not asked for is absent.
+/// Result of a [`CacheTestRequest`]. Places that were not requested are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheTested {
     /// The folder.
@@ -160,20 +160,20 @@ pub struct CacheTested {
     pub remote: Option<TestedPlace>,
 }
 
-/// A place that was tried.
+/// A tested place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestedPlace {
-    /// Its path or address.
+    /// Path or address.
     pub place: String,
-    /// Whether it can be used.
+    /// Whether the place can be used.
     pub works: bool,
-    /// Why it cannot.
+    /// Why the place cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Bytes that are free there, where that is known.
+    /// Free bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
-    /// How long writing, reading and removing a small file took.
+    /// Time to write, read and remove a small file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ms: Option<f64>,
 }

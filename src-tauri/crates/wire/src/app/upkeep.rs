@@ -1,123 +1,122 @@
-//! `POST /app/gc` and `POST /app/verify`: what keeps libraries small and sound.
+//! `POST /app/gc` and `POST /app/verify`: garbage collection and verification of libraries.
 
 use serde::{Deserialize, Serialize};
 
 use super::SkippedFile;
 
-/// `POST /app/gc`: removes files of the daemon's library that nobody needs.
+/// `POST /app/gc`: removes garbage from the daemon's library.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GcRequest {
-    /// Only tell.
+    /// Only report.
     pub dry_run: bool,
-    /// Remove what is left of downloads by other programs too.
+    /// Remove partial downloads of other programs too.
     pub partials: bool,
 }
 
-/// The answer to [`GcRequest`].
+/// Response to [`GcRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcResponse {
-    /// Nothing was removed: this is what would be.
+    /// Whether nothing was removed because of `dry_run`.
     pub dry_run: bool,
-    /// Bytes that are free now, or would be.
+    /// Bytes that were or would be freed.
     pub freed_bytes: u64,
-    /// Files that were removed, or would be.
+    /// Files that were or would be removed.
     pub removed: Vec<LeftoverFile>,
-    /// Files that nobody needs and that stay.
+    /// Garbage that is kept.
     pub kept: Vec<LeftoverFile>,
 }
 
-/// A file that nobody needs.
+/// A garbage file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftoverFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// Bytes of it on the disk.
+    /// Bytes on disk.
     pub size: u64,
-    /// What it is.
+    /// Kind of the file.
     pub kind: LeftoverKind,
-    /// Whether it is younger than an hour, so that a program may be about to use it.
+    /// Whether the file is younger than an hour, so that a program may be using it.
     pub young: bool,
 }
 
-/// Kinds of files that nobody needs.
+/// Kind of a garbage file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftoverKind {
-    /// Contents that no model has.
+    /// A blob that no model uses.
     Unreferenced,
-    /// What is left of a download.
+    /// A partial download.
     Partial,
 }
 
-/// `POST /app/verify`: reads the contents of models, and tells which are not what their names say. Answered by
-/// [`VerifyLine`]s.
+/// `POST /app/verify`: reads blobs and compares them with their digests. The response is a stream of [`VerifyLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerifyRequest {
-    /// Names of models; none means everything that the libraries hold.
+    /// Names of models; empty for all blobs of all libraries.
     pub models: Vec<String>,
-    /// Remove damaged contents of the daemon's own library, so that the next pull fetches them anew.
+    /// Remove damaged blobs of the daemon's library, so that the next pull downloads them again.
     pub discard: bool,
 }
 
-/// How far a check has come; the last one is [`VerifyLine::Done`], or an error.
+/// Progress of a check. The last line is [`VerifyLine::Done`] or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "bytes, done and in all")]
+#[expect(missing_docs, reason = "bytes completed and in total")]
 pub enum VerifyLine {
-    /// Contents are read.
+    /// Blobs are read.
     Hashing { completed: u64, total: u64 },
-    /// All have been.
+    /// The check is complete.
     Done(VerifiedModels),
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedModels {
-    /// How many models were looked at.
+    /// Number of models.
     pub models: u64,
-    /// How many contents they have together; what several have is counted once.
+    /// Number of blobs. Shared blobs are counted once.
     pub contents: u64,
-    /// Bytes of them.
+    /// Bytes of all blobs.
     pub bytes: u64,
-    /// Those that are not what they should be.
+    /// Damaged blobs.
     pub flawed: Vec<FlawedContents>,
-    /// Manifests that cannot be read.
+    /// Unreadable manifests.
     pub skipped: Vec<SkippedFile>,
 }
 
-/// Contents that are not what they should be.
+/// A damaged blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlawedContents {
-    /// Their name, `sha256:...`.
+    /// Digest, `sha256:...`.
     pub digest: String,
-    /// What they are for, `model` for instance; empty when no model has them.
+    /// Purpose, for example `model`; empty if no model uses the blob.
     pub kind: String,
-    /// What is wrong with them.
+    /// Kind of the defect.
     pub flaw: FlawKind,
-    /// The same in words, with the numbers.
+    /// Description of the defect, with numbers.
     pub reason: String,
-    /// Models that have them.
+    /// Models that use the blob.
     pub models: Vec<String>,
-    /// The library that has them.
+    /// Root of the library.
     pub library: String,
-    /// Whether that is the daemon's own, which it may change.
+    /// Whether the library is the daemon's own.
     pub own: bool,
-    /// Whether they were removed.
+    /// Whether the blob was removed.
     pub discarded: bool,
 }
 
-/// What can be wrong with contents.
+/// Kind of a blob's defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlawKind {
-    /// They are not there.
+    /// The blob is missing.
     Missing,
-    /// There are more or fewer bytes than a manifest says.
+    /// The size differs from the manifest.
     Length,
-    /// The bytes are others than the name says.
+    /// The contents differ from the digest.
     Damaged,
-    /// The system does not let the daemon read them.
+    /// The daemon has no permission to read the blob.
     Unreadable,
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{DebugInfo, DoneReason, Logprob, Metrics, Truncated};
 use crate::{KeepAlive, Think, Timestamp};
 
-/// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
+/// Request for the next message. Unsupported fields are read too, so that they can be refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
@@ -15,7 +15,7 @@ pub struct ChatRequest {
     pub model: String,
     #[serde(deserialize_with = "super::null_is_empty")]
     pub messages: Vec<Message>,
-    /// One JSON object per piece of the answer; on when absent.
+    /// Stream one JSON object per delta; on if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,12 +36,12 @@ pub struct ChatRequest {
     pub logprobs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_logprobs: Option<i64>,
-    /// Whether only the prompt's text is wanted, and no answer.
+    /// Return the rendered prompt instead of an answer.
     #[serde(rename = "_debug_render_only", skip_serializing_if = "Option::is_none")]
     pub debug_render_only: Option<bool>,
 }
 
-/// One message of a conversation, as clients send it.
+/// A message of a conversation, as clients send it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a message, which is a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
@@ -62,7 +62,7 @@ pub struct Message {
     pub tool_call_id: Option<String>,
 }
 
-/// A piece of the answer, or the whole of it.
+/// A delta of the answer, or the whole answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct ChatChunk {
@@ -76,7 +76,7 @@ pub struct ChatChunk {
     pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
-    /// Ours: what did not fit into the context.
+    /// Cairn's own field: what was left out because the context was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
     #[serde(default, rename = "_debug_info", skip_serializing_if = "Option::is_none")]

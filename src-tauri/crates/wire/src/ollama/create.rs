@@ -1,4 +1,4 @@
-//! `POST /api/create`: a model made of another one, or of files that were sent.
+//! `POST /api/create`: creates a model from another model or from uploaded files.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::Message;
 
-/// What is to be made. Fields that this version does not know how to honour are read too, so that it can say so.
+/// Request to create a model. Unsupported fields are read too, so that they can be refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct CreateRequest {
     #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
-    /// The same, as older clients call it.
+    /// Name of `model` in older clients.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "super::null_is_empty")]
     pub name: String,
     #[serde(deserialize_with = "super::null_is_empty")]
     pub from: String,
-    /// Names and digests of contents that were sent.
+    /// Names and digests of uploaded files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,13 +50,13 @@ pub struct CreateRequest {
     pub draft_quantize: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_host: Option<String>,
-    /// What the model's description is to say in place of what its file says.
+    /// Fields that override the details of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<Map<String, Value>>,
-    /// Cairn's own: whether the registry of a model that is not here may be asked over plain http.
+    /// Cairn's own field: whether the registry of a missing base may be used over plain HTTP.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// One JSON object per step; on when absent.
+    /// Stream one JSON object per step; on if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
 }
@@ -72,7 +72,7 @@ pub enum Licenses {
 }
 
 impl Licenses {
-    /// All of them.
+    /// Returns all texts.
     #[must_use]
     pub fn into_vec(self) -> Vec<String> {
         match self {
@@ -82,23 +82,23 @@ impl Licenses {
     }
 }
 
-/// A step of something that takes a while.
+/// A step of a long operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgressLine {
-    /// Which step; the last one is `success`.
+    /// Name of the step; the last one is `success`.
     pub status: String,
-    /// What the step is about; while a model is quantised, [`ProgressLine::QUANTISED`].
+    /// Digest of the blob; [`ProgressLine::QUANTISED`] during quantization.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// How many bytes there are.
+    /// Bytes in total.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub total: u64,
-    /// How many of them are done.
+    /// Bytes completed.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub completed: u64,
 }
 
 impl ProgressLine {
-    /// What stands where the digest of contents would that are not there yet.
+    /// Placeholder for the digest of a blob that is still being written.
     pub const QUANTISED: &str = "0000000000000000000";
 }

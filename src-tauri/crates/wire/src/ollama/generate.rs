@@ -1,4 +1,4 @@
-//! `POST /api/generate`: one prompt, one answer.
+//! `POST /api/generate`: computes the answer to one prompt.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{DebugInfo, DoneReason, Logprob, Metrics, Truncated};
 use crate::{KeepAlive, Think, Timestamp};
 
-/// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
+/// Request for an answer. Unsupported fields are read too, so that they can be refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
@@ -21,10 +21,10 @@ pub struct GenerateRequest {
     pub system: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// Tokens of an earlier answer, to go on from.
+    /// Token ids of an earlier answer to continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<i64>>,
-    /// One JSON object per piece of the answer; on when absent.
+    /// Stream one JSON object per delta; on if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,12 +47,12 @@ pub struct GenerateRequest {
     pub logprobs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_logprobs: Option<i64>,
-    /// Whether only the prompt's text is wanted, and no answer.
+    /// Return the rendered prompt instead of an answer.
     #[serde(rename = "_debug_render_only", skip_serializing_if = "Option::is_none")]
     pub debug_render_only: Option<bool>,
 }
 
-/// A piece of the answer, or the whole of it.
+/// A delta of the answer, or the whole answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct GenerateChunk {
@@ -64,14 +64,14 @@ pub struct GenerateChunk {
     pub done: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_reason: Option<DoneReason>,
-    /// Tokens of the prompt and of the answer, to be sent back with the next request.
+    /// Token ids of the prompt and the answer, for the next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<u32>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
-    /// Ours: what did not fit into the context.
+    /// Cairn's own field: what was left out because the context was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
     #[serde(default, rename = "_debug_info", skip_serializing_if = "Option::is_none")]

@@ -1,26 +1,26 @@
-//! How likely each token of an answer was, and which other tokens could have been in its place.
+//! Log probabilities of an answer's tokens and of their alternatives.
 
 use serde::{Deserialize, Serialize};
 
-/// A token of an answer, with its natural logarithm of probability.
+/// A token of an answer, with its log probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Logprob {
-    /// The token itself.
+    /// The token.
     #[serde(flatten)]
     pub token: TokenLogprob,
-    /// The likeliest tokens at its place, the likeliest first; absent unless they were asked for.
+    /// The most probable tokens at its place, most probable first; absent unless requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub top_logprobs: Vec<TokenLogprob>,
 }
 
-/// A token and its natural logarithm of probability.
+/// A token and its natural log probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TokenLogprob {
-    /// Its text; what is no character by itself is replaced by U+FFFD.
+    /// Text of the token; incomplete characters are replaced by U+FFFD.
     pub token: String,
-    /// The logarithm of its probability, before temperature and filters.
+    /// Natural logarithm of its probability, before temperature and filters.
     pub logprob: f64,
-    /// The bytes of its text, which may end within a character.
+    /// Bytes of the text, which may end within a character.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bytes: Vec<u8>,
 }

@@ -1,18 +1,18 @@
-//! `GET /api/ps`: the models that are loaded.
+//! `GET /api/ps`: loaded models.
 
 use serde::{Deserialize, Serialize};
 
 use super::Details;
 use crate::Timestamp;
 
-/// All loaded models, the one that expires last first.
+/// All loaded models; the one that expires last is first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PsResponse {
-    /// One row each.
+    /// The models.
     pub models: Vec<PsModel>,
 }
 
-/// One loaded model.
+/// A loaded model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct PsModel {

@@ -1,50 +1,50 @@
-//! `POST /api/pull`: brings a model here from a registry.
+//! `POST /api/pull`: downloads a model from its registry.
 
 use serde::{Deserialize, Serialize};
 
-/// Which model. `username` and `password`, which older clients send, mean nothing.
+/// Request to pull a model. `username` and `password` of older clients are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
 pub struct PullRequest {
     /// The model's name.
     #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
-    /// The same, as older clients call it.
+    /// Name of `model` in older clients.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "super::null_is_empty")]
     pub name: String,
-    /// Whether the registry may be asked over plain `http`.
+    /// Whether plain `http` is allowed.
     #[serde(deserialize_with = "super::null_is_empty")]
     pub insecure: bool,
-    /// One JSON object per step; on when absent.
+    /// Stream one JSON object per step; on if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
-    /// Addresses of mirrors to take contents from before the registry. Our own clients send it.
+    /// Addresses of mirrors to try before the registry. Cairn's own field.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "super::null_is_empty")]
     pub sources: Vec<String>,
 }
 
-/// A step of a pull or a push, or how far one of the model's contents has come. The fields after `completed` are our own;
-/// Ollama's clients pass over them.
+/// A step of a pull or push, or progress of one blob. The fields after `completed` are Cairn's own; Ollama's clients
+/// ignore them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullLine {
-    /// Which step; the last one is `success`.
+    /// Name of the step; the last one is `success`.
     pub status: String,
-    /// The contents that are fetched, `sha256:...`.
+    /// Digest of the blob, `sha256:...`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// How many bytes they have.
+    /// Bytes in total.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub total: u64,
-    /// How many of them are here.
+    /// Bytes completed.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub completed: u64,
-    /// How fast they come.
+    /// Speed.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub bytes_per_second: u64,
-    /// The host that they come from.
+    /// Host of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What went wrong and was got round, for people.
+    /// The last error that was handled by a retry or another source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
@@ -54,24 +54,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_look_like_ollamas() {
+    fn line_has_ollamas_format() {
         let json = |line: &PullLine| serde_json::to_string(line).unwrap();
         let step = PullLine { status: "pulling manifest".into(), ..PullLine::default() };
-        assert_eq!(json(&step), r#"{"status":"pulling manifest"}"#, "a step is nothing but its name");
+        assert_eq!(json(&step), r#"{"status":"pulling manifest"}"#, "a step has only its name");
         let begun = PullLine { status: "pulling 6a07".into(), digest: "sha256:6a07".into(), total: 9, ..step };
         assert_eq!(
             json(&begun),
             r#"{"status":"pulling 6a07","digest":"sha256:6a07","total":9}"#,
-            "`completed` is left out while nothing is here"
+            "`completed` is omitted while it is 0"
         );
-        assert_eq!(serde_json::from_str::<PullLine>(&json(&begun)).unwrap(), begun, "and it is read back");
+        assert_eq!(serde_json::from_str::<PullLine>(&json(&begun)).unwrap(), begun, "the line parses");
     }
 
     #[test]
-    fn older_clients_are_understood() {
+    fn request_accepts_fields_of_older_clients() {
         let old = r#"{"name":"m","insecure":null,"username":"me","password":"secret","stream":false}"#;
         let request: PullRequest = serde_json::from_str(old).unwrap();
         let expected = PullRequest { name: "m".into(), stream: Some(false), ..PullRequest::default() };
-        assert_eq!(request, expected, "name and password mean nothing");
+        assert_eq!(request, expected, "user name and password are ignored");
     }
 }

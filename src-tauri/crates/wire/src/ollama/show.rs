@@ -1,4 +1,4 @@
-//! `POST /api/show`: all about one model.
+//! `POST /api/show`: all information about one model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value};
 use super::{Details, Message};
 use crate::Timestamp;
 
-/// Which model, and how much about it.
+/// Request for information about a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
 pub struct ShowRequest {
     /// The model's name.
     #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
-    /// The same, as older clients call it.
+    /// Name of `model` in older clients.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "super::null_is_empty")]
     pub name: String,
-    /// With the contents of arrays, vocabularies above all.
+    /// Include the elements of arrays, for example vocabularies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
 }
 
-/// All about one model. Texts that there are none of are left out.
+/// All information about one model. Absent texts are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct ShowResponse {
@@ -33,7 +33,7 @@ pub struct ShowResponse {
     pub parameters: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub template: String,
-    /// The template's language, and why it is this one where there are more. Ours: Ollama has no such field.
+    /// Language of the template, and the reason of its choice. Cairn's own field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub template_reason: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,7 +49,7 @@ pub struct ShowResponse {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     pub modified_at: Timestamp,
-    /// Where the model comes from, when it is not from a library. Ours: Ollama has no such field.
+    /// Origin of a model that is not in a library. Cairn's own field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
@@ -57,11 +57,11 @@ pub struct ShowResponse {
 /// One tensor of a model's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShowTensor {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
-    /// Its type, `Q4_K` for instance.
+    /// Type of the tensor, for example `Q4_K`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its dimensions, the fastest one first, as GGUF has them.
+    /// Dimensions, the fastest one first, as in GGUF.
     pub shape: Vec<u64>,
 }

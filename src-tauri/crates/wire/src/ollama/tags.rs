@@ -1,17 +1,17 @@
-//! `GET /api/tags`: the models that are here.
+//! `GET /api/tags`: all models.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// All models, the newest first.
+/// All models, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TagsResponse {
-    /// One row each.
+    /// The models.
     pub models: Vec<TagsModel>,
 }
 
-/// One model of the list.
+/// A model of the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct TagsModel {
@@ -24,12 +24,12 @@ pub struct TagsModel {
     pub details: Details,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Where the model comes from, when it is not from a library. Ours: Ollama has no such field.
+    /// Origin of a model that is not in a library. Cairn's own field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 
-/// What a model is, in short.
+/// Details of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]

@@ -1,24 +1,24 @@
-//! What an answer did without because the context was too small. Ours: Ollama says nothing of it.
+//! What was left out of an answer's context because it was full. Cairn's own extension of Ollama's API.
 
 use serde::{Deserialize, Serialize};
 
-/// What was left out, on an answer's last chunk.
+/// What was left out; on an answer's last chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
-    /// When the last of it went.
+    /// When the last part was left out.
     pub reason: Overflow,
-    /// Oldest turns of the conversation: each a question, with all that was said before the next one.
+    /// Number of dropped turns: a question and all messages before the next question.
     #[serde(default)]
     pub turns: u64,
-    /// Messages in these turns.
+    /// Number of messages in these turns.
     #[serde(default)]
     pub messages: u64,
-    /// All tokens that the model no longer saw.
+    /// All dropped tokens.
     pub tokens: u64,
-    /// Those of them that went out of the middle of what was kept.
+    /// Dropped tokens that were cut out of the middle of kept messages.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub cut_tokens: u64,
-    /// Tokens that the context holds.
+    /// Size of the context.
     pub context_tokens: u64,
 }
 

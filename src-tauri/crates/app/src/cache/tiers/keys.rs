@@ -1,8 +1,9 @@
-//! What names and seals chunks: a secret in a file, and a key in the system's keychain.
+//! Secrets of the cache: a secret in a file that names chunks, and an encryption key in the system's keychain.
 //!
-//! Files are sealed so that whoever gets at them, on a stolen disk or in a bucket, cannot read them. So the key should not lie beside
-//! them: it belongs into the keychain. On a machine without one, such as a server that nobody is logged in at, it is a file that only
-//! this user can read, and that is said. Without the key nobody can read what it sealed: to delete it is to delete all of that.
+//! Encryption protects files on a stolen disk or in a bucket. So the key should not be stored next to the files: it
+//! belongs in the keychain. On a machine without a keychain, such as a headless server, the key is a file that only
+//! this user can read, and the log reports this. Without the key, encrypted files cannot be read: to delete the key is
+//! to delete the files.
 
 use std::fmt;
 use std::io;
@@ -14,13 +15,13 @@ use cairn_disk::{Disk, Mode};
 
 /// Bytes of the secret and of the key.
 const KEY_BYTES: usize = 32;
-/// By what the keychain knows the key.
+/// Name of the key in the keychain.
 const SERVICE: &str = "app.cairn";
 const ACCOUNT: &str = "prefix cache";
-/// How long the keychain may take: it may be asking its user for a password.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of the keychain. It may be asking the user for a password.
+const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where the key is that seals files.
+/// Place of the encryption key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
     /// In the system's keychain.
@@ -38,32 +39,34 @@ impl fmt::Display for KeyPlace {
     }
 }
 
-/// A keychain, with room for our key.
+/// A keychain that can store the encryption key.
 pub(super) trait Keychain: Sync {
-    /// The key; none where there is none yet.
+    /// Returns the key; `None` if none is stored.
     fn get(&self) -> Result<Option<Vec<u8>>, String>;
 
-    /// Keeps the key.
+    /// Stores the key.
     fn set(&self, key: &[u8]) -> Result<(), String>;
 }
 
-/// That of the system: macOS' Keychain, the Credential Manager of Windows, the Secret Service elsewhere.
+/// The system's keychain: macOS Keychain, Windows Credential Manager, or the Secret Service.
 pub(super) struct SystemKeychain;
 
 impl SystemKeychain {
-    /// Asks it on a thread of its own, which is left behind where it does not answer.
+    /// Calls the keychain on a separate thread. The thread is abandoned after the timeout.
     fn ask<T: Send + 'static>(
         call: impl FnOnce(&keyring::v1::Entry) -> Result<T, keyring::v1::Error> + Send + 'static,
     ) -> Result<T, String> {
-        let (tell, told) = mpsc::sync_channel(1);
-        let asking = move || {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let request = move || {
             let answer = keyring::v1::Entry::new(SERVICE, ACCOUNT).and_then(|entry| call(&entry));
-            // Nobody listens any more where it took too long.
-            let _ = tell.send(answer.map_err(|error| error.to_string()));
+            // The receiver is dropped after the timeout; that is not an error.
+            let _ = sender.send(answer.map_err(|error| error.to_string()));
         };
-        let asked = std::thread::Builder::new().name("keychain".to_owned()).spawn(asking);
-        asked.map_err(|error| error.to_string())?;
-        told.recv_timeout(PATIENCE).map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+        let spawned = std::thread::Builder::new().name("keychain".to_owned()).spawn(request);
+        spawned.map_err(|error| error.to_string())?;
+        receiver
+            .recv_timeout(KEYCHAIN_TIMEOUT)
+            .map_err(|_| format!("no answer within {} s", KEYCHAIN_TIMEOUT.as_secs()))?
     }
 }
 
@@ -82,8 +85,10 @@ impl Keychain for SystemKeychain {
     }
 }
 
-/// The key that seals, and where it is. One that a file has stays there. Where the keychain has it, an empty file beside says so: a
-/// keychain that does not answer today must not lead to another key, for which all that is sealed would be damaged.
+/// Returns the encryption key and its place; creates the key at first use. A key in a file stays in the file.
+///
+/// If the keychain has the key, an empty marker file records this. Otherwise a keychain that does not respond for a
+/// while would lead to a new key, for which all encrypted files would be damaged.
 pub(super) fn seal(
     disk: &dyn Disk,
     keychain: Option<&dyn Keychain>,
@@ -91,15 +96,15 @@ pub(super) fn seal(
 ) -> Result<(Vec<u8>, KeyPlace), String> {
     let in_file = || secret(disk, file).map(|key| (key, KeyPlace::File));
     let Some(keychain) = keychain else { return in_file() };
-    let elsewhere = file.with_extension("keychain");
+    let marker = file.with_extension("keychain");
     let in_keychain = |key| {
-        if !elsewhere.exists() {
-            write(disk, &elsewhere, b"")?;
+        if !marker.exists() {
+            write(disk, &marker, b"")?;
         }
         Ok((key, KeyPlace::Keychain))
     };
     let fallback = |error: String| {
-        tracing::warn!(error, file = %file.display(), "the system's keychain cannot be used: the key is in a file");
+        tracing::warn!(error, file = %file.display(), "cannot use the system's keychain; the key is stored in a file");
         in_file()
     };
     match keychain.get() {
@@ -112,20 +117,20 @@ pub(super) fn seal(
                 Err(error) => fallback(error),
             }
         }
-        Err(error) if elsewhere.exists() && !file.exists() => {
-            Err(format!("the system's keychain has it, and does not give it: {error}"))
+        Err(error) if marker.exists() && !file.exists() => {
+            Err(format!("the system's keychain has the key, but does not return it: {error}"))
         }
         Err(error) => fallback(error),
     }
 }
 
-/// The installation's secret in a file, which is made at the first need.
+/// Returns the installation's secret from its file; creates the file at first use.
 pub(super) fn secret(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, String> {
     match disk.read(path) {
         Ok(secret) if secret.len() == KEY_BYTES => return Ok(secret),
-        // What was kept under a secret that is lost cannot be read any more. It is nobody's now, and stays until a person removes it.
+        // Files of a lost secret cannot be read. They belong to no installation, and stay until the user removes them.
         Ok(_) => {
-            tracing::warn!(path = %path.display(), "the secret of the kept prefixes was damaged; a new one is made")
+            tracing::warn!(path = %path.display(), "the secret of the cache is damaged; creating a new one")
         }
         Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.to_string()),
@@ -135,7 +140,7 @@ pub(super) fn secret(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, String> {
     Ok(secret)
 }
 
-/// Writes a file that only this user can read, and makes its folder.
+/// Writes a file that only this user can read, and creates its folder.
 fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), String> {
     let made = path.parent().map_or(Ok(()), |folder| disk.create_dir_all(folder));
     made.and_then(|()| disk.write_atomic(path, bytes, Mode::Private)).map_err(|error| error.to_string())
@@ -156,31 +161,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_secret_stays_and_a_damaged_one_is_replaced() {
+    fn secret_is_stable_until_its_file_is_damaged() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("kv/secret");
         let first = secret(&RealDisk, &path).expect("the folder is writable");
-        assert_eq!(secret(&RealDisk, &path), Ok(first.clone()), "it is made once");
+        assert_eq!(secret(&RealDisk, &path), Ok(first.clone()), "the secret is created once");
         std::fs::write(&path, b"short").expect("the folder is writable");
         let second = secret(&RealDisk, &path).expect("the folder is writable");
-        assert_eq!(second.len(), KEY_BYTES, "a damaged one is not used");
-        assert_ne!(second, first, "and the new one is another");
+        assert_eq!(second.len(), KEY_BYTES, "a damaged secret is not used");
+        assert_ne!(second, first, "the new secret differs");
     }
 
-    /// One with this in it, that does what it is asked or says why not.
-    struct Fake {
+    /// A keychain in memory with configurable errors.
+    struct FakeKeychain {
         key: Mutex<Option<Vec<u8>>>,
         reads: Result<(), &'static str>,
         writes: Result<(), &'static str>,
     }
 
-    impl Fake {
+    impl FakeKeychain {
         fn new(reads: Result<(), &'static str>, writes: Result<(), &'static str>) -> Self {
             Self { key: Mutex::default(), reads, writes }
         }
     }
 
-    impl Keychain for Fake {
+    impl Keychain for FakeKeychain {
         fn get(&self) -> Result<Option<Vec<u8>>, String> {
             self.reads.map(|()| self.key.lock().clone()).map_err(str::to_owned)
         }
@@ -191,39 +196,39 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_in_the_keychain_where_there_is_one_and_else_in_a_private_file() {
-        let check = |keychain: Option<&Fake>, expected: KeyPlace, why: &str| {
+    fn key_is_stored_in_the_keychain_or_else_in_a_private_file() {
+        let check = |keychain: Option<&FakeKeychain>, expected: KeyPlace, why: &str| {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = folder.path().join("key");
             let ask = || seal(&RealDisk, keychain.map(|fake| fake as _), &file).expect(why);
             let (key, place) = ask();
             assert_eq!((key.len(), place), (KEY_BYTES, expected), "{why}");
-            assert_eq!(ask(), (key, expected), "{why}: the same again");
-            assert_eq!(file.exists(), expected == KeyPlace::File, "{why}: it is in one place");
+            assert_eq!(ask(), (key, expected), "{why}: the second call returns the same key");
+            assert_eq!(file.exists(), expected == KeyPlace::File, "{why}: the key is in one place");
             #[cfg(unix)]
             if file.exists() {
                 use std::os::unix::fs::PermissionsExt;
-                let mode = file.metadata().expect("it is there").permissions().mode();
-                assert_eq!(mode & 0o777, 0o600, "{why}: for nobody else");
+                let mode = file.metadata().expect("the file exists").permissions().mode();
+                assert_eq!(mode & 0o777, 0o600, "{why}: only the user can read it");
             }
         };
-        check(Some(&Fake::new(Ok(()), Ok(()))), KeyPlace::Keychain, "a keychain");
-        check(Some(&Fake::new(Err("no bus"), Err("no bus"))), KeyPlace::File, "a server without one");
-        check(Some(&Fake::new(Ok(()), Err("locked"))), KeyPlace::File, "one that takes nothing");
-        check(None, KeyPlace::File, "none is wanted");
+        check(Some(&FakeKeychain::new(Ok(()), Ok(()))), KeyPlace::Keychain, "a keychain");
+        check(Some(&FakeKeychain::new(Err("no bus"), Err("no bus"))), KeyPlace::File, "a server without a keychain");
+        check(Some(&FakeKeychain::new(Ok(()), Err("locked"))), KeyPlace::File, "a read-only keychain");
+        check(None, KeyPlace::File, "no keychain");
     }
 
     #[test]
-    fn a_keychain_that_is_locked_for_once_does_not_lead_to_another_key() {
+    fn locked_keychain_does_not_lead_to_a_new_key() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("kv/key");
-        let mut keychain = Fake::new(Ok(()), Ok(()));
+        let mut keychain = FakeKeychain::new(Ok(()), Ok(()));
         let first = seal(&RealDisk, Some(&keychain), &file);
         keychain.reads = Err("locked");
-        let refused = seal(&RealDisk, Some(&keychain), &file).expect_err("nobody can read what is sealed");
+        let refused = seal(&RealDisk, Some(&keychain), &file).expect_err("the key cannot be read");
         assert!(refused.contains("locked"), "{refused}");
-        assert!(!file.exists(), "and nothing is sealed with another key");
+        assert!(!file.exists(), "no new key is created");
         keychain.reads = Ok(());
-        assert_eq!(seal(&RealDisk, Some(&keychain), &file), first, "it is the same as before");
+        assert_eq!(seal(&RealDisk, Some(&keychain), &file), first, "the key is unchanged");
     }
 }

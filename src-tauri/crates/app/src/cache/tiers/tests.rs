@@ -1,4 +1,4 @@
-//! What the settings make of the tiers, over real folders.
+//! Tiers from settings, over real folders.
 
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ struct Home(tempfile::TempDir);
 impl Home {
     fn new() -> Self {
         let home = Self(tempfile::tempdir().expect("a temporary folder"));
-        std::fs::create_dir(home.path("share")).expect("it is writable");
+        std::fs::create_dir(home.path("share")).expect("the folder is writable");
         home
     }
 
@@ -31,14 +31,14 @@ impl Home {
     }
 
     fn open(&self, variables: &[(&str, &str)]) -> Opened {
-        let home = [("CAIRN_HOME", self.0.path().to_str().expect("it is text")), ("CAIRN_KV_RAM", "8M")];
-        // However full the disk of the machine is that tests.
+        let home = [("CAIRN_HOME", self.0.path().to_str().expect("the path is Unicode")), ("CAIRN_KV_RAM", "8M")];
+        // The tests must pass on a nearly full disk.
         let home = [home[0], home[1], ("CAIRN_KV_RESERVE", "1M")];
         let env = Env::of(home.into_iter().chain(variables.iter().copied()));
-        let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("there is a home"));
-        let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-        let opened = open(&settings.tiers, &Machine::probe(), &clock).expect("tiers are wanted");
-        assert!(opened.kept.tiers.wait_idle(Duration::from_secs(10)), "what is there is found");
+        let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("the home is set"));
+        let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        let opened = open(&settings.tiers, &Machine::probe(), &clock).expect("the settings enable tiers");
+        assert!(opened.kept.tiers.wait_idle(Duration::from_secs(10)), "the folder is scanned");
         opened
     }
 
@@ -62,7 +62,7 @@ fn prompt() -> Arc<[Key]> {
     (0..TOKENS as u32).map(Key::token).collect()
 }
 
-/// Puts the prompt's chunks down, and lets go of the tiers.
+/// Stores the prompt's chunks and closes the tiers.
 fn store(opened: Opened) {
     let mut chain = Chain::new(&opened.kept.namespace, &fingerprint());
     for (index, keys) in prompt().chunks(CHUNK_TOKENS).enumerate() {
@@ -85,7 +85,7 @@ fn store(opened: Opened) {
     close(&opened.kept);
 }
 
-/// How much of the prompt is found.
+/// Number of the prompt's tokens that the tiers have.
 fn found(opened: &Opened) -> usize {
     let prefix = Prefix {
         namespace: opened.kept.namespace.clone(),
@@ -103,10 +103,10 @@ fn places(opened: &Opened) -> Vec<(TierKind, Health)> {
 }
 
 #[test]
-fn what_cannot_be_had_is_left_out_and_the_rest_works() {
+fn tiers_open_without_those_that_fail() {
     let home = Home::new();
-    let text = |name: &str| home.path(name).to_str().expect("it is text").to_owned();
-    std::fs::write(home.path("file"), b"no folder").expect("it is writable");
+    let text = |name: &str| home.path(name).to_str().expect("the path is Unicode").to_owned();
+    std::fs::write(home.path("file"), b"no folder").expect("the folder is writable");
     let check = |local: &str, remote: &str, expected: &[TierKind]| {
         let opened = home.open(&[("OLLAMA_KV_TIER_LOCAL", local), ("OLLAMA_KV_TIER_REMOTE", remote)]);
         let found: Vec<TierKind> = places(&opened).into_iter().map(|(place, _)| place).collect();
@@ -117,71 +117,76 @@ fn what_cannot_be_had_is_left_out_and_the_rest_works() {
     check(&text("kv"), "az://no-account-is-given", &[TierKind::Ram, TierKind::Ssd]);
     check(&text("file"), "az://no-account-is-given", &[TierKind::Ram]);
     let gone = home.open(&[("OLLAMA_KV_TIER_REMOTE", &text("missing"))]);
-    assert_eq!(places(&gone)[2], (TierKind::Remote, Health::Unavailable), "a share that is not there");
+    assert_eq!(places(&gone)[2], (TierKind::Remote, Health::Unavailable), "a missing share");
     let trouble = gone.kept.tiers.status().tiers[2].last_error.clone();
-    assert!(trouble.as_ref().is_some_and(|why| why.contains("missing")), "it says why: {trouble:?}");
+    assert!(trouble.as_ref().is_some_and(|why| why.contains("missing")), "the error names the share: {trouble:?}");
 }
 
 #[test]
-fn a_remote_place_outlives_all_that_is_local_and_is_nothing_without_its_key() {
+fn remote_tier_survives_local_loss_and_requires_its_key() {
     let home = Home::new();
     let share = home.path("share");
-    let share = share.to_str().expect("it is text");
+    let share = share.to_str().expect("the path is Unicode");
     let settings = [("OLLAMA_KV_TIER_LOCAL_GB", "0"), ("OLLAMA_KV_TIER_REMOTE", share)];
     store(home.open(&settings));
-    assert_eq!(home.files("share").len(), 3, "it is in the share");
+    assert_eq!(home.files("share").len(), 3, "the chunks are in the share");
     let reads = |needle: &[u8]| {
-        let files = home.files("share").into_iter().map(|path| std::fs::read(path).expect("it is readable"));
+        let files = home.files("share").into_iter().map(|path| std::fs::read(path).expect("the file is readable"));
         files.filter(|bytes| bytes.windows(needle.len()).any(|part| part == needle)).count()
     };
-    assert_eq!(reads(&ROW), 0, "nobody reads the rows there");
-    std::fs::remove_dir_all(home.path("cache")).expect("it is there");
+    assert_eq!(reads(&ROW), 0, "the rows are encrypted");
+    std::fs::remove_dir_all(home.path("cache")).expect("the file exists");
     let opened = home.open(&settings);
-    assert_eq!((found(&opened), opened.key), (TOKENS, Some(KeyPlace::File)), "with nothing local, all is found");
+    assert_eq!(
+        (found(&opened), opened.key),
+        (TOKENS, Some(KeyPlace::File)),
+        "all tokens are found without local files"
+    );
     drop(opened);
 
-    // Whoever loses the key loses what it sealed, and goes on with another.
+    // Without its key, encrypted files cannot be read. A new key is created.
     let key = home.path("kv-key");
-    std::fs::rename(&key, home.path("elsewhere")).expect("it is there");
-    assert_eq!(found(&home.open(&settings)), 0, "without the key there is nothing");
-    std::fs::rename(home.path("elsewhere"), &key).expect("it is there");
-    assert_eq!(found(&home.open(&settings)), TOKENS, "with it there is all");
+    std::fs::rename(&key, home.path("elsewhere")).expect("the file exists");
+    assert_eq!(found(&home.open(&settings)), 0, "no tokens are found without the key");
+    std::fs::rename(home.path("elsewhere"), &key).expect("the file exists");
+    assert_eq!(found(&home.open(&settings)), TOKENS, "all tokens are found with the key");
 
-    // What is not to be sealed is checked all the same, and lies beside the rest.
+    // Unencrypted files have a checksum too, and are stored next to the encrypted ones.
     let open = [settings[0], settings[1], ("CAIRN_KV_ENCRYPT", "off"), ("OLLAMA_KV_TIER_COMPRESS", "off")];
     let opened = home.open(&open);
-    assert_eq!((found(&opened), opened.key), (0, None), "what is sealed is not read then");
+    assert_eq!((found(&opened), opened.key), (0, None), "encrypted files are not read");
     store(opened);
-    assert_eq!((found(&home.open(&open)), reads(&ROW)), (TOKENS, 3), "the same chunks, for all to read");
+    assert_eq!((found(&home.open(&open)), reads(&ROW)), (TOKENS, 3), "the same chunks are stored unencrypted");
 }
 
 #[test]
-fn a_folder_is_for_its_user_alone_and_sealed_if_that_is_wanted() {
+fn folder_is_private_and_encrypted_on_request() {
     let home = Home::new();
     store(home.open(&[]));
     let files = home.files("cache/kv");
-    assert_eq!(files.len(), 3, "prefixes are kept on the disk unless that is switched off");
+    assert_eq!(files.len(), 3, "the SSD tier is on by default");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = |path: PathBuf| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        let mode = |path: PathBuf| path.metadata().expect("the file exists").permissions().mode() & 0o777;
         assert_eq!(mode(home.path("cache/kv")), 0o700, "the folder");
-        assert_eq!(mode(home.path("cache/kv-index.redb")), 0o600, "what is remembered");
+        assert_eq!(mode(home.path("cache/kv-index.redb")), 0o600, "the index");
         assert!(files.iter().all(|path| mode(path.clone()) == 0o600), "the files");
     }
-    let rows = |path: &PathBuf| std::fs::read(path).expect("it is readable").windows(ROW.len()).any(|part| part == ROW);
-    assert!(files.iter().all(rows), "this machine's disk is trusted unless it is said not to be");
+    let rows =
+        |path: &PathBuf| std::fs::read(path).expect("the file is readable").windows(ROW.len()).any(|part| part == ROW);
+    assert!(files.iter().all(rows), "the folder is not encrypted by default");
     let sealed = [("CAIRN_KV_ENCRYPT", "on")];
     store(home.open(&sealed));
-    assert!(!home.files("cache/kv").iter().any(rows), "now it is not");
-    assert_eq!(found(&home.open(&sealed)), TOKENS, "and all is found");
+    assert!(!home.files("cache/kv").iter().any(rows), "the rows are encrypted");
+    assert_eq!(found(&home.open(&sealed)), TOKENS, "all tokens are found");
 }
 
 #[test]
-fn what_is_switched_off_is_not_there() {
+fn disabled_tiers_are_absent_and_write_nothing() {
     let home = Home::new();
     let off = home.open(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_REMOTE", "/nowhere")]);
-    assert_eq!(places(&off), [(TierKind::Ram, Health::Up)], "RAM has a switch of its own");
+    assert_eq!(places(&off), [(TierKind::Ram, Health::Up)], "RAM has its own setting");
     store(off);
-    assert!(home.files("cache").is_empty() && home.files("share").is_empty(), "nothing is written");
+    assert!(home.files("cache").is_empty() && home.files("share").is_empty(), "no file is written");
 }

@@ -1,4 +1,4 @@
-//! The trash under clocks that are wrong for a while.
+//! The trash with wrong clocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::settings::{Env, Places, Settings, System};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// A daemon whose clock is set by hand, in days since the test began.
+/// A daemon with a settable clock, in days since the start of the test.
 struct Bench {
     app: App,
     days: Arc<AtomicU64>,
@@ -23,12 +23,12 @@ impl Bench {
     fn at(home: &std::path::Path, day: u64) -> Self {
         let env = Env::of([("CAIRN_HOME", &*home.to_string_lossy()), ("OLLAMA_KV_TIERING", "0")]);
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
-        // A file's times come from the machine's own clock.
-        static BEGAN: OnceLock<SystemTime> = OnceLock::new();
-        let began = *BEGAN.get_or_init(|| home.metadata().and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH));
+        // The modification times of files come from the machine's clock.
+        static START: OnceLock<SystemTime> = OnceLock::new();
+        let start = *START.get_or_init(|| home.metadata().and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH));
         let days = Arc::new(AtomicU64::new(day));
-        let hands = Arc::clone(&days);
-        let clock = Clock::turned(move || began + Duration::from_secs(DAY * hands.load(Ordering::Relaxed)));
+        let now = Arc::clone(&days);
+        let clock = Clock::from_fn(move || start + Duration::from_secs(DAY * now.load(Ordering::Relaxed)));
         Self { app: App::start(settings, Machine::probe(), clock, 1).unwrap(), days }
     }
 
@@ -47,29 +47,29 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_for_a_moment_deletes_nothing() {
+async fn trash_survives_a_short_clock_jump() {
     let home = tempfile::tempdir().unwrap();
     let bench = Bench::at(home.path(), 0);
-    assert_eq!(bench.in_trash(), 0, "the first look");
+    assert_eq!(bench.in_trash(), 0, "the first purge");
     bench.delete_one().await;
     bench.set(40);
-    assert_eq!(bench.in_trash(), 1, "it may be wrong");
+    assert_eq!(bench.in_trash(), 1, "the clock may be wrong");
     bench.set(1);
-    assert_eq!(bench.in_trash(), 1, "and was");
+    assert_eq!(bench.in_trash(), 1, "the clock was wrong");
     bench.set(40);
-    assert_eq!(bench.in_trash(), 1, "once more");
+    assert_eq!(bench.in_trash(), 1, "a second jump");
     bench.set(41);
-    assert_eq!(bench.in_trash(), 0, "a day later it is believed");
+    assert_eq!(bench.in_trash(), 0, "the time is confirmed a day later");
 }
 
 #[tokio::test]
-async fn a_daemon_that_starts_goes_by_what_was_written_last() {
+async fn trash_age_uses_the_last_write_after_a_start() {
     let home = tempfile::tempdir().unwrap();
     let bench = Bench::at(home.path(), 0);
     bench.delete_one().await;
     drop(bench);
     let later = Bench::at(home.path(), 40);
-    assert_eq!(later.in_trash(), 1, "nothing else says that so much time has passed");
+    assert_eq!(later.in_trash(), 1, "only the clock reports the elapsed time");
     later.set(41);
-    assert_eq!(later.in_trash(), 0, "but now the daemon itself");
+    assert_eq!(later.in_trash(), 0, "the daemon has run for a day");
 }

@@ -1,4 +1,4 @@
-//! Names to models: the built-in one, opened files, libraries on disk.
+//! Resolution of names: the built-in model, opened files, libraries on disk.
 
 use super::*;
 use crate::settings::{Env, Places, System};
@@ -48,17 +48,17 @@ impl Fixture {
 }
 
 #[test]
-fn the_built_in_model_is_there_and_can_be_hidden() {
+fn built_in_model_is_listed_unless_hidden() {
     let shown = fixture(false);
     assert_eq!(shown.names(), ["pebble:latest"], "listed");
-    assert_eq!(shown.catalog.find("Pebble").unwrap().summary.origin, Some("built in"), "found in any spelling");
+    assert_eq!(shown.catalog.find("Pebble").unwrap().summary.origin, Some("built in"), "case does not matter");
     let hidden = fixture(true);
     assert!(hidden.names().is_empty(), "hidden from lists");
-    assert!(hidden.catalog.find("pebble").is_ok(), "but it runs by name");
+    assert!(hidden.catalog.find("pebble").is_ok(), "the name still resolves");
 }
 
 #[test]
-fn a_library_model_brings_its_layers() {
+fn library_model_has_the_content_of_its_layers() {
     let fixture = fixture(false);
     fixture.store(
         "Tiny",
@@ -69,27 +69,27 @@ fn a_library_model_brings_its_layers() {
             ("messages", br#"[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]"#),
         ],
     );
-    assert_eq!(fixture.names(), ["Tiny:latest", "pebble:latest"], "the built-in one comes last");
+    assert_eq!(fixture.names(), ["Tiny:latest", "pebble:latest"], "the built-in model is last");
     let model = fixture.catalog.find("tiny").unwrap();
     assert_eq!(model.system.as_deref(), Some("Be brief."), "its system message");
     assert_eq!(model.params.get("temperature"), Some(&serde_json::json!(0.1)), "its options");
     assert_eq!(model.messages.len(), 2, "its messages");
-    assert_eq!(fixture.catalog.known(&model.key).unwrap().name, "Tiny:latest", "what `ps` will call it");
+    assert_eq!(fixture.catalog.by_engine_key(&model.key).unwrap().name, "Tiny:latest", "the name in `ps`");
 }
 
 #[test]
-fn what_is_not_there_is_named_as_it_was_sent() {
+fn missing_model_error_has_the_name_as_sent() {
     let fixture = fixture(false);
-    let error = |name: &str| fixture.catalog.find(name).err().expect("there is no such model").to_string();
+    let error = |name: &str| fixture.catalog.find(name).err().expect("the model does not exist").to_string();
     assert_eq!(error("Nope:1b"), "model 'Nope:1b' not found", "as sent");
-    assert_eq!(error("../x"), "invalid model name", "no name");
-    assert_eq!(error(" "), "model is required", "nothing");
+    assert_eq!(error("../x"), "invalid model name", "an invalid name");
+    assert_eq!(error(" "), "model is required", "an empty name");
     fixture.store("empty", &[("system", b"x")]);
     assert_eq!(error("empty"), "model 'empty:latest' has no GGUF file", "a model without weights");
 }
 
 #[test]
-fn a_file_gets_a_name() {
+fn opened_file_gets_a_stable_name() {
     let fixture = fixture(false);
     let path = fixture.folder.path().join("My model (v1).gguf");
     std::fs::write(&path, tiny_gguf()).unwrap();
@@ -102,14 +102,14 @@ fn a_file_gets_a_name() {
     std::fs::write(&path, [tiny_gguf(), vec![0; 64]].concat()).unwrap();
     assert_ne!(fixture.catalog.find(&name).unwrap().key, model.key, "a changed file is another model");
     std::fs::remove_file(&path).unwrap();
-    let error = fixture.catalog.find(&name).err().expect("the file is gone").to_string();
+    let error = fixture.catalog.find(&name).err().expect("the file was removed").to_string();
     assert!(error.contains("could not open"), "{error}");
 }
 
 /// The cache of the Hugging Face hub keeps files under their digests and links to them.
 #[cfg(unix)]
 #[test]
-fn a_link_has_its_own_name() {
+fn opened_link_is_named_after_the_link() {
     let fixture = fixture(false);
     let (blob, link) = (fixture.folder.path().join("0a1b2c"), fixture.folder.path().join("Qwen3-0.6B-Q8_0.gguf"));
     std::fs::write(&blob, tiny_gguf()).unwrap();
@@ -117,12 +117,12 @@ fn a_link_has_its_own_name() {
     let name = fixture.catalog.open(&link).unwrap().name;
     assert!(name.starts_with("file/Qwen3-0.6B-Q8_0:"), "{name}");
     let direct = fixture.catalog.open(&blob).unwrap().name;
-    assert_eq!(name.split(':').next_back(), direct.split(':').next_back(), "both lead to one file");
-    assert_eq!(fixture.catalog.find(&name).unwrap().summary.details.family, "llama", "it is found");
+    assert_eq!(name.split(':').next_back(), direct.split(':').next_back(), "both are the same file");
+    assert_eq!(fixture.catalog.find(&name).unwrap().summary.details.family, "llama", "the name resolves");
 }
 
 #[test]
-fn what_is_no_model_file_is_refused() {
+fn open_refuses_files_that_are_not_models() {
     let fixture = fixture(false);
     let check = |file: &str, contents: Option<&[u8]>, expected: &str| {
         let path = fixture.folder.path().join(file);

@@ -1,4 +1,4 @@
-//! What a model is made of: the contents of another one, and its description.
+//! The base of a new model: its layers and config.
 
 use cairn_store::{ImportMethod, Layer, LayerKind, Library, LibraryError, LibraryWriter, ModelRef, StoredModel};
 use serde_json::{Map, Value};
@@ -11,17 +11,17 @@ use crate::library::import::config;
 use crate::library::pebble;
 use crate::library::summary::Details;
 
-/// Contents in our own library, and what describes them.
+/// Layers in Cairn's library, and a config.
 pub(super) struct Base {
     /// JSON.
     pub(super) config: Vec<u8>,
     pub(super) layers: Vec<Layer>,
-    /// Contents that were written for this model, whether or not they are still among the layers.
+    /// Layers that were written for this model, including intermediate ones.
     pub(super) made: Vec<Layer>,
 }
 
 impl Base {
-    /// Says something else in the description. What else is there stays as it is, also what only others know.
+    /// Sets a field of the config. Other fields stay, including unknown ones.
     pub(super) fn set(&mut self, field: &str, text: &str) {
         let mut fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();
         fields.insert(field.to_owned(), text.into());
@@ -30,7 +30,7 @@ impl Base {
 }
 
 impl ModelLibrary {
-    /// The contents of the model that is called `from`.
+    /// Returns the base for the model `from`.
     pub(super) fn base_of_model(
         &self,
         from: &str,
@@ -54,14 +54,14 @@ impl ModelLibrary {
     }
 }
 
-/// The base's config as it is, with the fields that only others know.
+/// Returns the base's config unchanged, including unknown fields.
 fn base_config(origin: &Library, stored: &StoredModel) -> Vec<u8> {
     let text = stored.manifest.config.as_ref().and_then(|layer| origin.text(layer).ok());
     text.map_or_else(|| origin.config(&stored.manifest).to_json(), String::into_bytes)
 }
 
-/// The base's contents, in our own library. Those of another one are copied, and checked on the way: what was damaged there is
-/// not spread.
+/// Returns the base's layers in Cairn's library. Layers of another library are copied and verified, so that damage
+/// does not spread.
 fn base_layers(
     writer: &LibraryWriter<'_>,
     library: &Library,
@@ -76,12 +76,12 @@ fn base_layers(
             steps.status(status.clone());
             let mut watch =
                 |progress: cairn_store::Progress| steps.progress(&status, progress.done_bytes, progress.total_bytes);
-            let brought = writer.import_file(&origin.blob(layer)?, false, &mut watch)?;
-            if brought.layer.digest != layer.digest {
-                if brought.method != ImportMethod::Present {
-                    writer.remove_unreferenced(&brought.layer);
+            let imported = writer.import_file(&origin.blob(layer)?, false, &mut watch)?;
+            if imported.layer.digest != layer.digest {
+                if imported.method != ImportMethod::Present {
+                    writer.remove_unreferenced(&imported.layer);
                 }
-                let reason = format!("of {root} is damaged: its digest is {}", brought.layer.digest);
+                let reason = format!("of {root} is damaged: its digest is {}", imported.layer.digest);
                 return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
             }
         }

@@ -1,7 +1,6 @@
-//! Files that were sent, as what a model is made of.
+//! Uploaded files as the base of a model.
 //!
-//! Their names are whatever their sender calls them: they tell parts of a model apart and are shown in errors, and no path
-//! is ever made of them.
+//! Clients choose the files' names. They order the parts of a model and appear in errors. They are never used as paths.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,24 +19,24 @@ use crate::library::head::Head;
 use crate::library::import::{config, merge};
 use crate::library::summary::Details;
 
-/// The media type of changes to weights.
+/// Media type of adapters.
 pub(crate) const ADAPTER: &str = "application/vnd.ollama.image.adapter";
-/// The media type of what makes pictures readable for a model.
+/// Media type of projectors, which encode images for a model.
 pub(crate) const PROJECTOR: &str = "application/vnd.ollama.image.projector";
-/// What a GGUF file begins with.
+/// First bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
 
-/// A file that was sent.
-struct Sent {
-    /// Its sender's name for it.
+/// An uploaded file.
+struct UploadedFile {
+    /// The client's name of the file.
     name: String,
-    /// Where it is in the library.
+    /// Path in the library.
     path: PathBuf,
     digest: Digest,
     size_bytes: u64,
 }
 
-/// What a GGUF file is for.
+/// Purpose of a GGUF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Model,
@@ -45,12 +44,12 @@ enum Purpose {
     Adapter,
 }
 
-impl Sent {
+impl UploadedFile {
     fn layer(&self, kind: LayerKind) -> Layer {
         Layer { kind, digest: self.digest, size_bytes: self.size_bytes }
     }
 
-    /// An error about the file, in which it is called as its sender calls it.
+    /// Returns an error with the client's name of the file.
     fn failed(&self, error: Error) -> Error {
         match error {
             Error::File { reason, .. } => Error::File { path: PathBuf::from(&self.name), reason },
@@ -58,7 +57,7 @@ impl Sent {
         }
     }
 
-    /// Whether the file is one of GGUF, by its first bytes.
+    /// Whether the file begins as a GGUF file.
     fn has_magic(&self) -> bool {
         let mut start = [0; MAGIC.len()];
         File::open(&self.path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
@@ -76,13 +75,13 @@ impl Sent {
     }
 }
 
-/// The changes to weights that were sent, if any.
+/// Returns the uploaded adapter, if any.
 pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Result<Option<Layer>, Error> {
     match sent(adapters, library)?.as_slice() {
         [] => Ok(None),
         [adapter] if adapter.has_ending(".safetensors") => Err(Error::Instead {
-            what: "making an adapter of safetensors files",
-            instead: "make one GGUF file of them first (llama.cpp's convert_lora_to_gguf.py does)",
+            what: "creating an adapter from safetensors files",
+            instead: "convert them to one GGUF file first (llama.cpp's convert_lora_to_gguf.py does)",
         }),
         [adapter] => match purpose(&adapter.head()?.gguf) {
             Purpose::Adapter => Ok(Some(adapter.layer(LayerKind::Other(ADAPTER.to_owned())))),
@@ -93,7 +92,7 @@ pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Resul
 }
 
 impl ModelLibrary {
-    /// A model of files that were sent: one GGUF file or the parts of one, perhaps with what makes pictures readable.
+    /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector.
     pub(super) fn base_of_files(
         &self,
         files: &[(String, String)],
@@ -107,8 +106,8 @@ impl ModelLibrary {
         }
         if sent.iter().any(|file| file.has_ending(".safetensors")) {
             return Err(Error::Instead {
-                what: "making a model of safetensors files",
-                instead: "make one GGUF file of them first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version \
+                what: "creating a model from safetensors files",
+                instead: "convert them to one GGUF file first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version \
                           of the model (`cairn search` finds some)",
             });
         }
@@ -126,7 +125,7 @@ impl ModelLibrary {
             0 => return Err(Error::UnknownFiles),
             1 => {
                 let (file, head) = models.remove(0);
-                // A part that came alone says so when it is read as what it is.
+                // For a single part of a split model, this fails and names the missing parts.
                 let head = match Split::of(&file.name, &head.gguf) {
                     Ok(None) => head,
                     _ => joined(vec![(file, head)])?,
@@ -143,7 +142,7 @@ impl ModelLibrary {
                 let mut watch = |progress: cairn_store::Progress| {
                     steps.progress(&status, progress.done_bytes, progress.total_bytes)
                 };
-                let layer = merge::bring(writer, &parts, &name, &mut watch)?.layer;
+                let layer = merge::import_merged(writer, &parts, &name, &mut watch)?.layer;
                 made.push(layer.clone());
                 (self.merged(&layer, &name).inspect_err(|_| writer.remove_unreferenced(&layer))?, layer)
             }
@@ -152,7 +151,7 @@ impl ModelLibrary {
         Ok(Base { config, layers: [vec![layer], beside].concat(), made })
     }
 
-    /// The head of a file that was made of others, if it could be loaded.
+    /// Checks a merged file and returns its head.
     fn merged(&self, layer: &Layer, name: &Path) -> Result<Head, Error> {
         let path = self.catalog.own_library().blob(layer)?;
         let failed = |reason: String| Error::File { path: name.to_owned(), reason };
@@ -161,9 +160,9 @@ impl ModelLibrary {
     }
 }
 
-/// Parts of one model, in whatever order they were named, as one.
-fn joined(mut models: Vec<(&Sent, Head)>) -> Result<Head, Error> {
-    let number = |(file, head): &(&Sent, Head)| match Split::of(&file.name, &head.gguf) {
+/// Joins the heads of a model's parts, which may be in any order.
+fn joined(mut models: Vec<(&UploadedFile, Head)>) -> Result<Head, Error> {
+    let number = |(file, head): &(&UploadedFile, Head)| match Split::of(&file.name, &head.gguf) {
         Ok(Some(split)) => split.number,
         _ => 0,
     };
@@ -174,7 +173,7 @@ fn joined(mut models: Vec<(&Sent, Head)>) -> Result<Head, Error> {
     match Split::of(&first.name, &head.gguf).map_err(|error| failed(error.to_string()))? {
         None => return Err(Error::ManyModels),
         Some(split) if split.count as usize != models.len() => {
-            return Err(failed(format!("this model has {} files, and {} came", split.count, models.len())));
+            return Err(failed(format!("this model has {} files, but {} were sent", split.count, models.len())));
         }
         Some(_) => {}
     }
@@ -182,8 +181,8 @@ fn joined(mut models: Vec<(&Sent, Head)>) -> Result<Head, Error> {
     head::join(parts).map_err(failed)
 }
 
-/// Checks names and digests, and that the contents are here.
-fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<Sent>, Error> {
+/// Checks names and digests, and that the blobs exist.
+fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<UploadedFile>, Error> {
     if files.iter().any(|(name, _)| !is_relative(name)) {
         return Err(Error::FilePath);
     }
@@ -193,17 +192,19 @@ fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<Sent>, Erro
             let digest: Digest = digest.parse()?;
             let path = library.blob_path(&digest);
             match path.metadata() {
-                Ok(found) if found.is_file() => Ok(Sent { name: name.clone(), path, digest, size_bytes: found.len() }),
+                Ok(found) if found.is_file() => {
+                    Ok(UploadedFile { name: name.clone(), path, digest, size_bytes: found.len() })
+                }
                 _ => Err(Error::NoBlob(digest)),
             }
         })
-        .collect::<Result<Vec<Sent>, Error>>()?;
-    // Maps have no order, and the same request is to make the same model.
+        .collect::<Result<Vec<UploadedFile>, Error>>()?;
+    // JSON maps have no order, and equal requests must create equal models.
     sent.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(sent)
 }
 
-/// Whether it is a path that leads down, on any system.
+/// Whether a name is a relative path without `.` and `..`, on any system.
 fn is_relative(name: &str) -> bool {
     let drive = name.as_bytes().get(1) == Some(&b':');
     !drive && !name.contains('\0') && name.split(['/', '\\']).all(|part| !matches!(part, "" | "." | ".."))
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_down() {
+    fn relative_paths_exclude_absolute_and_parent_paths() {
         for name in ["m.gguf", "a/b/m.gguf", "a b", "...", "a..b", ".hidden"] {
             assert!(is_relative(name), "{name:?}");
         }

@@ -1,4 +1,4 @@
-//! A model with smaller weights.
+//! Quantizes the weights of a model.
 
 use std::fs::File;
 
@@ -13,7 +13,7 @@ use crate::library::head;
 use crate::library::summary::Details;
 
 impl ModelLibrary {
-    /// Puts the base's weights in another type, in a file beside the one that they are in.
+    /// Quantizes the base's weights to a new file.
     pub(super) fn quantise(
         &self,
         base: &mut Base,
@@ -30,14 +30,16 @@ impl ModelLibrary {
         let file = File::open(&path).map_err(|error| Error::File { path: path.clone(), reason: error.to_string() })?;
         let parts = [file];
         let status = format!("quantizing {} model to {target}", Details::of_file(&head.gguf).quantization);
-        let listens = std::cell::Cell::new(steps.progress(&status, 0, head.file_bytes));
+        let should_continue = std::cell::Cell::new(steps.progress(&status, 0, head.file_bytes));
         let mut fill = |mut out: &mut dyn std::io::Write| {
             plan.write_to(&parts, &mut out, &mut |progress| {
-                listens.set(steps.progress(&status, progress.done_bytes, progress.total_bytes));
+                should_continue.set(steps.progress(&status, progress.done_bytes, progress.total_bytes));
             })
         };
         let made = writer
-            .import_generated(&path, size_bytes, "its weights are others", &mut fill, &mut |_| listens.get())?
+            .import_generated(&path, size_bytes, "its weights are quantized", &mut fill, &mut |_| {
+                should_continue.get()
+            })?
             .layer;
         *layer = made.clone();
         base.made.push(made.clone());

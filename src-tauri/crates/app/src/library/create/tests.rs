@@ -1,4 +1,4 @@
-//! Models made of others.
+//! Creation of models.
 
 use serde_json::json;
 
@@ -8,18 +8,18 @@ use crate::library::import::tests::{Fixture, fixture, fixture_with};
 
 async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String> {
     let mut events = fixture.app.create(create);
-    let mut heard = Vec::new();
+    let mut statuses = Vec::new();
     while let Some(event) = events.recv().await {
         match event {
-            CreateEvent::Step(CreateStep::Status(status)) => heard.push(status),
-            CreateEvent::Pull(_) => heard.push("pulling".to_owned()),
+            CreateEvent::Step(CreateStep::Status(status)) => statuses.push(status),
+            CreateEvent::Pull(_) => statuses.push("pulling".to_owned()),
             CreateEvent::Step(CreateStep::Progress { done_bytes, total_bytes, .. }) => {
                 assert!(done_bytes <= total_bytes, "{done_bytes} of {total_bytes}");
             }
             CreateEvent::Failed(error) => return Err(error.to_string()),
         }
     }
-    Ok(heard)
+    Ok(statuses)
 }
 
 fn of(name: &str, from: &str) -> Create {
@@ -31,7 +31,7 @@ fn message(role: &str, content: &str) -> Message {
 }
 
 #[tokio::test]
-async fn a_model_of_another_has_its_weights_and_new_words() {
+async fn created_model_has_the_base_weights_and_new_texts() {
     let fixture = fixture();
     let path = fixture.file("one.gguf", 1);
     fixture.import(&path, Some("base"), false).await.unwrap();
@@ -41,37 +41,37 @@ async fn a_model_of_another_has_its_weights_and_new_words() {
         messages: vec![message("user", "hi"), message("assistant", "hello")],
         ..of("mine", "base")
     };
-    let heard = create(&fixture, first).await.unwrap();
-    assert_eq!(heard.last().map(String::as_str), Some("success"), "{heard:?}");
+    let statuses = create(&fixture, first).await.unwrap();
+    assert_eq!(statuses.last().map(String::as_str), Some("success"), "{statuses:?}");
     let second = Create { parameters: json!({"temperature": 0.9}).as_object().cloned(), ..of("mine2", "mine") };
     create(&fixture, second).await.unwrap();
     let shown = fixture.app.library().show("mine2", false).unwrap();
-    assert_eq!(shown.system, "Be brief.", "what was not named stays");
+    assert_eq!(shown.system, "Be brief.", "the system message is inherited");
     assert!(shown.parameters.contains("0.9") && shown.parameters.contains("stop"), "merged: {}", shown.parameters);
-    assert_eq!(shown.messages.len(), 2, "messages too");
-    assert_eq!(shown.summary.details.family, "llama", "and the description");
+    assert_eq!(shown.messages.len(), 2, "the messages are inherited");
+    assert_eq!(shown.summary.details.family, "llama", "the details are inherited");
     fixture.app.delete("base").unwrap();
     fixture.app.delete("mine").unwrap();
-    assert!(fixture.app.library().show("mine2", false).is_ok(), "the weights stay while a model has them");
+    assert!(fixture.app.library().show("mine2", false).is_ok(), "the weights stay while a model uses them");
 }
 
 #[tokio::test]
-async fn the_built_in_model_can_be_saved_and_a_file_cannot() {
+async fn create_accepts_the_built_in_model_and_refuses_opened_files() {
     let fixture = fixture();
     create(&fixture, Create { system: Some("Be brief.".to_owned()), ..of("guide", "pebble") }).await.unwrap();
     assert_eq!(
         fixture.app.library().show("guide", false).unwrap().system,
         "Be brief.",
-        "a copy of it with other words"
+        "a copy with another system message"
     );
     let opened = fixture.app.library().open(&fixture.file("one.gguf", 1)).unwrap();
-    let check = async |asked: Create, expected: &str| {
-        let error = create(&fixture, asked).await.expect_err(expected);
+    let check = async |request: Create, expected: &str| {
+        let error = create(&fixture, request).await.expect_err(expected);
         assert!(error.contains(expected), "{error}");
     };
     check(of("x", &opened.name), "cairn import FILE").await;
-    // Nobody listens there.
-    check(of("x", "127.0.0.1:9/library/nobody"), "pull model manifest: 127.0.0.1:9: ").await;
+    // No server uses this port.
+    check(of("x", "127.0.0.1:9/library/absent"), "pull model manifest: 127.0.0.1:9: ").await;
     check(of("x", " "), "neither 'from'").await;
     check(of("pebble", "guide"), "part of Cairn").await;
     check(of("a b", "guide"), "invalid model name").await;
@@ -79,12 +79,12 @@ async fn the_built_in_model_can_be_saved_and_a_file_cannot() {
     check(wrong, "option \"top_k\" must be of type integer").await;
 }
 
-/// What a client sends before it asks for a model, and the name and digest that it then gives.
+/// Uploads a file. Returns its name and digest, as a create request has them.
 async fn send(fixture: &Fixture, name: &str, bytes: &[u8]) -> (String, String) {
     let digest = cairn_store::Digest::of(bytes).to_string();
     let upload = fixture.app.library().upload(&digest, None).unwrap();
     for piece in bytes.chunks(1 << 20) {
-        assert!(upload.write(piece.to_vec()).await, "somebody takes it");
+        assert!(upload.write(piece.to_vec()).await, "the upload is open");
     }
     upload.end().await.unwrap();
     (name.to_owned(), digest)
@@ -100,7 +100,7 @@ fn tiny(seed: u64, dtype: cairn_gguf::DType) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn parts_that_were_sent_become_one_file() {
+async fn create_merges_uploaded_parts() {
     let fixture = fixture();
     let whole = tiny(1, cairn_gguf::DType::F16);
     let mut files = Vec::new();
@@ -108,39 +108,39 @@ async fn parts_that_were_sent_become_one_file() {
         files.push(send(&fixture, &format!("m-{number:05}-of-00003.gguf"), &part).await);
     }
     files.reverse();
-    let error = create(&fixture, of_files("less", files[1..].to_vec())).await.expect_err("one is missing");
-    assert!(error.contains("3 files, and 2 came"), "{error}");
-    let error = create(&fixture, of_files("less", files[2..].to_vec())).await.expect_err("two are");
-    assert!(error.contains("3 files, and 1 came"), "{error}");
-    let heard = create(&fixture, of_files("parts", files)).await.unwrap();
-    assert_eq!(heard.last().map(String::as_str), Some("success"), "{heard:?}");
-    fixture.app.inference().load("parts", false, None).await.expect("it loads");
+    let error = create(&fixture, of_files("less", files[1..].to_vec())).await.expect_err("a part is missing");
+    assert!(error.contains("3 files, but 2 were sent"), "{error}");
+    let error = create(&fixture, of_files("less", files[2..].to_vec())).await.expect_err("two parts are missing");
+    assert!(error.contains("3 files, but 1 were sent"), "{error}");
+    let statuses = create(&fixture, of_files("parts", files)).await.unwrap();
+    assert_eq!(statuses.last().map(String::as_str), Some("success"), "{statuses:?}");
+    fixture.app.inference().load("parts", false, None).await.expect("the model loads");
 }
 
 #[tokio::test]
-async fn weights_are_quantised() {
+async fn create_quantizes_weights_once() {
     let fixture = fixture();
     let file = send(&fixture, "m.gguf", &tiny(1, cairn_gguf::DType::F16)).await;
     let quantised =
         |name: &str, target: &str| Create { quantize: Some(target.to_owned()), ..of_files(name, vec![file.clone()]) };
-    let heard = create(&fixture, quantised("small", "q4_k_m")).await.unwrap();
-    assert!(heard.contains(&"verifying conversion".to_owned()), "{heard:?}");
+    let statuses = create(&fixture, quantised("small", "q4_k_m")).await.unwrap();
+    assert!(statuses.contains(&"verifying conversion".to_owned()), "{statuses:?}");
     assert_eq!(
         fixture.app.library().show("small", false).unwrap().summary.details.quantization,
         "Q4_K_M",
-        "and it says so"
+        "the details have the new type"
     );
-    fixture.app.inference().load("small", false, None).await.expect("it loads");
+    fixture.app.inference().load("small", false, None).await.expect("the model loads");
     let again = Create { quantize: Some("Q8_0".to_owned()), ..of("smaller", "small") };
-    let error = create(&fixture, again).await.expect_err("its weights are quantised");
-    assert_eq!(error, "quantization is only supported for F16, BF16 and F32 models", "in Ollama's words");
-    let error = create(&fixture, quantised("x", "IQ1_S")).await.expect_err("that needs an importance matrix");
+    let error = create(&fixture, again).await.expect_err("the weights are already quantized");
+    assert_eq!(error, "quantization is only supported for F16, BF16 and F32 models", "Ollama's text");
+    let error = create(&fixture, quantised("x", "IQ1_S")).await.expect_err("the type needs an importance matrix");
     assert!(error.starts_with("unsupported quantization type IQ1_S"), "{error}");
-    assert!(fixture.app.library().show("x", false).is_err(), "nothing of that name");
+    assert!(fixture.app.library().show("x", false).is_err(), "the model does not exist");
 }
 
 #[tokio::test]
-async fn files_that_are_no_model_are_refused() {
+async fn create_refuses_files_that_are_not_models() {
     let fixture = fixture();
     let good = tiny(1, cairn_gguf::DType::F16);
     let check = async |files: Vec<(String, String)>, expected: &str| {
@@ -152,17 +152,20 @@ async fn files_that_are_no_model_are_refused() {
     check(vec![send(&fixture, "m.safetensors", b"{}").await], "safetensors files is not supported").await;
     check(vec![send(&fixture, "cut.gguf", &good[..good.len() - 1000]).await], "could not open cut.gguf").await;
     let two = vec![send(&fixture, "a", &good).await, send(&fixture, "b", &tiny(2, cairn_gguf::DType::F16)).await];
-    check(two, "one GGUF file, or of the parts of one").await;
+    check(two, "one GGUF file, or the parts of one").await;
     let file = send(&fixture, "a", &good).await;
     let adapted = Create { adapters: vec![file.clone()], ..of_files("x", vec![file.clone()]) };
-    assert!(create(&fixture, adapted).await.expect_err("it is a model").contains("no adapter"), "it is none");
+    assert!(
+        create(&fixture, adapted).await.expect_err("the file is a model").contains("is not an adapter"),
+        "the file is not an adapter"
+    );
     let adapted = Create { adapters: vec![file.clone(), file.clone()], ..of_files("x", vec![file]) };
-    let error = create(&fixture, adapted).await.expect_err("two are too many");
-    assert_eq!(error, "only one adapter is currently supported", "in Ollama's words");
+    let error = create(&fixture, adapted).await.expect_err("two adapters are refused");
+    assert_eq!(error, "only one adapter is currently supported", "Ollama's text");
 }
 
 #[tokio::test]
-async fn an_adapter_is_a_part_of_the_model() {
+async fn adapter_is_stored_with_the_model() {
     let fixture = fixture();
     let mut writer = cairn_gguf::Writer::new(32);
     writer.set("general.architecture", "llama").set("general.type", "adapter");
@@ -172,15 +175,14 @@ async fn an_adapter_is_a_part_of_the_model() {
     let manifest = fixture.folder.path().join("models/manifests/registry.ollama.ai/library/m/latest");
     let manifest = std::fs::read_to_string(manifest).unwrap();
     assert!(manifest.contains("image.adapter") && manifest.contains(&adapter.1), "{manifest}");
-    let error =
-        fixture.app.inference().load("m", false, None).await.expect_err("without it the model would be another one");
+    let error = fixture.app.inference().load("m", false, None).await.expect_err("adapters cannot be run yet");
     assert!(error.to_string().contains("adapter is not supported yet"), "{error}");
     let shown = fixture.app.library().show("m", false).unwrap().modelfile;
     assert!(shown.contains("\nADAPTER /"), "{shown}");
 }
 
 #[test]
-fn equal_options_are_equal_texts() {
+fn options_with_equal_values_have_equal_texts() {
     let check = |sent: Value, expected: &str| {
         assert_eq!(canonical(sent.as_object().cloned().unwrap()).to_string(), expected, "{sent}");
     };
@@ -190,7 +192,7 @@ fn equal_options_are_equal_texts() {
 }
 
 #[tokio::test]
-async fn what_another_library_has_comes_along_if_it_is_sound() {
+async fn create_copies_intact_layers_of_another_library() {
     let fixture = fixture();
     let theirs = fixture.folder.path().join("ollama");
     std::fs::create_dir_all(theirs.join("blobs")).unwrap();
@@ -206,23 +208,23 @@ async fn what_another_library_has_comes_along_if_it_is_sound() {
     };
     let sound = put("sound", &[7; 300_000], &[7; 300_000]);
     put("damaged", &[8; 300_000], &[9; 300_000]);
-    let heard = create(&fixture, of("mine", "sound")).await.unwrap();
-    assert!(heard[0].starts_with("copying layer sha256:") && sound.exists(), "its contents are here: {heard:?}");
-    let error = create(&fixture, of("worse", "damaged")).await.expect_err("it is not what it says");
+    let statuses = create(&fixture, of("mine", "sound")).await.unwrap();
+    assert!(statuses[0].starts_with("copying layer sha256:") && sound.exists(), "the layer was copied: {statuses:?}");
+    let error = create(&fixture, of("worse", "damaged")).await.expect_err("the layer is damaged");
     assert!(error.contains("is damaged"), "{error}");
     let stray = sound.with_file_name(cairn_store::Digest::of(&[9; 300_000]).file_name());
-    assert!(!stray.exists() && fixture.app.library().show("worse", false).is_err(), "nothing of it stays");
+    assert!(!stray.exists() && fixture.app.library().show("worse", false).is_err(), "the damaged copy was removed");
 }
 
 #[tokio::test]
-async fn words_that_nobody_could_read_again_are_refused() {
+async fn texts_above_the_read_limit_are_refused() {
     let fixture = fixture();
     let long = "x".repeat((8 << 20) + 1);
     let base = || of("m", "pebble");
     let check = async |what: &str, request: Create| {
         let error = create(&fixture, request).await.expect_err(what);
         assert!(error.contains("too long"), "{what}: {error}");
-        assert!(fixture.app.library().show("m", false).is_err(), "{what}: there is no such model");
+        assert!(fixture.app.library().show("m", false).is_err(), "{what}: the model does not exist");
     };
     check("a system message", Create { system: Some(long.clone()), ..base() }).await;
     check("a licence", Create { licenses: vec![long.clone()], ..base() }).await;
@@ -230,22 +232,26 @@ async fn words_that_nobody_could_read_again_are_refused() {
     check("options", Create { parameters: json!({"stop": [long]}).as_object().cloned(), ..base() }).await;
     check("the description", Create { renderer: Some(long.clone()), ..base() }).await;
     create(&fixture, Create { system: Some(long[1..].to_owned()), ..base() }).await.unwrap();
-    assert_eq!(fixture.app.library().show("m", false).unwrap().system.len(), long.len() - 1, "as long as can be read");
+    assert_eq!(
+        fixture.app.library().show("m", false).unwrap().system.len(),
+        long.len() - 1,
+        "the longest text that can be read"
+    );
 }
 
 #[tokio::test]
-async fn what_is_made_leaves_the_reserve_of_the_disk() {
+async fn create_respects_the_disk_reserve() {
     let fixture = fixture_with(&[("CAIRN_DISK_RESERVE", "1000T")]);
     let digest = cairn_store::Digest::of(b"GGUF").to_string();
     let upload = fixture.app.library().upload::<&[u8]>(&digest, Some(4)).unwrap();
     upload.write(b"GGUF").await;
-    let error = upload.end().await.expect_err("the disk has no such reserve").to_string();
-    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is sent: {error}");
+    let error = upload.end().await.expect_err("the reserve is larger than the disk").to_string();
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "an upload: {error}");
     let path = fixture.file("one.gguf", 1);
     let far = cairn_store::Library::new(fixture.folder.path().join("ollama"));
     let writer = LibraryWriter::open(&far, &RealDisk).unwrap();
     let layer = writer.import_file(&path, false, &mut |_| true).unwrap().layer;
     writer.save(&"far".parse().unwrap(), b"{}", &[layer], false).unwrap();
     let error = create(&fixture, of("near", "far")).await.expect_err("a copy does not fit");
-    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is copied: {error}");
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "a copied layer: {error}");
 }

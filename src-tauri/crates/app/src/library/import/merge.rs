@@ -1,6 +1,6 @@
-//! A model in several files as one: the metadata of the first, the tensors of all.
+//! Merges a split model into one file: the metadata of the first part, the tensors of all.
 //!
-//! A manifest could name every part, and then only Cairn would read it: Ollama's models have one file.
+//! A manifest with several parts could only be read by Cairn: models of Ollama have one file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,11 +12,11 @@ use cairn_store::{ImportedBlob, LibraryWriter, Progress};
 use crate::library::error::Error;
 use crate::library::head::Head;
 
-/// Bytes that are read at once.
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes per read.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Brings in the model whose parts `head` tells, as one file. `path` is the part that was named.
-pub(crate) fn bring(
+/// Imports the parts of a model as one file. `path` is the part that the client named.
+pub(crate) fn import_merged(
     writer: &LibraryWriter<'_>,
     head: &Head,
     path: &Path,
@@ -24,7 +24,7 @@ pub(crate) fn bring(
 ) -> Result<ImportedBlob, Error> {
     let merged = merged(head).map_err(|error| Error::File { path: path.to_owned(), reason: error.to_string() })?;
     let (_, size_bytes) = merged.head();
-    let reason = format!("its {} files become one", head.paths.len());
+    let reason = format!("its {} files are merged", head.paths.len());
     Ok(writer.import_generated(path, size_bytes, &reason, &mut |mut out| merged.write_to(&mut out), watch)?)
 }
 
@@ -43,12 +43,12 @@ fn merged(head: &Head) -> Result<Writer<'_>, cairn_gguf::WriteError> {
     Ok(writer)
 }
 
-/// Copies a part of a file.
+/// Copies a range of a file.
 fn copy(path: &Path, offset: u64, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut file = file.take(bytes);
-    let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(bytes).unwrap_or(PIECE_BYTES))];
+    let mut piece = vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES))];
     loop {
         match file.read(&mut piece)? {
             0 => return Ok(()),

@@ -1,14 +1,14 @@
-//! What a model is called whose importer did not say: as its file calls itself, or as the file is called.
+//! Default name of an imported model: the name in the file's metadata, or else the file name.
 
 use std::path::Path;
 
 use cairn_gguf::Gguf;
 use cairn_store::ModelRef;
 
-/// The longest part of a name.
+/// Most bytes of a name's part.
 const MAX_PART_BYTES: usize = 80;
 
-/// The name of a file's model.
+/// Returns the default name of a file's model.
 pub(crate) fn of_file(gguf: &Gguf, path: &Path) -> ModelRef {
     let own = gguf.metadata().str("general.name").ok().flatten().and_then(spelled);
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -16,8 +16,8 @@ pub(crate) fn of_file(gguf: &Gguf, path: &Path) -> ModelRef {
     name.parse().expect("every character was chosen to be allowed")
 }
 
-/// A text as the middle of a model's name: lower case, a dash for whatever names cannot have. `None` when little is left,
-/// which would be a name that tells nobody anything.
+/// Converts a text to a model name: lower case, with a dash for each invalid character. Returns `None` if fewer than
+/// two letters or digits are left.
 fn spelled(text: &str) -> Option<String> {
     let mut name = String::new();
     for letter in text.trim().chars() {
@@ -33,7 +33,7 @@ fn spelled(text: &str) -> Option<String> {
     (letters >= 2).then(|| name.to_owned())
 }
 
-/// The name of a split file without the number of its part: `-00001-of-00003`.
+/// Removes the part number of a split file's name: `-00001-of-00003`.
 fn without_part(stem: &str) -> &str {
     let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     match stem.rsplit_once("-of-").and_then(|(before, count)| Some((before.rsplit_once('-')?, count))) {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files() {
+    fn name_comes_from_metadata_or_file_name() {
         let check = |own: Option<&str>, path: &str, expected: &str| {
             let mut writer = cairn_gguf::Writer::new(32);
             writer.set("general.architecture", "llama");

@@ -1,4 +1,4 @@
-//! Folders as other apps leave them: what is found in them, and what it is to us.
+//! Scans of folders as other apps write them.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ impl Fixture {
         let scan = Scan { folders: vec![self.folder.path().join(folder)], apps: false, digests };
         let mut events = self.app.library().scan(scan);
         loop {
-            match events.recv().await.expect("a scan ends with its end") {
+            match events.recv().await.expect("a scan sends a last event") {
                 ScanEvent::Progress { .. } => {}
                 ScanEvent::Done(scanned) => return scanned,
             }
@@ -24,7 +24,7 @@ impl Fixture {
 
 fn short(scanned: &Scanned) -> Vec<(String, String)> {
     let file = |found: &Found| found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut short: Vec<_> = scanned.found.iter().map(|f| (file(f), format!("{:?}", f.standing))).collect();
+    let mut short: Vec<_> = scanned.found.iter().map(|f| (file(f), format!("{:?}", f.status))).collect();
     short.sort();
     short
 }
@@ -32,13 +32,13 @@ fn short(scanned: &Scanned) -> Vec<(String, String)> {
 fn check(scanned: &Scanned, expected: &[(&str, &str)]) {
     let found = short(scanned);
     assert_eq!(found.len(), expected.len(), "{found:?}");
-    for ((file, standing), (name, part)) in found.iter().zip(expected) {
-        assert!(file == name && standing.starts_with(part), "{file} is {standing}, not {name} {part}");
+    for ((file, status), (name, part)) in found.iter().zip(expected) {
+        assert!(file == name && status.starts_with(part), "{file} is {status}, not {name} {part}");
     }
 }
 
 #[tokio::test]
-async fn what_files_are_is_told_by_their_heads() {
+async fn scan_classifies_files_by_their_heads() {
     let fixture = fixture();
     fixture.folder("apps/publisher/repo");
     let here = fixture.file("here.gguf", 1);
@@ -80,7 +80,7 @@ async fn what_files_are_is_told_by_their_heads() {
 }
 
 #[tokio::test]
-async fn a_model_in_several_files_is_one() {
+async fn scan_reports_a_split_model_once() {
     let fixture = fixture();
     fixture.folder("split");
     let whole = fs::read(fixture.file("whole.gguf", 1)).unwrap();
@@ -99,11 +99,11 @@ async fn a_model_in_several_files_is_one() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_name_that_is_a_digest_is_believed() {
+async fn scan_trusts_names_that_are_digests() {
     let fixture = fixture();
     let here = fixture.file("here.gguf", 1);
     fixture.import(&here, Some("mine"), false).await.unwrap();
-    // As the hub's cache has it: a link with the file's name, of each revision, to contents that are called by their digest.
+    // The layout of the hub's cache: each revision has a link to a file that is named after its digest.
     fixture.folder("hub/models--me--tiny/blobs");
     let digest = Digest::of(&fs::read(&here).unwrap()).hex();
     fs::rename(&here, fixture.folder.path().join("hub/models--me--tiny/blobs").join(&digest)).unwrap();
@@ -115,8 +115,8 @@ async fn a_name_that_is_a_digest_is_believed() {
     }
     let scanned = fixture.scan("hub", false).await;
     check(&scanned, &[("tiny.gguf", r#"Here("mine:latest")"#)]);
-    assert_eq!(scanned.found[0].digest.map(|digest| digest.hex()), Some(digest), "without reading it");
-    // A second name of the library's own file is known by the file.
+    assert_eq!(scanned.found[0].digest.map(|digest| digest.hex()), Some(digest), "the digest comes from the name");
+    // A hard link to a library's file is recognised by its inode.
     let linked = fixture.file("other.gguf", 2);
     let import = crate::library::Import {
         path: linked.clone(),
@@ -131,19 +131,23 @@ async fn a_name_that_is_a_digest_is_believed() {
 }
 
 #[tokio::test]
-async fn libraries_in_the_layout_of_ollama_are_told_by_their_models() {
+async fn scan_lists_the_models_of_libraries_in_ollamas_layout() {
     let (theirs, fixture) = (fixture(), fixture());
     theirs.import(&theirs.file("a.gguf", 1), Some("Them"), false).await.unwrap();
     let folder = theirs.folder.path().join("models").to_string_lossy().into_owned();
     let scanned = fixture.scan(&folder, false).await;
     assert_eq!((scanned.found.len(), &*scanned.found[0].name), (1, "Them:latest"), "{:?}", scanned.found);
     assert_eq!(
-        (&scanned.found[0].standing, scanned.found[0].keeper),
-        (&Standing::New, Keeper::Ollama),
-        "it is new to us"
+        (&scanned.found[0].status, scanned.found[0].keeper),
+        (&FoundStatus::New, Keeper::Ollama),
+        "the model is new"
     );
     let own = theirs.scan(&folder, false).await;
-    assert_eq!(own.found[0].standing, Standing::Here("Them:latest".to_owned()), "and here where it is");
+    assert_eq!(
+        own.found[0].status,
+        FoundStatus::Here("Them:latest".to_owned()),
+        "the model is present in its own library"
+    );
     let absent = fixture.scan("nowhere", false).await;
-    assert_eq!((absent.found.len(), absent.unread.len()), (0, 1), "a folder that is not there is told");
+    assert_eq!((absent.found.len(), absent.unread.len()), (0, 1), "a missing folder is reported");
 }

@@ -1,16 +1,16 @@
-//! Looking through folders that nobody vouches for: at most so deep, at most so many entries, each folder and each file
-//! once, whatever links lead to it.
+//! Walks untrusted folders: with limits of depth and entries, and visits each folder and file once, even if links lead
+//! to it several times.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How far a look goes.
+/// Limits of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Folders below the first one. The hub's cache has four.
+    /// Most folder levels below the root. The hub's cache has four.
     pub(super) depth: usize,
-    /// Entries of a folder and all below it.
+    /// Most entries of a root and all folders below it.
     pub(super) entries: usize,
 }
 
@@ -20,7 +20,7 @@ impl Default for Bounds {
     }
 }
 
-/// What was found, and what was not looked at.
+/// State of a walk over several roots.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     bounds: Bounds,
@@ -29,33 +29,33 @@ pub(super) struct Walk {
     files: HashSet<PathBuf>,
     /// Folders that could not be read, each with the reason.
     pub(super) unread: Vec<(PathBuf, String)>,
-    /// A folder that was given up because it is too deep, or there are too many entries.
+    /// First folder that was skipped because of a limit.
     pub(super) cut: Option<PathBuf>,
 }
 
-/// A thing that may be a model, or several.
+/// A file or folder that may have models.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sight {
-    /// A file that is named as models are, and the file that it leads to.
+pub(super) enum Candidate {
+    /// A file named as a model, and its canonical path.
     File(PathBuf, PathBuf),
-    /// A link, named as models are, that leads to nothing.
+    /// A dangling link named as a model.
     Dangling(PathBuf),
     /// A folder with `manifests` and `blobs`.
     Library(PathBuf),
 }
 
 impl Walk {
-    pub(super) fn within(bounds: Bounds) -> Self {
+    pub(super) fn with_bounds(bounds: Bounds) -> Self {
         Self { bounds, ..Self::default() }
     }
 
-    /// What is in a folder and below it, in the order of names, but for what was seen before.
-    pub(super) fn look(&mut self, root: &Path, go_on: &mut dyn FnMut() -> bool) -> Vec<Sight> {
+    /// Returns candidates in a folder and below, in order of names, without those of earlier walks.
+    pub(super) fn look(&mut self, root: &Path, should_continue: &mut dyn FnMut() -> bool) -> Vec<Candidate> {
         self.entries = 0;
-        let mut sights = Vec::new();
+        let mut candidates = Vec::new();
         let mut waiting = vec![(root.to_owned(), 0)];
         while let Some((folder, depth)) = waiting.pop() {
-            if !go_on() {
+            if !should_continue() {
                 break;
             }
             let Ok(place) = folder.canonicalize() else { continue };
@@ -67,18 +67,18 @@ impl Walk {
                 continue;
             }
             if folder.join("manifests").is_dir() && folder.join("blobs").is_dir() {
-                sights.push(Sight::Library(folder));
+                candidates.push(Candidate::Library(folder));
                 continue;
             }
-            let below = self.entries(&folder, &mut sights);
-            // The last one is the next.
+            let below = self.entries(&folder, &mut candidates);
+            // The stack is last in, first out.
             waiting.extend(below.into_iter().rev().map(|folder| (folder, depth + 1)));
         }
-        sights
+        candidates
     }
 
-    /// Looks at one folder, and returns those in it.
-    fn entries(&mut self, folder: &Path, sights: &mut Vec<Sight>) -> Vec<PathBuf> {
+    /// Reads one folder: adds its candidates and returns its subfolders.
+    fn entries(&mut self, folder: &Path, candidates: &mut Vec<Candidate>) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -103,10 +103,10 @@ impl Walk {
                 Ok(_) if named => {
                     let file = path.canonicalize().unwrap_or_else(|_| path.clone());
                     if self.files.insert(file.clone()) {
-                        sights.push(Sight::File(path, file));
+                        candidates.push(Candidate::File(path, file));
                     }
                 }
-                Err(_) if named => sights.push(Sight::Dangling(path)),
+                Err(_) if named => candidates.push(Candidate::Dangling(path)),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -121,18 +121,18 @@ mod tests {
 
     use super::*;
 
-    fn names(sights: &[Sight], root: &Path) -> Vec<String> {
+    fn names(candidates: &[Candidate], root: &Path) -> Vec<String> {
         let text = |path: &Path| path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-        let name = |sight: &Sight| match sight {
-            Sight::File(path, _) => text(path),
-            Sight::Dangling(path) => format!("{} leads to nothing", text(path)),
-            Sight::Library(path) => format!("{} is a library", text(path)),
+        let name = |candidate: &Candidate| match candidate {
+            Candidate::File(path, _) => text(path),
+            Candidate::Dangling(path) => format!("{} leads to nothing", text(path)),
+            Candidate::Library(path) => format!("{} is a library", text(path)),
         };
-        sights.iter().map(name).collect()
+        candidates.iter().map(name).collect()
     }
 
     #[test]
-    fn each_file_once_whatever_leads_to_it() {
+    fn walk_visits_each_file_once_despite_links() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let put = |path: &str| {
@@ -147,7 +147,7 @@ mod tests {
         symlink("..", root.join("b/loop")).unwrap();
         symlink("nowhere", root.join("b/gone.gguf")).unwrap();
         symlink("gone-as-well", root.join("b/no-model")).unwrap();
-        let mut walk = Walk::within(Bounds::default());
+        let mut walk = Walk::with_bounds(Bounds::default());
         let found = names(&walk.look(root, &mut || true), root);
         let expected = [
             "a/one.gguf",
@@ -156,13 +156,13 @@ mod tests {
             "hub/snapshots/r1/three.gguf",
             "store is a library",
         ];
-        assert_eq!(found, expected, "a folder that was seen is not looked at again");
-        assert!(walk.cut.is_none() && walk.unread.is_empty(), "all of it: {walk:?}");
-        assert!(walk.look(&root.join("a"), &mut || true).is_empty(), "nor in a later look");
+        assert_eq!(found, expected, "each folder is visited once");
+        assert!(walk.cut.is_none() && walk.unread.is_empty(), "no folder was skipped: {walk:?}");
+        assert!(walk.look(&root.join("a"), &mut || true).is_empty(), "nothing new in a second walk");
     }
 
     #[test]
-    fn a_look_has_bounds_and_says_so() {
+    fn walk_stops_at_its_limits_and_reports_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut deep = folder.path().to_owned();
         for level in 0..6 {
@@ -171,7 +171,7 @@ mod tests {
             fs::create_dir(&deep).unwrap();
         }
         let check = |depth: usize, entries: usize, files: usize, cut: bool| {
-            let mut walk = Walk::within(Bounds { depth, entries });
+            let mut walk = Walk::with_bounds(Bounds { depth, entries });
             assert_eq!(walk.look(folder.path(), &mut || true).len(), files, "{depth} deep, {entries} entries");
             assert_eq!(walk.cut.is_some(), cut, "{depth} deep, {entries} entries: {:?}", walk.cut);
         };
@@ -179,9 +179,9 @@ mod tests {
         check(2, 1000, 3, true);
         check(10, 4, 2, true);
         check(10, 1, 1, true);
-        let mut walk = Walk::within(Bounds::default());
-        assert!(walk.look(folder.path(), &mut || false).is_empty(), "nobody waits for it any more");
+        let mut walk = Walk::with_bounds(Bounds::default());
+        assert!(walk.look(folder.path(), &mut || false).is_empty(), "a cancelled walk returns nothing");
         walk.look(Path::new("/proc/self/task/0/absent"), &mut || true);
-        assert!(walk.unread.is_empty(), "a folder that is not there is none that cannot be read");
+        assert!(walk.unread.is_empty(), "a missing folder is not unreadable");
     }
 }

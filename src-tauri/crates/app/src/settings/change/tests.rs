@@ -25,7 +25,7 @@ impl TestDaemon {
         let home = [("CAIRN_HOME", folder.path().to_str().expect("a plain path")), ("CAIRN_KERNEL", "scalar")];
         let env = Env::of(home.iter().chain(variables).copied());
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("a home folder"));
-        let clock = Clock::standing(SystemTime::UNIX_EPOCH);
+        let clock = Clock::fixed(SystemTime::UNIX_EPOCH);
         let app = App::start(settings, Machine::probe(), clock, 1).expect("the daemon starts");
         Self { folder, app }
     }

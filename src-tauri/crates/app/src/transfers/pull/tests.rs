@@ -35,7 +35,7 @@ impl Fixture {
             ("CAIRN_STALL", "2s"),
         ]);
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
-        App::start(settings, Machine::probe(), Clock::standing(SystemTime::UNIX_EPOCH), 1).unwrap()
+        App::start(settings, Machine::probe(), Clock::fixed(SystemTime::UNIX_EPOCH), 1).unwrap()
     }
 
     /// Publishes a model with these blobs and a config.

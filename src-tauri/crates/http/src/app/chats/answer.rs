@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::chats::{Again, Follower, Line};
+use cairn_app::chats::{RegenerateRequest, Follower, Line};
 use cairn_wire::app::chats::{AnswerRequest, StoppedResponse};
 
 use super::{id, wire_types};
@@ -40,9 +40,9 @@ async fn answer(
     Path(chat): Path<String>,
     Body(request): Body<AnswerRequest>,
 ) -> Result<Response, ApiError> {
-    let options = Again {
+    let options = RegenerateRequest {
         message: request.message.as_deref().map(id).transpose()?,
-        go_on: request.go_on.as_deref().map(id).transpose()?,
+        resume: request.go_on.as_deref().map(id).transpose()?,
         model: request.model,
         think: request.think,
         options: request.options,

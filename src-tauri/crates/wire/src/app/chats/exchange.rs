@@ -1,4 +1,4 @@
-//! What goes out of the chats and comes in, and presets.
+//! Export and import of chats, and presets.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value};
 use super::message::{AttachedFile, MessageState, MessageStats};
 use crate::{Think, Timestamp};
 
-/// `GET /app/chats/export`, and of one chat `GET /app/chats/{id}/export?format=json`.
+/// `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatsExport {
     /// `cairn-chats`.
     pub format: String,
     /// Version of the format; 1.
     pub version: u32,
-    /// When it was written.
+    /// Time of the export.
     pub exported_at: Timestamp,
-    /// The chats, the last changed first.
+    /// Chats, last changed first.
     pub chats: Vec<ExportedChat>,
 }
 
 /// A chat with all its branches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names mean what they mean in `Chat`")]
+#[expect(missing_docs, reason = "`Chat` documents the fields")]
 pub struct ExportedChat {
     pub id: String,
     pub title: String,
@@ -41,13 +41,13 @@ pub struct ExportedChat {
     pub think: Option<Think>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// Each after the one that it follows.
+    /// Messages; a parent precedes its children.
     pub messages: Vec<ExportedMessage>,
 }
 
 /// A message of an [`ExportedChat`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names mean what they mean in `ChatMessage`")]
+#[expect(missing_docs, reason = "`ChatMessage` documents the fields")]
 pub struct ExportedMessage {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,68 +72,68 @@ pub struct ExportedMessage {
     pub stats: Option<MessageStats>,
 }
 
-/// `GET /app/chats/import`: chats of other apps that are on this machine.
+/// `GET /app/chats/import`: chats of other apps on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatsToImport {
-    /// The database of Ollama's own app; absent where there is none at its usual place.
+    /// The database of Ollama's app; absent if there is none at the usual path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ollama_db: Option<String>,
 }
 
-/// `POST /app/chats/import`: one of the two. Answered by [`ChatsImported`].
+/// `POST /app/chats/import`: exactly one source. The response is [`ChatsImported`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatsImportRequest {
-    /// What an export has written.
+    /// An export.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub export: Option<ChatsExport>,
-    /// Absolute path of the database of Ollama's own app; it is only read.
+    /// Absolute path of the database of Ollama's app, which is only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ollama_db: Option<String>,
 }
 
-/// What an import has brought. All of it is there, or nothing.
+/// Result of an import, which is one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatsImported {
-    /// Chats that are new.
+    /// Number of new chats.
     pub chats: u64,
-    /// Their messages.
+    /// Number of their messages.
     pub messages: u64,
-    /// Chats that were here already.
+    /// Number of chats that existed already.
     pub present: u64,
-    /// Chats that could not be brought.
+    /// Chats that could not be imported.
     pub skipped: Vec<SkippedChat>,
 }
 
-/// A chat that an import left out.
+/// A chat that could not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedChat {
-    /// What it is called, or its id.
+    /// Title or id.
     pub title: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// `GET /app/presets`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PresetsResponse {
-    /// By name.
+    /// Presets, by name.
     pub presets: Vec<Preset>,
 }
 
-/// `GET|PUT|DELETE /app/presets/{name}`: what a new chat begins with.
+/// `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preset {
-    /// What it is called; the path's name goes before it.
+    /// Name; the name in the path takes precedence.
     pub name: String,
     /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the model is told first.
+    /// System message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Options of every request.
+    /// Options of all requests.
     pub options: Map<String, Value>,
     /// Whether the model thinks first.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Messages of a chat, what sends one, and the lines of an answer that streams.
+//! Messages of a chat, requests for answers, and the lines of a streamed answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,120 +10,121 @@ use crate::{ErrorBody, Think, Timestamp};
 /// A message of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatMessage {
-    /// Names it.
+    /// Id of the message.
     pub id: String,
-    /// The message before it; absent for a first one.
+    /// The parent message; absent for a first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// `user` or `assistant`; what was brought in may have others.
+    /// `user` or `assistant`; imported messages may have other roles.
     pub role: String,
-    /// Its text, in Markdown where a model wrote it.
+    /// Text; Markdown if a model wrote it.
     pub content: String,
-    /// What the model thought before.
+    /// Thinking before the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// For how long it thought.
+    /// Duration of the thinking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_ms: Option<u64>,
-    /// Images that came with it, in base64.
+    /// Attached images, in base64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Text files that came with it.
+    /// Attached text files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AttachedFile>,
-    /// When it was written.
+    /// Time of creation.
     pub created_at: Timestamp,
     /// The model that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether it is all there.
+    /// State of the message.
     pub state: MessageState,
-    /// Why it failed.
+    /// Why the answer failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it cost, once it is there.
+    /// Usage of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stats: Option<MessageStats>,
-    /// The messages after the same one, in the order of their making, itself among them.
+    /// Ids of all messages with the same parent, including this one, in the order of creation.
     pub versions: Vec<String>,
 }
 
-/// Whether a message is all there.
+/// State of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageState {
-    /// It is.
+    /// Complete.
     Complete,
-    /// It is being computed.
+    /// In progress.
     Answering,
-    /// Its user stopped it.
+    /// Stopped by the user.
     Stopped,
-    /// The daemon ended in the middle of it.
+    /// Interrupted: the daemon stopped before the answer was complete.
     Cut,
-    /// Something went wrong in the middle of it.
+    /// Failed.
     Failed,
 }
 
-/// A text file that came with a message. The model reads it before the message's text.
+/// A text file of a message. It precedes the message's text in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachedFile {
-    /// Its name, without folders.
+    /// Name without folders.
     pub name: String,
-    /// What is in it.
+    /// Contents.
     pub text: String,
 }
 
-/// What an answer cost.
+/// Usage of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageStats {
     /// Tokens of the whole prompt.
     pub prompt_tokens: u64,
-    /// Of these, tokens that were found computed.
+    /// Prompt tokens that were found in the cache.
     pub cached_tokens: u64,
-    /// Of these, tokens that came back from a tier, nearest first; the others were in the pages of the loaded model.
+    /// Cached tokens that were restored from tiers, fastest tier first. The others were in pages of the loaded model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierTokens>,
-    /// What bringing them back took.
+    /// Time of the restores.
     pub restore_ms: u64,
-    /// What computing them would have taken, by what computing has taken lately.
+    /// Estimated time to compute the restored tokens.
     pub instead_of_ms: u64,
-    /// Why what came before in this chat was not found computed: a reason as `POST /app/cache/trace` has it.
+    /// Why the earlier messages were computed again: a reason of `POST /app/cache/trace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recomputed: Option<String>,
-    /// Loading the model.
+    /// Time to load the model.
     pub load_ms: u64,
-    /// From the request to the first piece of the answer.
+    /// Time from the request to the first delta.
     pub first_token_ms: u64,
-    /// Tokens of the answer, thinking among them.
+    /// Tokens of the answer, including thinking.
     pub answer_tokens: u64,
-    /// How fast they came.
+    /// Speed of the answer.
     pub tokens_per_second: f64,
-    /// Whether the answer ended because a limit of tokens was reached.
+    /// Whether the answer reached its token limit.
     pub length_reached: bool,
-    /// What did not fit into the context.
+    /// What was left out because the context was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
 }
 
-/// `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, of those that lead to `leaf`.
+/// `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, on the path to
+/// `leaf`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessagesResponse {
-    /// From the first to the last.
+    /// Messages in order.
     pub messages: Vec<ChatMessage>,
-    /// All messages that lead to `leaf`.
+    /// Number of messages on the path to `leaf`.
     pub total: u64,
-    /// How many of them come before the first one here.
+    /// Number of messages before the first one here.
     pub before: u64,
 }
 
-/// `POST /app/chats/{id}/messages`: asks. Answered by [`ChatLine`]s.
+/// `POST /app/chats/{id}/messages`: sends a message. The response is a stream of [`ChatLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SendRequest {
-    /// The message before it: the chat's head when absent, and `null` for another beginning.
+    /// The parent message; if absent, the chat's head; `null` for a new first message.
     #[serde(deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     pub parent: Option<Option<String>>,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
     /// Images, in base64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -131,77 +132,77 @@ pub struct SendRequest {
     /// Text files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AttachedFile>,
-    /// The model that is to answer, from now on; the chat's when absent.
+    /// New model of the chat; if absent, the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether it is to think first, this time.
+    /// Whether the model thinks first, for this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// Options, this time; they go before the chat's.
+    /// Options for this answer, which override the chat's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
 }
 
-/// `POST /app/chats/{id}/answer`: one of `message` and `continue`. Answered by [`ChatLine`]s.
+/// `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// The user's message that is to get another answer.
+    /// The user's message to answer again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The answer that is to go on from where it ends.
+    /// The answer to continue.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub go_on: Option<String>,
-    /// The model that is to answer, from now on; the chat's when absent.
+    /// New model of the chat; if absent, the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether it is to think first, this time.
+    /// Whether the model thinks first, for this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// Options, this time; they go before the chat's.
+    /// Options for this answer, which override the chat's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
 }
 
-/// `PUT /app/chats/{id}/head`: the version that is shown from now on. Answered by a [`super::Chat`], whose head is the last
-/// message of that branch.
+/// `PUT /app/chats/{id}/head`: selects a branch. The response is a [`super::Chat`], whose head is the last message of
+/// this branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadRequest {
     /// Any message of the branch.
     pub message: String,
 }
 
-/// `POST /app/chats/{id}/stop`, when the answer has ended.
+/// Response of `POST /app/chats/{id}/stop`, sent after the answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoppedResponse {
-    /// Whether there was one.
+    /// Whether an answer was in progress.
     pub stopped: bool,
 }
 
-/// One line of an answer that streams.
+/// One line of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatLine {
-    /// The message that was asked, once; not where an answer is attached to.
+    /// The user's message, once; absent if the client attaches to an answer in progress.
     User(Box<ChatMessage>),
-    /// The answer, once, with what it has so far.
+    /// The answer with its text so far, once.
     Answer(Box<ChatMessage>),
-    /// More of what the model thinks.
+    /// A delta of the thinking.
     Thinking(String),
-    /// More of what it says.
+    /// A delta of the text.
     Text(String),
-    /// The answer, which is complete or was stopped; nothing follows.
+    /// The final answer, complete or stopped; the last line.
     Done(Box<ChatMessage>),
-    /// The answer, which stays as it is; nothing follows.
+    /// The failed answer; the last line.
     Failed(FailedAnswer),
 }
 
 /// An answer that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedAnswer {
-    /// Why.
+    /// The error.
     pub error: ErrorBody,
-    /// As far as it came.
+    /// The incomplete answer.
     pub message: Box<ChatMessage>,
 }
 
@@ -210,17 +211,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_they_are_by_one_key() {
+    fn line_has_one_key_for_its_kind() {
         let check = |line: ChatLine, json: &str| {
-            assert_eq!(serde_json::to_string(&line).expect("it can be written"), json, "{line:?}");
-            assert_eq!(serde_json::from_str::<ChatLine>(json).expect("it can be read"), line, "{json}");
+            assert_eq!(serde_json::to_string(&line).expect("the line serialises"), json, "{line:?}");
+            assert_eq!(serde_json::from_str::<ChatLine>(json).expect("the line parses"), line, "{json}");
         };
         check(ChatLine::Text("a".to_owned()), r#"{"text":"a"}"#);
         check(ChatLine::Thinking("b".to_owned()), r#"{"thinking":"b"}"#);
     }
 
     #[test]
-    fn another_beginning_is_not_the_head() {
+    fn null_parent_differs_from_an_absent_one() {
         let check = |json: &str, parent: Option<Option<&str>>| {
             let request: SendRequest = serde_json::from_str(json).expect("a request");
             assert_eq!(request.parent, parent.map(|parent| parent.map(str::to_owned)), "{json}");
