@@ -3,155 +3,155 @@
 
 /** A tier. */
 export type TierName =
-  /** This machine's memory. */
+  /** Memory of this machine. */
   | "ram"
   /** A folder on this machine's disk. */
   | "ssd"
-  /** A folder or a bucket elsewhere. */
+  /** A shared folder or a bucket. */
   | "remote";
 
-/** `GET /app/cache`, and each line of `GET /app/cache/events`, which has one whenever something changed. */
+/** `GET /app/cache`, and each line of `GET /app/cache/events`, which sends one after each change. */
 export type CacheResponse = {
-  /** Those that there are, nearest first; none where nothing is kept. */
+  /** The tiers, fastest first; empty if the cache is off. */
   tiers: CacheTier[];
-  /** Path of the folder on this machine. */
+  /** Path of the SSD tier. */
   folder?: string;
-  /** The place elsewhere: a path or an address. */
+  /** Path or address of the remote tier. */
   remote?: string;
-  /** Where the key is that encrypts files, in words; none where none are encrypted. */
+  /** Place of the encryption key, as a text; absent if no files are encrypted. */
   key?: string;
-  /** Tokens of prompts that were asked since the daemon started. */
+  /** Prompt tokens since the daemon started. */
   prompt_tokens: number;
-  /** Of these, tokens that need not be computed, because a page in memory or a tier had them. */
+  /** Prompt tokens that were found in pages or tiers. */
   cached_tokens: number;
-  /** What computing the restored ones would have taken beyond restoring them, since the day (UTC) or the daemon began. */
+  /** Estimated time that restores saved, since the start of the day (UTC) or of the daemon. */
   saved_today_ms: number;
-  /** Restores that ended early, because a chunk was damaged, not there or late. */
+  /** Restores that ended early because a chunk was damaged, missing or late. */
   cut_short: number;
-  /** Chunks that were to be written down and were not, since a queue or a place was full, or too much was written that day. */
+  /** Chunks that were not written because a queue or tier was full, or the daily limit was reached. */
   dropped: number;
 };
 
-/** A tier now, and what it has done since the daemon started. */
+/** Status of a tier, and its counters since the daemon started. */
 export type CacheTier = {
-  /** Which. */
+  /** The tier. */
   tier: TierName;
   /** `up`, `scanning`, `read_only`, `suspect` or `away`. */
   health: string;
-  /** Why it is not `up`. */
+  /** Why the tier is not `up`. */
   reason?: string;
-  /** Bytes that it may hold. */
+  /** Budget in bytes. */
   budget_bytes: number;
-  /** Bytes that it holds, as they lie there. */
+  /** Stored bytes. */
   used_bytes: number;
-  /** Chunks in it. */
+  /** Stored chunks. */
   chunks: number;
-  /** Bytes that wait to be written to it. */
+  /** Bytes in the write queue. */
   queued_bytes: number;
-  /** Bytes that were put there. */
+  /** Bytes written. */
   stored_bytes: number;
-  /** Bytes that came from there. */
+  /** Bytes restored. */
   restored_bytes: number;
-  /** Tokens that need not be computed, because it had them. */
+  /** Restored tokens. */
   hit_tokens: number;
-  /** Bytes that had to go to make room. */
+  /** Evicted bytes. */
   evicted_bytes: number;
-  /** Bytes written to it today (UTC). */
+  /** Bytes written today (UTC). */
   written_today_bytes: number;
-  /** Bytes that reads give in a second, lately. */
+  /** Recent read bandwidth. */
   read_bytes_per_second?: number;
-  /** Chunks that were damaged. */
+  /** Damaged chunks. */
   damaged: number;
 };
 
 /** `GET /app/cache/contexts`. */
 export type CacheContexts = {
-  /** The last used first. */
+  /** Contexts, most recently used first. */
   contexts: CacheContext[];
 };
 
-/** A kept conversation, or another prompt. */
+/** A cached context: a conversation or another prompt. */
 export type CacheContext = {
-  /** Names it, for as long as it is kept. */
+  /** Id, stable while the context is cached. */
   id: string;
-  /** Whose it is, by the names that clients gave in `X-Cairn-Owner`. */
+  /** Owners, as clients sent them in `X-Cairn-Owner`. */
   owners: string[];
-  /** The model, where its name is known. */
+  /** Name of the model, if it is available. */
   model?: string;
-  /** Tokens from its beginning. */
+  /** Length in tokens. */
   tokens: number;
-  /** Bytes of its rows; others may share some of them. */
+  /** Bytes of the rows; contexts may share rows. */
   bytes: number;
-  /** Of these, bytes in RAM. */
+  /** Bytes in the RAM tier. */
   ram_bytes: number;
-  /** On the disk. */
+  /** Bytes in the SSD tier. */
   ssd_bytes: number;
-  /** Elsewhere. */
+  /** Bytes in the remote tier. */
   remote_bytes: number;
-  /** How often it was used again. */
+  /** Number of hits. */
   hits: number;
-  /** When it was used last. */
+  /** Time of the last use. */
   last_used_at: Timestamp;
-  /** Whether it stays. */
+  /** Whether the context is pinned. */
   pinned: boolean;
 };
 
 /**
- * `POST /app/cache/pin`, `unpin` and `drop`: which context. Pinning is answered by [`CacheContexts`], dropping by
- * [`CacheDeleted`].
+ * `POST /app/cache/pin`, `unpin` and `drop`. The response is [`CacheContexts`] for pins, and [`CacheDeleted`] for
+ * `drop`.
  */
 export type CacheWhich = {
-  /** An id, or at least the first four letters of one. */
+  /** An id, or at least its first four characters. */
   context: string;
 };
 
-/** `POST /app/cache/prefetch` and `DELETE /app/cache/owner`: whose. */
+/** `POST /app/cache/prefetch` and `DELETE /app/cache/owner`. */
 export type CacheOwner = {
-  /** As in `X-Cairn-Owner`. */
+  /** The owner, as in `X-Cairn-Owner`. */
   owner: string;
 };
 
-/** What `POST /app/cache/prefetch` brings up to RAM. */
+/** Response of `POST /app/cache/prefetch`. */
 export type CachePrefetched = {
-  /** How many contexts are the owner's. */
+  /** Number of the owner's contexts. */
   contexts: number;
 };
 
-/** `POST /app/cache/clear`. Answered by [`CacheDeleted`] when all of it has been removed. */
+/** `POST /app/cache/clear`. The response is [`CacheDeleted`], after all files were removed. */
 export type CacheClear = {
-  /** One tier; all of them, and pages of loaded models, when absent. */
+  /** The tier; if absent, all tiers and the pages of loaded models. */
   tier?: TierName;
 };
 
-/** What was deleted. */
+/** Result of a deletion. */
 export type CacheDeleted = {
-  /** Chunks that nobody finds any more. */
+  /** Deleted chunks. */
   chunks: number;
-  /** Of their files, those that could not be removed yet; that is tried again. */
+  /** Files of these chunks that could not be removed yet. The removal is retried. */
   left: number;
 };
 
-/** `GET /app/cache/limits`: how much the tiers may take, and where. */
+/** `GET /app/cache/limits`: limits of the tiers. */
 export type CacheLimits = {
   /** Bytes of RAM. */
   ram_bytes: CacheLimit<number>;
-  /** The folder on this machine. */
+  /** Folder of the SSD tier. */
   folder: CacheLimit<string>;
-  /** Bytes of it. */
+  /** Bytes of the folder. */
   folder_bytes: CacheLimit<number>;
-  /** Whether some of this holds only when the daemon is started anew. */
+  /** Whether a change takes effect only at the next start of the daemon. */
   at_next_start: boolean;
 };
 
 /** A limit. */
 export type CacheLimit<T> = {
-  /** The limit; absent where there is no such tier. */
+  /** The limit; absent if the tier does not exist. */
   value: T | null;
-  /** The environment variable that sets it; then it cannot be changed here. */
+  /** The environment variable that overrides the limit. Then it cannot be changed here. */
   variable?: string;
 };
 
-/** `PUT /app/cache/limits`: what is to change, all of it or nothing. Answered by [`CacheLimits`]. */
+/** `PUT /app/cache/limits`: changes all given limits or none. The response is [`CacheLimits`]. */
 export type CacheLimitsChange = {
   /** Bytes of RAM; 0 for none. */
   ram_bytes?: number;
@@ -161,90 +161,90 @@ export type CacheLimitsChange = {
   folder_bytes?: number;
 };
 
-/** `POST /app/cache/trace`: what is kept of a prompt. Answered by a [`CacheTrace`]. */
+/** `POST /app/cache/trace`: looks up a prompt. The response is a [`CacheTrace`]. */
 export type CacheTraceRequest = {
   /** The model's name. */
   model: string;
-  /** A conversation; one message of a user is a prompt. */
+  /** The conversation, or one message of a user. */
   messages: Message[];
-  /** The messages' texts are the prompt, without the model's template. */
+  /** Use the texts as the prompt, without the model's template. */
   raw?: boolean;
-  /** Options of the request; `num_ctx` decides with which context the model is loaded. */
+  /** Options of the request; `num_ctx` sets the context size of the load. */
   options?: Record<string, unknown>;
 };
 
-/** What is kept of a prompt, and why it is not more. */
+/** Cached part of a prompt, and the reason of the miss. */
 export type CacheTrace = {
-  /** Tokens of the whole prompt, even where it is longer than the context. */
+  /** Tokens of the whole prompt, even if it is longer than the context. */
   tokens: number;
-  /** Of these, tokens that the loaded model has in memory. */
+  /** Tokens in the pages of the loaded model. */
   memory_tokens: number;
-  /** Tokens that the tiers have. */
+  /** Tokens in the tiers. */
   kept_tokens: number;
-  /** Of these, tokens by tier. */
+  /** Tokens by tier. */
   tiers: TierTokens[];
   /**
-   * `whole`, `changed`, `ends`, `never`, `evicted`, `expired`, `deleted`, `lost`, `other_arithmetic`, `rounded`, `suspect`,
-   * `away` or `not_kept`.
+   * `whole`, `changed`, `ends`, `never`, `evicted`, `expired`, `deleted`, `lost`, `other_arithmetic`, `rounded`,
+   * `suspect`, `away` or `not_kept`.
    */
   reason: string;
-  /** The token at which it changed. */
+  /** Position of the first different token. */
   changed_at?: number;
-  /** What is kept there. */
+  /** Cached text at this position. */
   kept_text?: string;
-  /** What was asked for there. */
+  /** Text of the prompt at this position. */
   asked_text?: string;
 };
 
 /** Tokens in one tier. */
 export type TierTokens = {
-  /** Which. */
+  /** The tier. */
   tier: TierName;
-  /** How many. */
+  /** Number of tokens. */
   tokens: number;
 };
 
-/** `GET /app/cache/fsck`: every chunk of the folder, read to the last byte. */
+/** `GET /app/cache/fsck`: full check of the SSD tier. */
 export type CacheFsck = {
   /** The folder. */
   folder: string;
-  /** Chunks that are what was written. */
+  /** Intact chunks. */
   whole: number;
-  /** The room that those take. */
+  /** Bytes of these chunks. */
   whole_bytes: number;
-  /** Files that are not. */
+  /** Damaged files. */
   damaged: DamagedChunk[];
-  /** Files that could not be read. */
+  /** Unreadable files. */
   unread: DamagedChunk[];
-  /** Whole chunks that nobody can use, because a chunk before them is not there. */
+  /** Intact chunks that cannot be used, because a chunk before them is missing. */
   orphans: number;
-  /** The room that those take. */
+  /** Bytes of these chunks. */
   orphan_bytes: number;
-  /** Damaged files that were put aside before. */
+  /** Damaged files that earlier runs moved to quarantine. */
   aside: number;
-  /** Files that other installations keep there, which are left alone. */
+  /** Files of other installations, which are not changed. */
   foreign: number;
-  /** Whether what is damaged or of no use was removed. */
+  /** Whether damaged files and orphans were removed. */
   fixed: boolean;
 };
 
-/** A file that is not what it should be. */
+/** A damaged or unreadable file. */
 export type DamagedChunk = {
-  /** Its path. */
+  /** Path of the file. */
   path: string;
-  /** What is wrong. */
+  /** The reason. */
   reason: string;
 };
 
-/** `GET /app/chats/export`, and of one chat `GET /app/chats/{id}/export?format=json`. */
+/** `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`. */
 export type ChatsExport = {
   /** `cairn-chats`. */
   format: string;
   /** Version of the format; 1. */
   version: number;
-  /** When it was written. */
+  /** Time of the export. */
   exported_at: Timestamp;
-  /** The chats, the last changed first. */
+  /** Chats, last changed first. */
   chats: ExportedChat[];
 };
 
@@ -261,7 +261,7 @@ export type ExportedChat = {
   options: Record<string, unknown>;
   think?: Think;
   head?: string;
-  /** Each after the one that it follows. */
+  /** Messages; a parent precedes its children. */
   messages: ExportedMessage[];
 };
 
@@ -282,55 +282,55 @@ export type ExportedMessage = {
   stats?: MessageStats;
 };
 
-/** `GET /app/chats/import`: chats of other apps that are on this machine. */
+/** `GET /app/chats/import`: chats of other apps on this machine. */
 export type ChatsToImport = {
-  /** The database of Ollama's own app; absent where there is none at its usual place. */
+  /** The database of Ollama's app; absent if there is none at the usual path. */
   ollama_db?: string;
 };
 
-/** `POST /app/chats/import`: one of the two. Answered by [`ChatsImported`]. */
+/** `POST /app/chats/import`: exactly one source. The response is [`ChatsImported`]. */
 export type ChatsImportRequest = {
-  /** What an export has written. */
+  /** An export. */
   export?: ChatsExport;
-  /** Absolute path of the database of Ollama's own app; it is only read. */
+  /** Absolute path of the database of Ollama's app, which is only read. */
   ollama_db?: string;
 };
 
-/** What an import has brought. All of it is there, or nothing. */
+/** Result of an import, which is one transaction. */
 export type ChatsImported = {
-  /** Chats that are new. */
+  /** Number of new chats. */
   chats: number;
-  /** Their messages. */
+  /** Number of their messages. */
   messages: number;
-  /** Chats that were here already. */
+  /** Number of chats that existed already. */
   present: number;
-  /** Chats that could not be brought. */
+  /** Chats that could not be imported. */
   skipped: SkippedChat[];
 };
 
-/** A chat that an import left out. */
+/** A chat that could not be imported. */
 export type SkippedChat = {
-  /** What it is called, or its id. */
+  /** Title or id. */
   title: string;
-  /** Why. */
+  /** The reason. */
   reason: string;
 };
 
 /** `GET /app/presets`. */
 export type PresetsResponse = {
-  /** By name. */
+  /** Presets, by name. */
   presets: Preset[];
 };
 
-/** `GET|PUT|DELETE /app/presets/{name}`: what a new chat begins with. */
+/** `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats. */
 export type Preset = {
-  /** What it is called; the path's name goes before it. */
+  /** Name; the name in the path takes precedence. */
   name: string;
   /** The model. */
   model?: string;
-  /** What the model is told first. */
+  /** System message. */
   system?: string;
-  /** Options of every request. */
+  /** Options of all requests. */
   options: Record<string, unknown>;
   /** Whether the model thinks first. */
   think?: Think;
@@ -338,478 +338,481 @@ export type Preset = {
 
 /** A message of a chat. */
 export type ChatMessage = {
-  /** Names it. */
+  /** Id of the message. */
   id: string;
-  /** The message before it; absent for a first one. */
+  /** The parent message; absent for a first message. */
   parent?: string;
-  /** `user` or `assistant`; what was brought in may have others. */
+  /** `user` or `assistant`; imported messages may have other roles. */
   role: string;
-  /** Its text, in Markdown where a model wrote it. */
+  /** Text; Markdown if a model wrote it. */
   content: string;
-  /** What the model thought before. */
+  /** Thinking before the answer. */
   thinking?: string;
-  /** For how long it thought. */
+  /** Duration of the thinking. */
   thinking_ms?: number;
-  /** Images that came with it, in base64. */
+  /** Attached images, in base64. */
   images?: string[];
-  /** Text files that came with it. */
+  /** Attached text files. */
   files?: AttachedFile[];
-  /** When it was written. */
+  /** Time of creation. */
   created_at: Timestamp;
   /** The model that wrote it. */
   model?: string;
-  /** Whether it is all there. */
+  /** State of the message. */
   state: MessageState;
-  /** Why it failed. */
+  /** Why the answer failed. */
   error?: string;
-  /** What it cost, once it is there. */
+  /** Usage of the answer. */
   stats?: MessageStats;
-  /** The messages after the same one, in the order of their making, itself among them. */
+  /** Ids of all messages with the same parent, including this one, in the order of creation. */
   versions: string[];
 };
 
-/** Whether a message is all there. */
+/** State of a message. */
 export type MessageState =
-  /** It is. */
+  /** Complete. */
   | "complete"
-  /** It is being computed. */
+  /** In progress. */
   | "answering"
-  /** Its user stopped it. */
+  /** Stopped by the user. */
   | "stopped"
-  /** The daemon ended in the middle of it. */
+  /** Interrupted: the daemon stopped before the answer was complete. */
   | "cut"
-  /** Something went wrong in the middle of it. */
+  /** Failed. */
   | "failed";
 
-/** A text file that came with a message. The model reads it before the message's text. */
+/** A text file of a message. It precedes the message's text in the prompt. */
 export type AttachedFile = {
-  /** Its name, without folders. */
+  /** Name without folders. */
   name: string;
-  /** What is in it. */
+  /** Contents. */
   text: string;
 };
 
-/** What an answer cost. */
+/** Usage of an answer. */
 export type MessageStats = {
   /** Tokens of the whole prompt. */
   prompt_tokens: number;
-  /** Of these, tokens that were found computed. */
+  /** Prompt tokens that were found in the cache. */
   cached_tokens: number;
-  /** Of these, tokens that came back from a tier, nearest first; the others were in the pages of the loaded model. */
+  /** Cached tokens that were restored from tiers, fastest tier first. The others were in pages of the loaded model. */
   tiers?: TierTokens[];
-  /** What bringing them back took. */
+  /** Time of the restores. */
   restore_ms: number;
-  /** What computing them would have taken, by what computing has taken lately. */
+  /** Estimated time to compute the restored tokens. */
   instead_of_ms: number;
-  /** Why what came before in this chat was not found computed: a reason as `POST /app/cache/trace` has it. */
+  /** Why the earlier messages were computed again: a reason of `POST /app/cache/trace`. */
   recomputed?: string;
-  /** Loading the model. */
+  /** Time to load the model. */
   load_ms: number;
-  /** From the request to the first piece of the answer. */
+  /** Time from the request to the first delta. */
   first_token_ms: number;
-  /** Tokens of the answer, thinking among them. */
+  /** Tokens of the answer, including thinking. */
   answer_tokens: number;
-  /** How fast they came. */
+  /** Speed of the answer. */
   tokens_per_second: number;
-  /** Whether the answer ended because a limit of tokens was reached. */
+  /** Whether the answer reached its token limit. */
   length_reached: boolean;
-  /** What did not fit into the context. */
+  /** What was left out because the context was full. */
   truncated?: Truncated;
 };
 
-/** `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, of those that lead to `leaf`. */
+/**
+ * `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, on the path to
+ * `leaf`.
+ */
 export type MessagesResponse = {
-  /** From the first to the last. */
+  /** Messages in order. */
   messages: ChatMessage[];
-  /** All messages that lead to `leaf`. */
+  /** Number of messages on the path to `leaf`. */
   total: number;
-  /** How many of them come before the first one here. */
+  /** Number of messages before the first one here. */
   before: number;
 };
 
-/** `POST /app/chats/{id}/messages`: asks. Answered by [`ChatLine`]s. */
+/** `POST /app/chats/{id}/messages`: sends a message. The response is a stream of [`ChatLine`]s. */
 export type SendRequest = {
-  /** The message before it: the chat's head when absent, and `null` for another beginning. */
+  /** The parent message; if absent, the chat's head; `null` for a new first message. */
   parent?: string | null;
-  /** What is said. */
+  /** Text of the message. */
   content?: string;
   /** Images, in base64. */
   images?: string[];
   /** Text files. */
   files?: AttachedFile[];
-  /** The model that is to answer, from now on; the chat's when absent. */
+  /** New model of the chat; if absent, the current one. */
   model?: string;
-  /** Whether it is to think first, this time. */
+  /** Whether the model thinks first, for this answer. */
   think?: Think;
-  /** Options, this time; they go before the chat's. */
+  /** Options for this answer, which override the chat's. */
   options?: Record<string, unknown>;
 };
 
-/** `POST /app/chats/{id}/answer`: one of `message` and `continue`. Answered by [`ChatLine`]s. */
+/** `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s. */
 export type AnswerRequest = {
-  /** The user's message that is to get another answer. */
+  /** The user's message to answer again. */
   message?: string;
-  /** The answer that is to go on from where it ends. */
+  /** The answer to continue. */
   continue?: string;
-  /** The model that is to answer, from now on; the chat's when absent. */
+  /** New model of the chat; if absent, the current one. */
   model?: string;
-  /** Whether it is to think first, this time. */
+  /** Whether the model thinks first, for this answer. */
   think?: Think;
-  /** Options, this time; they go before the chat's. */
+  /** Options for this answer, which override the chat's. */
   options?: Record<string, unknown>;
 };
 
 /**
- * `PUT /app/chats/{id}/head`: the version that is shown from now on. Answered by a [`super::Chat`], whose head is the last
- * message of that branch.
+ * `PUT /app/chats/{id}/head`: selects a branch. The response is a [`super::Chat`], whose head is the last message of
+ * this branch.
  */
 export type HeadRequest = {
   /** Any message of the branch. */
   message: string;
 };
 
-/** `POST /app/chats/{id}/stop`, when the answer has ended. */
+/** Response of `POST /app/chats/{id}/stop`, sent after the answer ended. */
 export type StoppedResponse = {
-  /** Whether there was one. */
+  /** Whether an answer was in progress. */
   stopped: boolean;
 };
 
-/** One line of an answer that streams. */
+/** One line of a streamed answer. */
 export type ChatLine =
-  /** The message that was asked, once; not where an answer is attached to. */
+  /** The user's message, once; absent if the client attaches to an answer in progress. */
   | { user: ChatMessage }
-  /** The answer, once, with what it has so far. */
+  /** The answer with its text so far, once. */
   | { answer: ChatMessage }
-  /** More of what the model thinks. */
+  /** A delta of the thinking. */
   | { thinking: string }
-  /** More of what it says. */
+  /** A delta of the text. */
   | { text: string }
-  /** The answer, which is complete or was stopped; nothing follows. */
+  /** The final answer, complete or stopped; the last line. */
   | { done: ChatMessage }
-  /** The answer, which stays as it is; nothing follows. */
+  /** The failed answer; the last line. */
   | { failed: FailedAnswer };
 
 /** An answer that failed. */
 export type FailedAnswer = {
-  /** Why. */
+  /** The error. */
   error: ErrorBody;
-  /** As far as it came. */
+  /** The incomplete answer. */
   message: ChatMessage;
 };
 
 /** `GET /app/chats?folder=&trash=&limit=&after=`. */
 export type ChatsResponse = {
-  /** Those that are pinned, the last changed first; on the first page only. */
+  /** Pinned chats, last changed first; on the first page only. */
   pinned: ChatSummary[];
-  /** The others, the last changed first. */
+  /** Other chats, last changed first. */
   chats: ChatSummary[];
-  /** What to send as `after` for those that follow; absent where none do. */
+  /** Value of `after` for the next page; absent on the last page. */
   next?: string;
-  /** All folders that have a chat, by name; on the first page only. */
+  /** All folders with a chat, by name; on the first page only. */
   folders: ChatFolder[];
 };
 
-/** A folder of chats. It is there for as long as a chat is in it. */
+/** A folder of chats. It exists while it has a chat. */
 export type ChatFolder = {
-  /** Its name. */
+  /** Name of the folder. */
   name: string;
-  /** Chats in it, without those in the trash. */
+  /** Number of chats, without those in the trash. */
   chats: number;
 };
 
-/** What lists say of a chat. */
+/** List row of a chat. */
 export type ChatSummary = {
-  /** Names it. */
+  /** Id of the chat. */
   id: string;
-  /** What it is called; empty before anything was said. */
+  /** Title; empty before the first message. */
   title: string;
-  /** The model that answers next. */
+  /** Model of the next answer. */
   model?: string;
-  /** The folder that it is in. */
+  /** Folder of the chat. */
   folder?: string;
-  /** Whether it stays on top. */
+  /** Whether the chat is pinned to the top. */
   pinned: boolean;
-  /** When it began. */
+  /** Time of creation. */
   created_at: Timestamp;
-  /** When something was last said in it. */
+  /** Time of the last message. */
   updated_at: Timestamp;
-  /** When it was put into the trash. */
+  /** Time of the move to the trash. */
   deleted_at?: Timestamp;
-  /** Messages in all its branches. */
+  /** Number of messages in all branches. */
   messages: number;
-  /** How soon it could go on. */
+  /** Nearest place of the cached rows. */
   warmth: Warmth;
-  /** Whether an answer is being computed. */
+  /** Whether an answer is in progress. */
   answering: boolean;
-  /** Whether it is only in memory, and gone when the daemon ends. */
+  /** Whether the chat is only in memory until the daemon stops. */
   temporary: boolean;
 };
 
-/** Where what was computed of a chat is kept. */
+/** Nearest place of a chat's cached rows. */
 export type Warmth =
   /** In the pages of a loaded model. */
   | "hot"
-  /** In RAM. */
+  /** In the RAM tier. */
   | "warm"
-  /** On this machine's disk, or in the remote tier. */
+  /** In the SSD tier or the remote tier. */
   | "disk"
-  /** Nowhere. */
+  /** Not cached. */
   | "cold";
 
 /** `GET /app/chats/{id}`. */
 export type Chat = {
-  /** What the model is told first; the model's own when absent. */
+  /** System message; if absent, the model's own. */
   system?: string;
-  /** Options of every request, as in `/api/chat`. */
+  /** Options of all requests, as in `/api/chat`. */
   options: Record<string, unknown>;
-  /** Whether the model thinks first; as the model does when absent. */
+  /** Whether the model thinks first; if absent, the model's default. */
   think?: Think;
-  /** The preset that it was made from. */
+  /** The preset of the chat. */
   preset?: string;
-  /** The last message of the branch that is shown. */
+  /** Last message of the selected branch. */
   head?: string;
 } & ChatSummary;
 
-/** `POST /app/chats`. Answered by a [`Chat`]. */
+/** `POST /app/chats`. The response is a [`Chat`]. */
 export type NewChatRequest = {
-  /** What it is called; from what is said in it when absent. */
+  /** Title; if absent, it is generated. */
   title?: string;
-  /** The model that is to answer. */
+  /** Model of the answers. */
   model?: string;
-  /** The folder that it is to be in. */
+  /** Folder of the chat. */
   folder?: string;
-  /** What the model is told first. */
+  /** System message. */
   system?: string;
   /** Options of every request. */
   options?: Record<string, unknown>;
-  /** Whether the model is to think first. */
+  /** Whether the model thinks first. */
   think?: Think;
-  /** A preset, which says what the other fields do not. */
+  /** A preset, which sets absent fields. */
   preset?: string;
-  /** Leave nothing on any disk. */
+  /** Never write the chat to a disk. */
   temporary?: boolean;
 };
 
-/** `PATCH /app/chats/{id}`: what is to change. `null` takes away what can be without. Answered by a [`Chat`]. */
+/** `PATCH /app/chats/{id}`. Absent fields stay unchanged; `null` removes an optional value. The response is a [`Chat`]. */
 export type ChatChange = {
-  /** What it is called; an empty one is made up again. */
+  /** Title; an empty one is generated again. */
   title?: string;
-  /** The model that is to answer. */
+  /** Model of the answers. */
   model?: string | null;
   /** The folder. */
   folder?: string | null;
-  /** Whether it stays on top. */
+  /** Whether the chat is pinned to the top. */
   pinned?: boolean;
-  /** What the model is told first. */
+  /** System message. */
   system?: string | null;
-  /** Options of every request, all of them. */
+  /** Options of all requests, which replace the old ones. */
   options?: Record<string, unknown>;
-  /** Whether the model is to think first. */
+  /** Whether the model thinks first. */
   think?: Think | null;
-  /** The preset whose name is shown. */
+  /** The preset of the chat. */
   preset?: string | null;
 };
 
-/** One line of `GET /app/chats/events`, which has one for each change from when it was asked. */
+/** One line of `GET /app/chats/events`, which sends a line for each change. */
 export type ChatEvent =
-  /** The chat is new, or looks different in a list. */
+  /** A new chat, or a chat whose list row changed. */
   | { chat: ChatSummary }
-  /** The chat of this id is in the trash, or gone. */
+  /** The id of a chat that was moved to the trash or deleted. */
   | { removed: string }
-  /** So many changes were not told, because they were read too slowly: list again. */
+  /** Number of changes that were dropped because the client read too slowly. The client should list again. */
   | { missed: number };
 
 /** `GET /app/chats/search?q=&limit=`. */
 export type ChatSearchResponse = {
-  /** Titles first, then messages; of each the newest first. */
+  /** Titles first, then messages; newest first. */
   hits: ChatHit[];
 };
 
-/** A message, or a title, that has all the words of a search. */
+/** A message or title with all words of a search. */
 export type ChatHit = {
   /** The chat's id. */
   chat: string;
   /** The chat's title. */
   title: string;
-  /** The message's id; absent where the title has the words. */
+  /** The message's id; absent if the title has the words. */
   message?: string;
   /** The text around the words. */
   snippet: string;
-  /** Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts. */
+  /** Positions of the words in the snippet: begin and end of each, in UTF-16 code units, as JavaScript counts. */
   ranges: [number, number][];
 };
 
 /** `POST /app/chats/{id}/prefetch`. */
 export type ChatPrefetched = {
-  /** How soon the chat could go on, before anything was brought nearer. */
+  /** Nearest place of the cached rows before the prefetch. */
   warmth: Warmth;
-  /** How many of its prefixes are being brought to RAM. */
+  /** Number of prefixes that are prefetched to RAM. */
   contexts: number;
 };
 
-/** The first line, at once. */
+/** The first line, sent at once. */
 export type DesktopPlaces = {
-  /** Absolute path of the folder for what the window remembers. */
+  /** Absolute path of the folder for the window's state. */
   config_folder: string;
   /** Absolute path of the daemon's log. */
   log_file: string;
 };
 
-/** The second line, once the daemon answers, which may have to be started first. */
+/** The second line, sent when the daemon responds. `cairn` may have to start it first. */
 export type DesktopServer = {
-  /** Where it is, `http://127.0.0.1:11434` for instance. */
+  /** Address of the daemon, for example `http://127.0.0.1:11434`. */
   address: string;
-  /** What `/app` wants to see as `Authorization: Bearer`. */
+  /** Bearer token of `/app`. */
   token: string;
 };
 
-/** What was found. `cairn search --json` prints it, too. */
+/** Result of a search. `cairn search --json` prints it too. */
 export type DiscoverResponse = {
-  /** Models, those of the catalogue that comes with Cairn first. */
+  /** Models; those of Cairn's catalogue come first. */
   models: DiscoveredModel[];
-  /** What is missing from them and why, in one line. */
+  /** Why the result is incomplete, in one line. */
   trouble?: string;
 };
 
 /** A model that can be pulled. */
 export type DiscoveredModel = {
-  /** The name to pull it by: of a variant that suits most machines, where one is known. */
+  /** Name to pull; of a variant that suits most machines, if one is known. */
   name: string;
-  /** What it is called there: `qwen3`, or `user/repository`. */
+  /** Title at the source: `qwen3`, or `user/repository`. */
   title: string;
-  /** Who has it. */
+  /** The source. */
   from: DiscoveredFrom;
-  /** What it is, in a sentence; empty where nobody said. */
+  /** Description in one sentence; empty if there is none. */
   about?: string;
-  /** What it is good for: `chat`, `code`, `text-generation`, ... */
+  /** Tasks: `chat`, `code`, `text-generation`, ... */
   tasks?: string[];
-  /** Under which licence, as its publisher calls it. */
+  /** Licence, as its publisher names it. */
   licence?: string;
-  /** How often it was fetched lately, where that is counted. */
+  /** Recent downloads, if the source counts them. */
   downloads?: number;
-  /** It, or a variant of it, is a model here already. */
+  /** Whether a variant is already in a library. */
   here: boolean;
-  /** What can be pulled of it, the smallest first; empty where that is unknown. */
+  /** Variants, smallest first; empty if unknown. */
   variants: DiscoveredVariant[];
 };
 
-/** One thing to pull. */
+/** A variant of a model. */
 export type DiscoveredVariant = {
-  /** The name to pull it by: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`. */
+  /** Name to pull: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`. */
   name: string;
-  /** How many parameters it has, `8.2B` for instance. */
+  /** Number of parameters, for example `8.2B`. */
   parameters?: string;
-  /** Which type its weights have. */
+  /** Quantization. */
   quantization?: string;
-  /** Bytes to fetch. */
+  /** Bytes to download. */
   size: number;
-  /** The size is from a list and may have changed. */
+  /** Whether the size is an estimate. */
   estimated: boolean;
-  /** It is a model here already. */
+  /** Whether the variant is already in a library. */
   here: boolean;
 };
 
-/** Who has a model. */
+/** Source of a model. */
 export type DiscoveredFrom =
   /** Ollama's library. */
   | "library"
   /** Hugging Face. */
   | "hugging_face";
 
-/** `GET /app/downloads`, and each line of `GET /app/downloads/events`, which has one whenever something changed. */
+/** `GET /app/downloads`, and each line of `GET /app/downloads/events`, which sends one after each change. */
 export type DownloadsResponse = {
-  /** In the order in which they run. */
+  /** Downloads in the order of the queue. */
   downloads: Download[];
-  /** The most bytes per second of all together; absent where there is no limit. */
+  /** Speed limit of all downloads together; absent for no limit. */
   limit_bytes_per_second?: number;
 };
 
-/** A model that is on its way. */
+/** A download of a model. */
 export type Download = {
-  /** Names it while this daemon runs. */
+  /** Id, valid while this daemon runs. */
   id: number;
   /** The model. */
   model: string;
-  /** What is done for it. */
+  /** State of the download. */
   state: DownloadState;
-  /** Bytes of the model; 0 while its manifest is not here. */
+  /** Bytes of the model; 0 until its manifest is downloaded. */
   total: number;
-  /** Bytes of it that are here. */
+  /** Bytes completed. */
   completed: number;
-  /** Over the last seconds. */
+  /** Speed over the last seconds. */
   bytes_per_second: number;
-  /** At that speed; absent while nothing comes. */
+  /** Remaining time at this speed; absent if the speed is 0. */
   eta_seconds?: number;
-  /** Bytes of the disk that discarding it would free. */
+  /** Bytes on disk that a discard would free. */
   held_bytes: number;
-  /** The host that bytes come from. */
+  /** Host of the current source. */
   source?: string;
-  /** What went wrong last and was got round. */
+  /** The last error that was handled by a retry or another source. */
   trouble?: string;
-  /** Why it failed. */
+  /** Why the download failed. */
   error?: ErrorBody;
-  /** It goes on when nobody watches. */
+  /** Whether the download continues without a client. */
   detached: boolean;
 };
 
-/** What is done for a download. */
+/** State of a download. */
 export type DownloadState =
-  /** It waits for its turn. */
+  /** Waits in the queue. */
   | "queued"
-  /** Bytes come, or are asked for. */
+  /** In progress. */
   | "running"
-  /** Its user paused it; it stays so when the daemon starts anew. */
+  /** Paused by the user, also after a restart of the daemon. */
   | "paused"
-  /** Whoever wanted it went away, or its user stopped it. */
+  /** Cancelled by the user, or its client disconnected. */
   | "stopped"
-  /** Something is in the way. */
+  /** Failed. */
   | "failed"
-  /** The model is here. */
+  /** Complete. */
   | "done";
 
-/** `POST /app/downloads`: fetches a model whether or not anybody watches. Answered by a [`Download`]. */
+/** `POST /app/downloads`: downloads a model, whether or not a client follows it. The response is a [`Download`]. */
 export type DownloadRequest = {
   /** The model's name. */
   model: string;
-  /** Whether the registry may be asked over plain `http`. */
+  /** Whether plain `http` is allowed. */
   insecure?: boolean;
-  /** Addresses of mirrors to take contents from before the registry. */
+  /** Addresses of mirrors to try before the registry. */
   sources?: string[];
 };
 
-/** `POST /app/downloads/pause`, `resume`, `cancel` and `discard`: which one. Answered by a [`DownloadsResponse`]. */
+/** `POST /app/downloads/pause`, `resume`, `cancel` and `discard`. The response is a [`DownloadsResponse`]. */
 export type DownloadChoice = {
   /** An id, or the name of the model. */
   download: string;
 };
 
-/** `POST /app/downloads/reorder`. Answered by a [`DownloadsResponse`]. */
+/** `POST /app/downloads/reorder`. The response is a [`DownloadsResponse`]. */
 export type ReorderRequest = {
   /** An id, or the name of the model. */
   download: string;
-  /** Its place among all, counted from 0. */
+  /** New position in the queue, from 0. */
   position: number;
 };
 
-/** `POST /app/downloads/cap`. Answered by a [`DownloadsResponse`]. */
+/** `POST /app/downloads/cap`. The response is a [`DownloadsResponse`]. */
 export type CapRequest = {
-  /** The most bytes per second of all downloads together; none, or 0, for no limit. */
+  /** Speed limit of all downloads together; absent or 0 for no limit. */
   bytes_per_second?: number;
 };
 
-/** The machine now. Each line of `GET /app/hardware/events` is one too, every two seconds. */
+/** Current state of the machine. `GET /app/hardware/events` sends one per line, every two seconds. */
 export type HardwareResponse = {
   cpu: HardwareCpu;
   memory: HardwareMemory;
   kernels: HardwareKernels;
-  /** Empty where none was found, or where this system is not asked for them yet. */
+  /** Empty if none was found, or if this system is not supported yet. */
   gpus: HardwareGpu[];
   disks: HardwareDisk[];
 };
 
 /** The processor. */
 export type HardwareCpu = {
-  /** Its maker's name for it; empty where the system does not say. */
+  /** Brand name; empty if the system does not report it. */
   brand: string;
   /** `x86_64`, `aarch64`, ... */
   architecture: string;
@@ -817,183 +820,183 @@ export type HardwareCpu = {
   physical_cores: number;
   /** Hardware threads of the whole machine. */
   logical_cores: number;
-  /** Cores that Cairn computes on: affinity and a container's quota count. */
+  /** Cores that Cairn uses, within affinity and a container's quota. */
   used_cores: number;
-  /** Instruction sets that count for computing, `avx2` for instance. */
+  /** Instruction sets that the kernels can use, for example `avx2`. */
   features: string[];
 };
 
 /** Main memory. */
 export type HardwareMemory = {
-  /** Of the whole machine. */
+  /** Bytes of the whole machine. */
   total_bytes: number;
-  /** A container's limit, where there is one below that. */
+  /** A container's limit, if it is lower. */
   limit_bytes?: number;
-  /** What could be had now without swapping. */
+  /** Bytes available without swapping. */
   available_bytes: number;
-  /** What the daemon has, mapped model files that are in memory among them; absent where the system does not say. */
+  /** Bytes of the daemon, including resident mapped model files; absent if the system does not report them. */
   ours_bytes?: number;
-  /** Of `ours_bytes`, weights and other files that are mapped: the system takes them back when it needs room. */
+  /** Bytes of `ours_bytes` that are mapped files. The system can reclaim them. */
   ours_mapped_bytes?: number;
-  /** Bytes of kept prefixes in RAM. */
+  /** Bytes of the RAM tier. */
   kept_bytes: number;
 };
 
 /** Variants of the compute kernels. */
 export type HardwareKernels = {
-  /** The name of the one that computes. */
+  /** Name of the variant in use. */
   in_use: string;
-  /** All of this build, the best first. */
+  /** All variants of this build, best first. */
   variants: KernelVariant[];
 };
 
 /** A variant of the compute kernels. */
 export type KernelVariant = {
-  /** `avx2-fma-f16c` for instance; what the setting `engine.kernel` takes. */
+  /** Name, for example `avx2-fma-f16c`, as in the setting `engine.kernel`. */
   name: string;
   /** Whether this processor can run it. */
   usable: boolean;
-  /** Whether it is the one that computes. */
+  /** Whether the engine uses it. */
   in_use: boolean;
-  /** What this processor lacks for it. */
+  /** Features that this processor lacks. */
   lacks?: string[];
 };
 
 /** A graphics processor. */
 export type HardwareGpu = {
-  /** Its name, or its maker and number. */
+  /** Name, or vendor and number. */
   name: string;
   /** `nvidia`, `amd`, `intel`, `apple` or another word. */
   vendor: string;
-  /** The driver that has it, with its version where that is known. */
+  /** Driver, with its version if known. */
   driver?: string;
-  /** Its own memory, where that is known. */
+  /** Dedicated memory, if known. */
   memory_bytes?: number;
-  /** Whether this version of Cairn computes on it. */
+  /** Whether this version of Cairn uses it. */
   used: boolean;
 };
 
-/** A disk that Cairn keeps something on. */
+/** A disk with a folder of Cairn. */
 export type HardwareDisk = {
-  /** What is there. */
+  /** Use of the folder. */
   holds: DiskHolds;
   /** The folder. */
   path: string;
-  /** Of the disk; absent where the system does not say. */
+  /** Bytes of the disk; absent if the system does not report them. */
   total_bytes?: number;
-  /** What this user may still write. */
+  /** Bytes that this user may still write. */
   free_bytes?: number;
 };
 
-/** What is on a disk. */
+/** Use of a folder. */
 export type DiskHolds =
-  /** The library of models that is written. */
+  /** Cairn's own library. */
   | "models"
-  /** A library that is only read. */
+  /** A read-only library. */
   | "linked"
-  /** Kept prefixes. */
+  /** The SSD tier. */
   | "cache"
-  /** Chats, and what else is the user's. */
+  /** Chats and other data of the user. */
   | "data";
 
-/** `GET /app/libraries`: all libraries, the one that is written first. */
+/** `GET /app/libraries`: all libraries; Cairn's own is first. */
 export type LibrariesResponse = {
-  /** One row each. */
+  /** The libraries. */
   libraries: Library[];
 };
 
 /** A library of models. */
 export type Library = {
-  /** Its folder. */
+  /** Root folder. */
   path: string;
-  /** What it is to its user. */
+  /** Role of the library. */
   role: LibraryRole;
-  /** Whether it is there. */
+  /** Whether the library exists and can be read. */
   state: LibraryState;
-  /** Why it is not there, or cannot be read. */
+  /** Why the library is absent or unreadable. */
   reason?: string;
-  /** Whether its absence is news: our own library is made with its first model. */
+  /** Whether the absence is unexpected. Cairn's own library is created with its first model. */
   missed: boolean;
-  /** Models in it. */
+  /** Number of models. */
   models: number;
-  /** Manifests in it that cannot be read. */
+  /** Unreadable manifests. */
   skipped?: SkippedFile[];
 };
 
-/** A manifest that cannot be read. */
+/** An unreadable manifest. */
 export type SkippedFile = {
   path: string;
   reason: string;
 };
 
-/** What a library is to its user. */
+/** Role of a library. */
 export type LibraryRole =
-  /** New models go there. */
+  /** Cairn's own library; new models are stored there. */
   | "own"
-  /** The user named it; it is only read. */
+  /** A library that the user linked; read-only. */
   | "linked"
-  /** It is Ollama's; it is only read. */
+  /** Ollama's library; read-only. */
   | "found";
 
-/** Whether a library is there. */
+/** State of a library. */
 export type LibraryState =
-  /** It is. */
+  /** The library exists. */
   | "present"
-  /** It is not; its disk may not be mounted. */
+  /** The library does not exist, or its disk is not mounted. */
   | "absent"
-  /** It is, and cannot be read. */
+  /** The library exists but cannot be read. */
   | "unreadable";
 
-/** `GET /app/usage`: what the libraries take on their disks. */
+/** `GET /app/usage`: disk usage of the libraries. */
 export type UsageResponse = {
-  /** One row each. */
+  /** The libraries. */
   libraries: LibraryUsage[];
-  /** Bytes of all of them together: models, what nobody needs, downloads. */
+  /** Bytes of all libraries: models, garbage and downloads. */
   total_bytes: number;
 };
 
-/** What a library takes. Contents that several of its models have are counted once. */
+/** Disk usage of a library. Shared blobs are counted once. */
 export type LibraryUsage = {
   library: Library;
-  /** The largest first. */
+  /** Models, largest first. */
   models: ModelUsage[];
-  /** Bytes of all that models have. */
+  /** Bytes of all models. */
   model_bytes: number;
-  /** Those of them that more than one model has. */
+  /** Bytes that several models share. */
   shared_bytes: number;
-  /** Contents that no model has. */
+  /** Bytes of blobs that no model uses. */
   unreferenced_bytes: number;
   unreferenced_files: number;
-  /** Downloads under way, or broken off. */
+  /** Bytes of partial downloads. */
   partial_bytes: number;
   partial_files: number;
-  /** Bytes that are free on its disk; `null` where that cannot be told. */
+  /** Free bytes of the disk; `null` if the system does not report them. */
   free_bytes: number | null;
 };
 
-/** What a model takes. */
+/** Disk usage of a model. */
 export type ModelUsage = {
-  /** Its name. */
+  /** Name of the model. */
   model: string;
-  /** Bytes that no other model has: what deleting it frees. */
+  /** Bytes that no other model uses. A delete frees them. */
   own_bytes: number;
-  /** Bytes that other models have too. */
+  /** Bytes that other models share. */
   shared_bytes: number;
-  /** Contents of it that are not there. */
+  /** Number of missing blobs. */
   missing: number;
 };
 
-/** `POST /app/logins`: tries a name and a password at a registry, and keeps them for it. */
+/** `POST /app/logins`: verifies a login at a registry and stores it. */
 export type LoginRequest = {
   /** `host[:port]`. */
   registry: string;
-  /** The user's name there. */
+  /** User name. */
   user: string;
-  /** The password, or a token that stands for one. */
+  /** The password or access token. */
   password: string;
-  /** Hosts of token servers that are given the password too. */
+  /** Hosts of token servers that may receive the password too. */
   token_servers?: string[];
-  /** Whether plain http will do, also for the password. */
+  /** Whether plain HTTP is allowed, also for the password. */
   insecure?: boolean;
 };
 
@@ -1005,47 +1008,47 @@ export type LogoutRequest = {
 
 /** `GET /app/logins`. */
 export type LoginsResponse = {
-  /** In the order of their hosts. */
+  /** Logins in the order of their hosts. */
   logins: KnownLogin[];
 };
 
-/** Who the user is to a registry. */
+/** A stored login. */
 export type KnownLogin = {
   /** `host[:port]`. */
   registry: string;
-  /** The user's name there. */
+  /** User name. */
   user: string;
 };
 
-/** `GET /app/mirror`, and the answer to what changes it. */
+/** `GET /app/mirror`, and the response to changes. */
 export type MirrorResponse = {
   /** Whether other machines may read models here. */
   shares: boolean;
-  /** Whether what is missing is fetched for clients. */
+  /** Whether missing models are downloaded for clients. */
   fetches: boolean;
-  /** From where, `host/namespace` each. */
+  /** Allowed origins, `host/namespace` each. */
   origins: string[];
   /** This machine's public key. */
   key: string;
-  /** Its fingerprint, for people to compare. */
+  /** Fingerprint of the key, for comparison by users. */
   fingerprint: string;
-  /** Answers with a blob that was here. */
+  /** Responses with a stored blob. */
   hits: number;
-  /** Answers with a blob that was fetched for the client, or for another one at the time. */
+  /** Responses with a blob that was downloaded for this or another client. */
   misses: number;
-  /** Answers with a manifest whose origin could not be asked. */
+  /** Responses with a stored manifest whose origin was unreachable. */
   stale: number;
-  /** Bytes of blobs that came from origins for clients. */
+  /** Bytes of blobs that were downloaded for clients. */
   fetched_bytes: number;
   /** Bytes of blobs that were sent, to all clients together. */
   sent_bytes: number;
-  /** Who read models since the daemon started, the one that took most first. */
+  /** Clients since the daemon started; the one with most bytes is first. */
   clients: MirrorClient[];
-  /** Keys for whose owners models are fetched. */
+  /** Keys of peers for which missing models are downloaded. */
   known: KnownKey[];
-  /** Mirrors that this machine joined. */
+  /** Mirrors that this machine has joined. */
   joined: KnownKey[];
-  /** Machines that were found on the local network, by name. */
+  /** Peers on the local network, by name. */
   nearby: FoundMachine[];
 };
 
@@ -1059,38 +1062,38 @@ export type MirrorClient = {
   asked_at: Timestamp;
 };
 
-/** A machine of the local network, as it announces itself. Nothing proves what it says. */
+/** A peer on the local network, as it announces itself. The announcement is not authenticated. */
 export type FoundMachine = {
-  /** Its name. */
+  /** Name of the machine. */
   name: string;
-  /** Where it listens, with the port. */
+  /** Address with the port. */
   address: string;
-  /** Its version of this program. */
+  /** Version of Cairn. */
   version: string;
-  /** The fingerprint of the key that it says it has. */
+  /** Announced fingerprint of its key. */
   fingerprint: string;
-  /** That key is known here. Otherwise it is asked for contents whose digest is known, and for nothing else. */
+  /** Whether its key is trusted. An untrusted peer is used only for blobs whose digest is known. */
   joined: boolean;
-  /** It sent wrong bytes, and is not asked any more. */
+  /** Whether the peer sent wrong bytes and is not used any more. */
   dropped: boolean;
-  /** When it was last heard of. */
+  /** Time of the last announcement. */
   seen_at: Timestamp;
-  /** Bytes that came from it. */
+  /** Bytes downloaded from it. */
   got_bytes: number;
 };
 
-/** A key, and what it is called here: by a name, or by the address of a mirror. */
+/** A trusted key, with a name or the address of a mirror. */
 export type KnownKey = {
   label: string;
   key: string;
   fingerprint: string;
 };
 
-/** The answer to `POST /app/mirror/invite`. */
+/** Response to `POST /app/mirror/invite`. */
 export type InviteResponse = {
-  /** To be typed at the other machine. */
+  /** Code to enter on the other machine. */
   code: string;
-  /** Until when it is good. */
+  /** End of validity. */
   until: Timestamp;
 };
 
@@ -1098,7 +1101,7 @@ export type InviteResponse = {
 export type JoinMirrorRequest = {
   /** `http://nas:11434`. */
   address: string;
-  /** What the mirror shows. */
+  /** The code that the mirror shows. */
   code: string;
 };
 
@@ -1114,25 +1117,25 @@ export type ForgetRequest = {
   which: string;
 };
 
-/** What `cairn list --json` prints. */
+/** Output of `cairn list --json`. */
 export type ListedModels = {
-  /** As `/api/tags` has them. */
+  /** The models, as in `/api/tags`. */
   models: TagsModel[];
-  /** Where they were looked for; empty when another server than our daemon was asked. */
+  /** The searched libraries; empty for servers other than Cairn. */
   libraries: Library[];
 };
 
 /**
- * `POST /app/copy`: how far a [`crate::ollama::CopyRequest`] of our own clients has come; the last one is
- * [`CopyLine::Success`], or an error. Within a library there is no other.
+ * `POST /app/copy`: progress of a [`crate::ollama::CopyRequest`] of Cairn's own clients. The last line is
+ * [`CopyLine::Success`] or an error. A copy within a library sends only this line.
  */
 export type CopyLine =
-  /** Its digest is computed. */
+  /** The digest is computed. */
   | ({ status: "hashing" } & {
       completed: number;
       total: number;
     })
-  /** It is copied, and its digest computed on the way. */
+  /** The blob is copied and its digest computed. */
   | ({ status: "copying" } & {
       completed: number;
       total: number;
@@ -1140,245 +1143,245 @@ export type CopyLine =
   /** The model has its second name. */
   | ({ status: "success" } & CopyResponse);
 
-/** A copy that was made. */
+/** Result of a copy. */
 export type CopyResponse = {
-  /** The model's name, as it was sent. */
+  /** Name of the source, as sent. */
   source: string;
-  /** Its second name, as it is spelled in the library. */
+  /** The new name, as stored. */
   destination: string;
-  /** Bytes that were written for it; `None` when another server than our daemon did it. */
+  /** Bytes written; `None` for servers other than Cairn. */
   copied_bytes: number | null;
 };
 
-/** `POST /app/delete`: the answer to [`crate::ollama::DeleteRequest`] when our own clients ask. */
+/** `POST /app/delete`: response to a [`crate::ollama::DeleteRequest`] of Cairn's own clients. */
 export type DeleteResponse = {
-  /** The model's name, as it was spelled in the library. */
+  /** Name of the model, as stored. */
   model: string;
-  /** Bytes of disk that are free now; `None` when another server than our daemon did it. */
+  /** Freed bytes; `None` for servers other than Cairn. */
   freed_bytes: number | null;
 };
 
-/** `POST /app/scan`. Answered by [`ScanLine`]s. */
+/** `POST /app/scan`. The response is a stream of [`ScanLine`]s. */
 export type ScanRequest = {
-  /** Folders to look through, by their absolute paths. */
+  /** Absolute paths of folders to scan. */
   folders?: string[];
-  /** Look where other apps keep their models too. */
+  /** Whether to scan the folders of other apps too. */
   apps?: boolean;
-  /** Read the files, to tell which contents are here. */
+  /** Whether to read files completely, to compare their digests. */
   digests?: boolean;
 };
 
-/** How far a scan has come; the last one is [`ScanLine::Done`], or an error. */
+/** Progress of a scan. The last line is [`ScanLine::Done`] or an error. */
 export type ScanLine =
-  /** Files are read. */
+  /** Files are read for their digests. */
   | ({ status: "hashing" } & {
       completed: number;
       total: number;
     })
-  /** All that was to be looked through was. */
+  /** The scan is complete. */
   | ({ status: "done" } & ScannedModels);
 
-/** What a scan found. */
+/** Result of a scan. */
 export type ScannedModels = {
-  /** Models, and what goes with them. */
+  /** Models, projectors, adapters and broken files. */
   models: FoundModel[];
-  /** Folders that are there and were looked through. */
+  /** Folders that were scanned. */
   folders: ScannedFolder[];
-  /** Folders that could not be looked through. */
+  /** Folders that could not be scanned. */
   skipped: SkippedFile[];
-  /** A folder beyond which nothing was looked at, because it is too deep or there is too much. */
+  /** First folder that was skipped because it is too deep or the scan has too many entries. */
   cut?: string;
 };
 
-/** A folder in which an app keeps models. */
+/** A scanned folder. */
 export type ScannedFolder = {
-  /** Which app; `folder` for one that was named. */
+  /** The app; `folder` for a requested folder. */
   app: string;
-  /** Where it is. */
+  /** Path of the folder. */
   path: string;
 };
 
-/** A model that another app keeps. */
+/** A file that a scan found. */
 export type FoundModel = {
-  /** What an import would call it. */
+  /** Name that an import would use. */
   name: string;
-  /** Bytes of its files. */
+  /** Bytes of all files. */
   size: number;
-  /** Who keeps it; `folder` for one in a folder that was named. */
+  /** The app that stores it; `folder` for a requested folder. */
   app: string;
-  /** Its file; the first of them where there are several. */
+  /** Path of the file; the first part of a split model. */
   path: string;
-  /** How many files it has. */
+  /** Number of files. */
   parts: number;
-  /** What it is to us. */
+  /** Relation to the libraries. */
   state: FoundState;
-  /** Our model that has the same contents, or may have. */
+  /** Model in the libraries that has, or may have, the same contents. */
   model?: string;
-  /** What is wrong with it. */
+  /** Why the file cannot be read. */
   reason?: string;
-  /** Its SHA-256, `sha256:...`, where it is known. */
+  /** SHA-256, `sha256:...`, if available. */
   digest?: string;
-  /** Its architecture; empty where that is not known. */
+  /** Architecture; empty if unknown. */
   family: string;
-  /** Its size for people, `3.2B` for instance. */
+  /** Number of parameters, for example `3.2B`. */
   parameter_size: string;
-  /** Its quantisation, `Q4_K_M` for instance. */
+  /** Quantization, for example `Q4_K_M`. */
   quantization_level: string;
 };
 
-/** What a file is to us. */
+/** Relation of a found file to the libraries. */
 export type FoundState =
-  /** A model that could be imported. */
+  /** A model that can be imported. */
   | "new"
-  /** Its contents are here. */
+  /** A library has the same contents. */
   | "here"
-  /** It is as long as contents that are here. */
+  /** A library has a model of the same size. */
   | "maybe_here"
-  /** What makes pictures readable for a model. */
+  /** A projector, which encodes images for a model. */
   | "projector"
-  /** Changes to the weights of a model. */
+  /** An adapter. */
   | "adapter"
-  /** Nothing that can be read. */
+  /** A file that cannot be read. */
   | "broken";
 
-/** The daemon as a server. Each line of `GET /app/server/events` is one too, whenever something changed. */
+/** State of the server. `GET /app/server/events` sends one per line after each change. */
 export type ServerResponse = {
-  /** Its version, `x.y.z`. */
+  /** Version, `x.y.z`. */
   version: string;
-  /** When it started. */
+  /** Start time. */
   started_at: Timestamp;
-  /** Where it listens, `127.0.0.1:11434` for instance. */
+  /** Listening addresses, for example `127.0.0.1:11434`. */
   addresses: string[];
-  /** What other programs of this machine are given, `http://127.0.0.1:11434` for instance. */
+  /** Address for other programs of this machine, for example `http://127.0.0.1:11434`. */
   url: string;
-  /** Whether other machines reach it. */
+  /** Whether other machines can connect. */
   lan: boolean;
   /** Whether other machines may pull models from it. */
   share: boolean;
   /** Web origins besides local ones that may use `/api`. */
   origins: string[];
-  /** Who asked something, the last one first. */
+  /** Clients, most recent first. */
   clients: ServerClient[];
-  /** The last requests, the newest first. Kept in memory only. */
+  /** Recent requests, newest first. They are only in memory. */
   requests: LoggedRequest[];
 };
 
-/** A program that asked something. */
+/** A client. */
 export type ServerClient = {
-  /** What it calls itself, without a version; `cairn` is one of our own. */
+  /** Name from its user agent, without a version; `cairn` for Cairn's own clients. */
   name: string;
-  /** Where it is, an IP address. */
+  /** IP address. */
   address: string;
-  /** Whether it is one of our own. */
+  /** Whether it is one of Cairn's own clients. */
   own: boolean;
-  /** When it asked last. */
+  /** Time of the last request. */
   last_seen_at: Timestamp;
-  /** How often it asked, as far back as is known. */
+  /** Number of recent requests. */
   requests: number;
 };
 
-/** A request and what came of it. */
+/** A request and its result. */
 export type LoggedRequest = {
-  /** Tells it from others; later ones have larger numbers. */
+  /** Id; later requests have larger ids. */
   id: number;
-  /** When it came. */
+  /** Time of arrival. */
   at: Timestamp;
-  /** Who asked, as in [`ServerClient`]. */
+  /** The client, as in [`ServerClient`]. */
   client: string;
   /** The client's IP address. */
   address: string;
   /** `GET`, `POST`, ... */
   method: string;
-  /** Without the query. */
+  /** Path without the query. */
   path: string;
-  /** The answer's. */
+  /** Status of the response. */
   status: number;
-  /** Whether it is still being answered. */
+  /** Whether the request is in progress. */
   running: boolean;
-  /** How long the answer took, or has taken so far. */
+  /** Duration so far. */
   ms: number;
-  /** The model that was asked. */
+  /** The requested model. */
   model?: string;
-  /** From the request to the first piece of the answer, where a model was asked. */
+  /** Time to the first token, for inference requests. */
   first_token_ms?: number;
   /** Tokens of the prompt. */
   prompt_tokens?: number;
-  /** Of these, tokens that need not be computed. */
+  /** Prompt tokens that were found in the cache. */
   cached_tokens?: number;
   /** Tokens of the answer. */
   answer_tokens?: number;
-  /** Tokens of the answer in a second. */
+  /** Speed of the answer. */
   tokens_per_second?: number;
 };
 
-/** The answer to `POST /app/session/ticket`, which our own programs ask with the daemon's token. */
+/** Response to `POST /app/session/ticket`, which Cairn's own programs send with the daemon token. */
 export type TicketResponse = {
-  /** `http://127.0.0.1:PORT/ui/#t=...`: good once, for a minute. */
+  /** `http://127.0.0.1:PORT/ui/#t=...`: valid once, for a minute. */
   url: string;
 };
 
-/** `POST /app/session`: what stood behind `#t=`. Asked without a token. */
+/** `POST /app/session`: sends the ticket after `#t=`. Requires no token. */
 export type SessionRequest = {
   /** The ticket. */
   ticket: string;
 };
 
-/** The answer to [`SessionRequest`]. */
+/** Response to [`SessionRequest`]. */
 export type SessionResponse = {
-  /** What this page sends as `Authorization: Bearer` from now on, until the daemon ends. */
+  /** Bearer token of this page, valid until the daemon stops. */
   token: string;
 };
 
-/** `GET /app/settings`, and the answer to a change. */
+/** `GET /app/settings`, and the response to a change. */
 export type SettingsResponse = {
-  /** Path of `config.toml`, whether or not it is there. */
+  /** Path of `config.toml`, even if it does not exist. */
   path: string;
-  /** Why that file cannot be read; then nothing of it holds, and nothing can be changed here. */
+  /** Why `config.toml` cannot be read. Then it is ignored, and settings cannot be changed here. */
   trouble?: string;
-  /** Whether some of what is set holds only when the daemon is started anew. */
+  /** Whether a changed setting requires a restart of the daemon. */
   restart: boolean;
-  /** Every setting, those of a group beside each other. */
+  /** All settings, ordered by group. */
   settings: Setting[];
 };
 
 /** A setting. */
 export type Setting = {
-  /** Its name in `config.toml`, `cache.ram` for instance. */
+  /** Name in `config.toml`, for example `cache.ram`. */
   key: string;
-  /** What it belongs to: the part of the key before the dot. */
+  /** Group: the part of the key before the dot. */
   group: string;
-  /** What its value is. */
+  /** Kind of the value. */
   kind: SettingKind;
-  /** What is set, or the default; absent where that depends on the machine or is nothing. A secret is never shown. */
+  /** Current value; absent if it depends on the machine or is empty. Secrets are never shown. */
   value?: SettingValue;
-  /** What holds where nobody sets it; absent where that depends on the machine or is nothing. */
+  /** Default; absent if it depends on the machine or is empty. */
   default?: SettingValue;
-  /** The default in words. */
+  /** Description of the default. */
   default_about: string;
-  /** Who set it. */
+  /** Origin of the value. */
   origin: SettingOrigin;
-  /** The variable or the flag that set it; then it cannot be changed here. */
+  /** The variable or flag that sets the value. Then it cannot be changed here. */
   origin_name?: string;
-  /** The variable that sets it. */
+  /** Environment variable of the setting. */
   env?: string;
-  /** The flag of `cairn serve` that sets it. */
+  /** Flag of `cairn serve`. */
   flag?: string;
-  /** The values that a choice has. */
+  /** Valid values of a choice. */
   choices?: string[];
   /**
-   * What a number counts or a text is: `tokens`, `bytes_per_second`, `duration` (`5m`, `30d`), `list` (between commas),
-   * `paths` (as `PATH` is one), ...
+   * Unit of a number or format of a text: `tokens`, `bytes_per_second`, `duration` (`5m`, `30d`), `list` (separated
+   * by commas), `paths` (as in `PATH`), ...
    */
   unit?: string;
-  /** When a change holds. */
+  /** When a change takes effect. */
   applies: SettingApplies;
-  /** Whether what is set waits for the daemon to be started anew. */
+  /** Whether the value requires a restart of the daemon. */
   restart: boolean;
-  /** What it does, in English and one line. */
+  /** Description in one line of English. */
   about: string;
 };
 
-/** What a setting's value is. */
+/** Kind of a setting's value. */
 export type SettingKind =
   /** True or false. */
   | "bool"
@@ -1395,15 +1398,15 @@ export type SettingKind =
   /** Text that is not shown. */
   | "secret";
 
-/** A setting's value: of a bool, of a number and of bytes, or of all others. */
+/** Value of a setting: for `bool`, for `number` and `bytes`, and for all other kinds. */
 export type SettingValue =
   | boolean
   | number
   | string;
 
-/** Who set a value; the later goes before the earlier. */
+/** Origin of a value. Later ones take precedence. */
 export type SettingOrigin =
-  /** Nobody. */
+  /** The default. */
   | "default"
   /** `config.toml`. */
   | "file"
@@ -1412,13 +1415,13 @@ export type SettingOrigin =
   /** The daemon's command line. */
   | "flag";
 
-/** When a change holds. */
+/** When a change takes effect. */
 export type SettingApplies =
-  /** At once. */
+  /** Immediately. */
   | "now"
-  /** For models that are loaded from now on. */
+  /** When a model is loaded next. */
   | "next_load"
-  /** When the daemon is started anew. */
+  /** When the daemon restarts. */
   | "restart";
 
 /** `PATCH /app/settings`: values by key, `null` for the default. All are written, or none. */
@@ -1426,21 +1429,21 @@ export type SettingsChange = Record<string, SettingValue | null>;
 
 /** Why a change was refused. */
 export type SettingsRefused = {
-  /** All of it in one line. */
+  /** All reasons in one line. */
   error: string;
-  /** What is wrong, by key; empty where it is nothing of one key. */
+  /** Invalid settings; empty if the error is not about one setting. */
   wrong: WrongSetting[];
 };
 
-/** A value that cannot be. */
+/** An invalid setting. */
 export type WrongSetting = {
-  /** Its key. */
+  /** Key of the setting. */
   key: string;
-  /** Why, in English and one line. */
+  /** The reason in one line of English. */
   reason: string;
 };
 
-/** `POST /app/cache/test`: tries a place for kept prefixes without using it. Absent ones are those that are set. */
+/** `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places. */
 export type CacheTestRequest = {
   /** A folder on this machine. */
   folder?: string;
@@ -1448,7 +1451,7 @@ export type CacheTestRequest = {
   remote?: string;
 };
 
-/** What came of a [`CacheTestRequest`]; a place that was not asked for is absent. */
+/** Result of a [`CacheTestRequest`]. Places that were not requested are absent. */
 export type CacheTested = {
   /** The folder. */
   folder?: TestedPlace;
@@ -1456,136 +1459,133 @@ export type CacheTested = {
   remote?: TestedPlace;
 };
 
-/** A place that was tried. */
+/** A tested place. */
 export type TestedPlace = {
-  /** Its path or address. */
+  /** Path or address. */
   place: string;
-  /** Whether it can be used. */
+  /** Whether the place can be used. */
   works: boolean;
-  /** Why it cannot. */
+  /** Why the place cannot be used. */
   reason?: string;
-  /** Bytes that are free there, where that is known. */
+  /** Free bytes, if known. */
   free_bytes?: number;
-  /** How long writing, reading and removing a small file took. */
+  /** Time to write, read and remove a small file. */
   round_trip_ms?: number;
 };
 
-/** `POST /app/gc`: removes files of the daemon's library that nobody needs. */
+/** `POST /app/gc`: removes garbage from the daemon's library. */
 export type GcRequest = {
-  /** Only tell. */
+  /** Only report. */
   dry_run?: boolean;
-  /** Remove what is left of downloads by other programs too. */
+  /** Remove partial downloads of other programs too. */
   partials?: boolean;
 };
 
-/** The answer to [`GcRequest`]. */
+/** Response to [`GcRequest`]. */
 export type GcResponse = {
-  /** Nothing was removed: this is what would be. */
+  /** Whether nothing was removed because of `dry_run`. */
   dry_run: boolean;
-  /** Bytes that are free now, or would be. */
+  /** Bytes that were or would be freed. */
   freed_bytes: number;
-  /** Files that were removed, or would be. */
+  /** Files that were or would be removed. */
   removed: LeftoverFile[];
-  /** Files that nobody needs and that stay. */
+  /** Garbage that is kept. */
   kept: LeftoverFile[];
 };
 
-/** A file that nobody needs. */
+/** A garbage file. */
 export type LeftoverFile = {
-  /** Where it is. */
+  /** Path of the file. */
   path: string;
-  /** Bytes of it on the disk. */
+  /** Bytes on disk. */
   size: number;
-  /** What it is. */
+  /** Kind of the file. */
   kind: LeftoverKind;
-  /** Whether it is younger than an hour, so that a program may be about to use it. */
+  /** Whether the file is younger than an hour, so that a program may be using it. */
   young: boolean;
 };
 
-/** Kinds of files that nobody needs. */
+/** Kind of a garbage file. */
 export type LeftoverKind =
-  /** Contents that no model has. */
+  /** A blob that no model uses. */
   | "unreferenced"
-  /** What is left of a download. */
+  /** A partial download. */
   | "partial";
 
-/**
- * `POST /app/verify`: reads the contents of models, and tells which are not what their names say. Answered by
- * [`VerifyLine`]s.
- */
+/** `POST /app/verify`: reads blobs and compares them with their digests. The response is a stream of [`VerifyLine`]s. */
 export type VerifyRequest = {
-  /** Names of models; none means everything that the libraries hold. */
+  /** Names of models; empty for all blobs of all libraries. */
   models?: string[];
-  /** Remove damaged contents of the daemon's own library, so that the next pull fetches them anew. */
+  /** Remove damaged blobs of the daemon's library, so that the next pull downloads them again. */
   discard?: boolean;
 };
 
-/** How far a check has come; the last one is [`VerifyLine::Done`], or an error. */
+/** Progress of a check. The last line is [`VerifyLine::Done`] or an error. */
 export type VerifyLine =
-  /** Contents are read. */
+  /** Blobs are read. */
   | ({ status: "hashing" } & {
       completed: number;
       total: number;
     })
-  /** All have been. */
+  /** The check is complete. */
   | ({ status: "done" } & VerifiedModels);
 
-/** What a check found. */
+/** Result of a check. */
 export type VerifiedModels = {
-  /** How many models were looked at. */
+  /** Number of models. */
   models: number;
-  /** How many contents they have together; what several have is counted once. */
+  /** Number of blobs. Shared blobs are counted once. */
   contents: number;
-  /** Bytes of them. */
+  /** Bytes of all blobs. */
   bytes: number;
-  /** Those that are not what they should be. */
+  /** Damaged blobs. */
   flawed: FlawedContents[];
-  /** Manifests that cannot be read. */
+  /** Unreadable manifests. */
   skipped: SkippedFile[];
 };
 
-/** Contents that are not what they should be. */
+/** A damaged blob. */
 export type FlawedContents = {
-  /** Their name, `sha256:...`. */
+  /** Digest, `sha256:...`. */
   digest: string;
-  /** What they are for, `model` for instance; empty when no model has them. */
+  /** Purpose, for example `model`; empty if no model uses the blob. */
   kind: string;
-  /** What is wrong with them. */
+  /** Kind of the defect. */
   flaw: FlawKind;
-  /** The same in words, with the numbers. */
+  /** Description of the defect, with numbers. */
   reason: string;
-  /** Models that have them. */
+  /** Models that use the blob. */
   models: string[];
-  /** The library that has them. */
+  /** Root of the library. */
   library: string;
-  /** Whether that is the daemon's own, which it may change. */
+  /** Whether the library is the daemon's own. */
   own: boolean;
-  /** Whether they were removed. */
+  /** Whether the blob was removed. */
   discarded: boolean;
 };
 
-/** What can be wrong with contents. */
+/** Kind of a blob's defect. */
 export type FlawKind =
-  /** They are not there. */
+  /** The blob is missing. */
   | "missing"
-  /** There are more or fewer bytes than a manifest says. */
+  /** The size differs from the manifest. */
   | "length"
-  /** The bytes are others than the name says. */
+  /** The contents differ from the digest. */
   | "damaged"
-  /** The system does not let the daemon read them. */
+  /** The daemon has no permission to read the blob. */
   | "unreadable";
 
-/** `run/daemon.json`: how a client finds the daemon of its user. Only that user can read it. */
+/** `run/daemon.json`: address and token of the user's daemon. Only this user can read it. */
 export type DaemonFile = {
-  /** Process id, for people; whether the daemon lives is told by its lock. */
+  /** Process id, for information. The lock of the daemon shows whether it runs. */
   pid: number;
-  /** When it started. */
+  /** Start time. */
   started_at: Timestamp;
-  /** Where it listens, `127.0.0.1:11434` for instance; the first is the one to use. */
+  /** Listening addresses, for example `127.0.0.1:11434`; clients use the first. */
   addresses: string[];
-  /** Its version, `x.y.z`. */
+  /** Version, `x.y.z`. */
   version: string;
-  /** What `/app` wants to see as `Authorization: Bearer`. */
+  /** Bearer token of `/app`. */
   token: string;
 };
 
@@ -1595,95 +1595,95 @@ export type StatusResponse = {
   pid: number;
   started_at: Timestamp;
   addresses: string[];
-  /** Requests that are being answered, this one not counted. */
+  /** Requests in progress, except this one. */
   active_requests: number;
-  /** Models in memory. */
+  /** Loaded models. */
   loaded_models: number;
 };
 
-/** `POST /app/open`: makes a model file on this machine known until the daemon ends. */
+/** `POST /app/open`: makes a model file available until the daemon stops. */
 export type OpenRequest = {
   /** Absolute path of a GGUF file. */
   path: string;
 };
 
-/** The answer to [`OpenRequest`]. */
+/** Response to [`OpenRequest`]. */
 export type OpenResponse = {
-  /** The name by which `/api` knows the file from now on. */
+  /** Name of the file in `/api`. */
   model: string;
-  /** Whether the file says how a conversation becomes a prompt. */
+  /** Whether the file has a chat template. */
   chat_template: boolean;
 };
 
-/** `POST /app/import`: makes a model file on this machine a model of the daemon's library. Answered by [`ImportLine`]s. */
+/** `POST /app/import`: imports a model file into the daemon's library. The response is a stream of [`ImportLine`]s. */
 export type ImportRequest = {
   /** Absolute path of a GGUF file. */
   path: string;
-  /** What the model is to be called; as the file calls itself when absent. */
+  /** Name of the model; if absent, the name in the file. */
   name?: string;
-  /** Give the file a second name in the store, and make it read-only, in place of copying it. */
+  /** Create a hard link and make the file read-only, instead of a copy. */
   link?: boolean;
-  /** Take the file away once the model is there. */
+  /** Remove the file after the import. */
   move?: boolean;
-  /** Replace a model that has the name. */
+  /** Replace an existing model of that name. */
   force?: boolean;
 };
 
-/** How far an import has come; the last one is [`ImportLine::Success`], or an error. */
+/** Progress of an import. The last line is [`ImportLine::Success`] or an error. */
 export type ImportLine =
-  /** Its digest is computed. */
+  /** The digest is computed. */
   | ({ status: "hashing" } & {
       completed: number;
       total: number;
     })
-  /** It is copied, and its digest computed on the way. */
+  /** The file is copied and its digest computed. */
   | ({ status: "copying" } & {
       completed: number;
       total: number;
     })
-  /** There is such a model. */
+  /** The model exists. */
   | ({ status: "success" } & ImportedModel);
 
-/** A model that came from a file. */
+/** An imported model. */
 export type ImportedModel = {
-  /** The name to run it by. */
+  /** Name of the model. */
   model: string;
-  /** Bytes of its file. */
+  /** Bytes of the file. */
   size: number;
-  /** How it came into the store. */
+  /** How the file came into the library. */
   way: ImportWay;
-  /** Why it was copied. */
+  /** Why the file was copied. */
   reason?: string;
   /** Whether the file was made read-only, for a hard link. */
   made_read_only: boolean;
-  /** Whether the file is gone, because it was to be moved. */
+  /** Whether the file was moved. */
   moved: boolean;
-  /** Why it is still there although it was to be moved. */
+  /** Why the file was not removed although a move was requested. */
   kept_reason?: string;
-  /** Whether the file says how a conversation becomes a prompt. */
+  /** Whether the file has a chat template. */
   chat_template: boolean;
 };
 
-/** How a file came into the store. */
+/** How a file came into the library. */
 export type ImportWay =
-  /** Its contents were there. */
+  /** The library already had the contents. */
   | "present"
-  /** It shares its place on the disk with the store's until either is changed. */
+  /** The file was cloned and shares its disk blocks. */
   | "reflinked"
-  /** The store's is a second name of it. */
+  /** The library has a hard link to the file. */
   | "linked"
-  /** The store's is the file itself. */
+  /** The file was renamed into the library. */
   | "moved"
-  /** It was copied. */
+  /** The file was copied. */
   | "copied";
 
-/** `POST /app/load`: brings a model into memory, where the next request finds it. */
+/** `POST /app/load`: loads a model. */
 export type LoadRequest = {
   /** The model's name. */
   model: string;
-  /** Load it even when memory looks too small for it. */
+  /** Load the model even if the memory seems too small. */
   force?: boolean;
-  /** How long it stays; the daemon's setting when absent. */
+  /** How long the model stays loaded; if absent, the daemon's setting. */
   keep_alive?: KeepAlive;
 };
 
@@ -1701,7 +1701,7 @@ export type ErrorCode =
   | "session_expired"
   /** This client may not do that. Parameters: reason. */
   | "forbidden"
-  /** There is no such entry. Parameters: reason. */
+  /** The entry does not exist. Parameters: reason. */
   | "not_found"
   /** The daemon failed unexpectedly. Parameters: reason. */
   | "internal"
@@ -1897,11 +1897,11 @@ export type ErrorBody = {
 /** How long a model stays loaded after its last request. */
 export type KeepAlive = string | number;
 
-/** What is asked for. Fields that this version does not know how to honour are read too, so that it can say so. */
+/** Request for the next message. Unsupported fields are read too, so that they can be refused. */
 export type ChatRequest = {
   model?: string;
   messages?: Message[];
-  /** One JSON object per piece of the answer; on when absent. */
+  /** Stream one JSON object per delta; on if absent. */
   stream?: boolean;
   format?: unknown;
   keep_alive?: KeepAlive;
@@ -1912,11 +1912,11 @@ export type ChatRequest = {
   shift?: boolean;
   logprobs?: boolean;
   top_logprobs?: number;
-  /** Whether only the prompt's text is wanted, and no answer. */
+  /** Return the rendered prompt instead of an answer. */
   _debug_render_only?: boolean;
 };
 
-/** One message of a conversation, as clients send it. */
+/** A message of a conversation, as clients send it. */
 export type Message = {
   role: string;
   content: string;
@@ -1927,7 +1927,7 @@ export type Message = {
   tool_call_id?: string;
 };
 
-/** A piece of the answer, or the whole of it. */
+/** A delta of the answer, or the whole answer. */
 export type ChatChunk = {
   model: string;
   created_at: Timestamp;
@@ -1935,7 +1935,7 @@ export type ChatChunk = {
   done: boolean;
   done_reason?: DoneReason;
   logprobs?: Logprob[];
-  /** Ours: what did not fit into the context. */
+  /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
   _debug_info?: DebugInfo;
 } & Metrics;
@@ -1947,21 +1947,21 @@ export type ReplyMessage = {
   thinking?: string;
 };
 
-/** Which model, and its second name. */
+/** The model and its second name. */
 export type CopyRequest = {
   /** The model's name. */
   source?: string;
-  /** The name that it is to have too. */
+  /** The second name. */
   destination?: string;
 };
 
-/** What is to be made. Fields that this version does not know how to honour are read too, so that it can say so. */
+/** Request to create a model. Unsupported fields are read too, so that they can be refused. */
 export type CreateRequest = {
   model?: string;
-  /** The same, as older clients call it. */
+  /** Name of `model` in older clients. */
   name?: string;
   from?: string;
-  /** Names and digests of contents that were sent. */
+  /** Names and digests of uploaded files. */
   files?: Record<string, string>;
   draft_files?: Record<string, unknown>;
   adapters?: Record<string, string>;
@@ -1977,11 +1977,11 @@ export type CreateRequest = {
   quantization?: string;
   draft_quantize?: string;
   remote_host?: string;
-  /** What the model's description is to say in place of what its file says. */
+  /** Fields that override the details of the file. */
   info?: Record<string, unknown>;
-  /** Cairn's own: whether the registry of a model that is not here may be asked over plain http. */
+  /** Cairn's own field: whether the registry of a missing base may be used over plain HTTP. */
   insecure?: boolean;
-  /** One JSON object per step; on when absent. */
+  /** Stream one JSON object per step; on if absent. */
   stream?: boolean;
 };
 
@@ -1992,36 +1992,36 @@ export type Licenses =
   /** Several. */
   | string[];
 
-/** A step of something that takes a while. */
+/** A step of a long operation. */
 export type ProgressLine = {
-  /** Which step; the last one is `success`. */
+  /** Name of the step; the last one is `success`. */
   status: string;
-  /** What the step is about; while a model is quantised, [`ProgressLine::QUANTISED`]. */
+  /** Digest of the blob; [`ProgressLine::QUANTISED`] during quantization. */
   digest?: string;
-  /** How many bytes there are. */
+  /** Bytes in total. */
   total?: number;
-  /** How many of them are done. */
+  /** Bytes completed. */
   completed?: number;
 };
 
-/** Which model. */
+/** The model to delete. */
 export type DeleteRequest = {
   /** The model's name. */
   model?: string;
-  /** The same, as older clients call it. */
+  /** Name of `model` in older clients. */
   name?: string;
 };
 
-/** What is asked for. Fields that this version does not know how to honour are read too, so that it can say so. */
+/** Request for an answer. Unsupported fields are read too, so that they can be refused. */
 export type GenerateRequest = {
   model?: string;
   prompt?: string;
   suffix?: string;
   system?: string;
   template?: string;
-  /** Tokens of an earlier answer, to go on from. */
+  /** Token ids of an earlier answer to continue. */
   context?: number[];
-  /** One JSON object per piece of the answer; on when absent. */
+  /** Stream one JSON object per delta; on if absent. */
   stream?: boolean;
   raw?: boolean;
   format?: unknown;
@@ -2033,11 +2033,11 @@ export type GenerateRequest = {
   shift?: boolean;
   logprobs?: boolean;
   top_logprobs?: number;
-  /** Whether only the prompt's text is wanted, and no answer. */
+  /** Return the rendered prompt instead of an answer. */
   _debug_render_only?: boolean;
 };
 
-/** A piece of the answer, or the whole of it. */
+/** A delta of the answer, or the whole answer. */
 export type GenerateChunk = {
   model: string;
   created_at: Timestamp;
@@ -2045,35 +2045,35 @@ export type GenerateChunk = {
   thinking?: string;
   done: boolean;
   done_reason?: DoneReason;
-  /** Tokens of the prompt and of the answer, to be sent back with the next request. */
+  /** Token ids of the prompt and the answer, for the next request. */
   context?: number[];
   logprobs?: Logprob[];
-  /** Ours: what did not fit into the context. */
+  /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
   _debug_info?: DebugInfo;
 } & Metrics;
 
-/** A token of an answer, with its natural logarithm of probability. */
+/** A token of an answer, with its log probability. */
 export type Logprob = {
-  /** The likeliest tokens at its place, the likeliest first; absent unless they were asked for. */
+  /** The most probable tokens at its place, most probable first; absent unless requested. */
   top_logprobs?: TokenLogprob[];
 } & TokenLogprob;
 
-/** A token and its natural logarithm of probability. */
+/** A token and its natural log probability. */
 export type TokenLogprob = {
-  /** Its text; what is no character by itself is replaced by U+FFFD. */
+  /** Text of the token; incomplete characters are replaced by U+FFFD. */
   token: string;
-  /** The logarithm of its probability, before temperature and filters. */
+  /** Natural logarithm of its probability, before temperature and filters. */
   logprob: number;
-  /** The bytes of its text, which may end within a character. */
+  /** Bytes of the text, which may end within a character. */
   bytes?: number[];
 };
 
 /**
  * Counts and times of one answer, on its last chunk.
  *
- * `prompt_eval_count` is the whole prompt, as clients expect; `prompt_eval_duration` covers only the tokens that had to
- * be computed, which are `prompt_eval_count - cached_tokens`.
+ * `prompt_eval_count` is the whole prompt, as clients expect. `prompt_eval_duration` covers only the computed tokens,
+ * which are `prompt_eval_count - cached_tokens`.
  */
 export type Metrics = {
   total_duration?: number;
@@ -2082,27 +2082,27 @@ export type Metrics = {
   prompt_eval_duration?: number;
   eval_count?: number;
   eval_duration?: number;
-  /** Prompt tokens that were found computed already. Ours: Ollama has no such field. */
+  /** Prompt tokens that were found in the cache. Cairn's own field, as all that follow. */
   cached_tokens?: number;
-  /** Of these, the tokens that had left memory's pages and came back from RAM. Ours, as all that follows. */
+  /** Cached tokens that were restored from the RAM tier. */
   ram_tokens?: number;
-  /** From this machine's disk. */
+  /** Cached tokens that were restored from the SSD tier. */
   ssd_tokens?: number;
-  /** From the remote tier. */
+  /** Cached tokens that were restored from the remote tier. */
   remote_tokens?: number;
-  /** Bringing them back; it is no part of `prompt_eval_duration`. */
+  /** Time of the restores, not included in `prompt_eval_duration`. */
   restore_duration?: number;
-  /** What computing them would have taken instead, by what computing has taken lately. */
+  /** Estimated time to compute the restored tokens. */
   recompute_duration?: number;
 };
 
-/** All loaded models, the one that expires last first. */
+/** All loaded models; the one that expires last is first. */
 export type PsResponse = {
-  /** One row each. */
+  /** The models. */
   models: PsModel[];
 };
 
-/** One loaded model. */
+/** A loaded model. */
 export type PsModel = {
   name: string;
   model: string;
@@ -2114,70 +2114,70 @@ export type PsModel = {
   context_length: number;
 };
 
-/** Which model. `username` and `password`, which older clients send, mean nothing. */
+/** Request to pull a model. `username` and `password` of older clients are ignored. */
 export type PullRequest = {
   /** The model's name. */
   model?: string;
-  /** The same, as older clients call it. */
+  /** Name of `model` in older clients. */
   name?: string;
-  /** Whether the registry may be asked over plain `http`. */
+  /** Whether plain `http` is allowed. */
   insecure?: boolean;
-  /** One JSON object per step; on when absent. */
+  /** Stream one JSON object per step; on if absent. */
   stream?: boolean;
-  /** Addresses of mirrors to take contents from before the registry. Our own clients send it. */
+  /** Addresses of mirrors to try before the registry. Cairn's own field. */
   sources?: string[];
 };
 
 /**
- * A step of a pull or a push, or how far one of the model's contents has come. The fields after `completed` are our own;
- * Ollama's clients pass over them.
+ * A step of a pull or push, or progress of one blob. The fields after `completed` are Cairn's own; Ollama's clients
+ * ignore them.
  */
 export type PullLine = {
-  /** Which step; the last one is `success`. */
+  /** Name of the step; the last one is `success`. */
   status: string;
-  /** The contents that are fetched, `sha256:...`. */
+  /** Digest of the blob, `sha256:...`. */
   digest?: string;
-  /** How many bytes they have. */
+  /** Bytes in total. */
   total?: number;
-  /** How many of them are here. */
+  /** Bytes completed. */
   completed?: number;
-  /** How fast they come. */
+  /** Speed. */
   bytes_per_second?: number;
-  /** The host that they come from. */
+  /** Host of the source. */
   source?: string;
-  /** What went wrong and was got round, for people. */
+  /** The last error that was handled by a retry or another source. */
   trouble?: string;
 };
 
-/** Which model. `username` and `password`, which older clients send, mean nothing. */
+/** Request to push a model. `username` and `password` of older clients are ignored. */
 export type PushRequest = {
   /** The model's name. */
   model?: string;
-  /** The same, as older clients call it. */
+  /** Name of `model` in older clients. */
   name?: string;
-  /** Whether the registry may be asked over plain `http`. */
+  /** Whether plain `http` is allowed. */
   insecure?: boolean;
-  /** One JSON object per step; on when absent. */
+  /** Stream one JSON object per step; on if absent. */
   stream?: boolean;
 };
 
-/** Which model, and how much about it. */
+/** Request for information about a model. */
 export type ShowRequest = {
   /** The model's name. */
   model?: string;
-  /** The same, as older clients call it. */
+  /** Name of `model` in older clients. */
   name?: string;
-  /** With the contents of arrays, vocabularies above all. */
+  /** Include the elements of arrays, for example vocabularies. */
   verbose?: boolean;
 };
 
-/** All about one model. Texts that there are none of are left out. */
+/** All information about one model. Absent texts are omitted. */
 export type ShowResponse = {
   license?: string;
   modelfile?: string;
   parameters?: string;
   template?: string;
-  /** The template's language, and why it is this one where there are more. Ours: Ollama has no such field. */
+  /** Language of the template, and the reason of its choice. Cairn's own field. */
   template_reason?: string;
   system?: string;
   details: Details;
@@ -2187,27 +2187,27 @@ export type ShowResponse = {
   tensors?: ShowTensor[];
   capabilities?: string[];
   modified_at: Timestamp;
-  /** Where the model comes from, when it is not from a library. Ours: Ollama has no such field. */
+  /** Origin of a model that is not in a library. Cairn's own field. */
   origin?: string;
 };
 
 /** One tensor of a model's file. */
 export type ShowTensor = {
-  /** Its name. */
+  /** Name of the tensor. */
   name: string;
-  /** Its type, `Q4_K` for instance. */
+  /** Type of the tensor, for example `Q4_K`. */
   type: string;
-  /** Its dimensions, the fastest one first, as GGUF has them. */
+  /** Dimensions, the fastest one first, as in GGUF. */
   shape: number[];
 };
 
-/** All models, the newest first. */
+/** All models, newest first. */
 export type TagsResponse = {
-  /** One row each. */
+  /** The models. */
   models: TagsModel[];
 };
 
-/** One model of the list. */
+/** A model of the list. */
 export type TagsModel = {
   name: string;
   model: string;
@@ -2217,11 +2217,11 @@ export type TagsModel = {
   digest: string;
   details: Details;
   capabilities?: string[];
-  /** Where the model comes from, when it is not from a library. Ours: Ollama has no such field. */
+  /** Origin of a model that is not in a library. Cairn's own field. */
   origin?: string;
 };
 
-/** What a model is, in short. */
+/** Details of a model. */
 export type Details = {
   parent_model: string;
   format: string;
@@ -2233,19 +2233,19 @@ export type Details = {
   embedding_length?: number;
 };
 
-/** What was left out, on an answer's last chunk. */
+/** What was left out; on an answer's last chunk. */
 export type Truncated = {
-  /** When the last of it went. */
+  /** When the last part was left out. */
   reason: Overflow;
-  /** Oldest turns of the conversation: each a question, with all that was said before the next one. */
+  /** Number of dropped turns: a question and all messages before the next question. */
   turns: number;
-  /** Messages in these turns. */
+  /** Number of messages in these turns. */
   messages: number;
-  /** All tokens that the model no longer saw. */
+  /** All dropped tokens. */
   tokens: number;
-  /** Those of them that went out of the middle of what was kept. */
+  /** Dropped tokens that were cut out of the middle of kept messages. */
   cut_tokens?: number;
-  /** Tokens that the context holds. */
+  /** Size of the context. */
   context_tokens: number;
 };
 
@@ -2262,24 +2262,24 @@ export type VersionResponse = {
   version: string;
 };
 
-/** Why an answer ended, as `done_reason`. */
+/** Finish reason of an answer, `done_reason`. */
 export type DoneReason =
-  /** The model said that it is done, or a stop string came. */
+  /** The model generated an end token or a stop string. */
   | "stop"
-  /** The limit of tokens, or of the context, was reached. */
+  /** The token limit or the end of the context was reached. */
   | "length"
-  /** Nothing was asked: the model was loaded. */
+  /** The prompt was empty: the model was loaded. */
   | "load"
-  /** Nothing was asked, and nothing is to be kept: the model was unloaded. */
+  /** The prompt was empty and `keep_alive` 0: the model was unloaded. */
   | "unload";
 
-/** What a request with `_debug_render_only` is answered with. */
+/** Response to a request with `_debug_render_only`. */
 export type DebugInfo = {
-  /** The prompt, as the model would read it. */
+  /** The rendered prompt. */
   rendered_template: string;
 };
 
-/** What a request may set, `None` where nothing did. */
+/** Options of a request; `None` if not set. */
 export type Options = {
   num_keep?: number;
   seed?: number;
@@ -2308,5 +2308,5 @@ export type Options = {
 /** The `think` field of a request. */
 export type Think = boolean | "low" | "medium" | "high" | "max";
 
-/** A moment. Years outside 0..=9999 cannot be written in RFC 3339 and are clamped to its ends. */
+/** A point in time. RFC 3339 cannot express years outside 0..=9999, so they are clamped. */
 export type Timestamp = string;
