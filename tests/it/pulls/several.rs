@@ -18,7 +18,8 @@ fn failed_model_is_named_and_does_not_stop_others() {
     assert!(stderr.contains("\"a b\"") && stderr.contains("nothing was pulled"), "{stderr}");
     assert!(!listed(&home).contains(&a.name), "names are checked before the first pull");
 
-    let stderr = refused(&home.run(&["pull", &a.name, &missing, &c.name, "--insecure"]), "1 of 3 models were not pulled");
+    let stderr =
+        refused(&home.run(&["pull", &a.name, &missing, &c.name, "--insecure"]), "1 of 3 models were not pulled");
     assert!(stderr.trim_end().ends_with(&missing), "the last line names it: {stderr}");
     assert!(stderr.contains(&format!("{}: pulling manifest\n", c.name)), "lines name their model: {stderr}");
     a.assert_is_in(&home);

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::Error;
-use cairn_app::library::{Found, Scan, ScanEvent, Scanned, FoundStatus};
+use cairn_app::library::{Found, FoundStatus, Scan, ScanEvent, Scanned};
 use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 
 use super::libraries::skipped;

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::chats::{RegenerateRequest, Follower, Line};
+use cairn_app::chats::{Follower, Line, RegenerateRequest};
 use cairn_wire::app::chats::{AnswerRequest, StoppedResponse};
 
 use super::{id, wire_types};
