@@ -19,9 +19,9 @@ use super::follow::Follower;
 use super::handle::ChatSessions;
 use super::ids::is_temporary;
 use super::live::{End, Live};
-use super::stats::{CacheMiss, Stats};
+use super::stats::Stats;
 use super::title;
-use crate::inference::{self, Answer, AnswerPrefix, Cost, Event, Reason, Reply, TracePrompt};
+use crate::inference::{self, Answer, AnswerPrefix, Cost, Event, Reason, Reply};
 use crate::library::pebble;
 
 /// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
@@ -266,34 +266,18 @@ impl ChatSessions {
 
     async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
         let started = Instant::now();
-        let miss = self.cache_miss(live).await;
-        match self.inference.chat(live.request.clone()).await {
-            Ok(Reply::Answer(answer)) => self.record(*answer, live, chats, (started, miss)).await,
+        let request = inference::Chat { explain_miss: self.may_miss(live), ..live.request.clone() };
+        match self.inference.chat(request).await {
+            Ok(Reply::Answer(answer)) => self.record(*answer, live, chats, started).await,
             Ok(_) => Outcome::Failed(inference::Error::EngineGone.into()),
             Err(error) => Outcome::Failed(error.into()),
         }
     }
 
-    /// Returns why the earlier messages are not cached. Skips chats in memory, which are always cached.
-    async fn cache_miss(&self, live: &Live) -> Option<CacheMiss> {
-        let asked = &live.request;
-        let was_answered = asked.messages.iter().any(|message| message.role == "assistant");
-        if !was_answered || asked.scope.incognito || self.state.hot.lock().contains_key(&live.chat) {
-            return None;
-        }
-        let (started, was_loaded) =
-            (Instant::now(), self.inference.loaded().iter().any(|loaded| loaded.id == live.model_key));
-        let trace = TracePrompt {
-            model: asked.model.clone(),
-            messages: asked.messages.clone(),
-            options: asked.options.clone(),
-            think: asked.think,
-            raw: false,
-        };
-        let traced = self.inference.trace(trace).await.ok()?;
-        // The lookup loads the model, so the answer does not wait for it.
-        let load_ms = if was_loaded { 0 } else { millis(started.elapsed()) };
-        Some(CacheMiss { reason: traced.reason, load_ms })
+    /// Whether earlier messages may be missing from the cache. Those of a chat in memory are always cached.
+    fn may_miss(&self, live: &Live) -> bool {
+        let was_answered = live.request.messages.iter().any(|message| message.role == "assistant");
+        was_answered && !live.request.scope.incognito && !self.state.hot.lock().contains_key(&live.chat)
     }
 
     /// Receives the answer and stores its progress, including the statistics.
@@ -302,10 +286,11 @@ impl ChatSessions {
         mut answer: Answer,
         live: &Live,
         chats: &Arc<Chats>,
-        (started, miss): (Instant, Option<CacheMiss>),
+        started: Instant,
     ) -> Outcome {
         let mut writes = interval(WRITE_INTERVAL);
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let cache_miss = answer.cache_miss();
         let mut first_token_ms = None;
         let mut thinking_since: Option<Instant> = None;
         let earlier_thinking_ms = live.first.body.thinking_ms.unwrap_or(0);
@@ -333,7 +318,7 @@ impl ChatSessions {
                 is_written = false;
             }
             let stats_of =
-                |cost: &Cost, truncated| Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).with_cache_miss(miss);
+                |cost: &Cost, truncated| Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).with_cache_miss(cache_miss);
             let stats = answer.so_far().map(|(cost, truncated)| stats_of(&cost, truncated));
             match event {
                 Event::Thinking(delta) => {

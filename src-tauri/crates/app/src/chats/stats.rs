@@ -41,15 +41,6 @@ pub struct Stats {
     pub truncated: Option<KeptTruncated>,
 }
 
-/// Result of the cache lookup before a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CacheMiss {
-    /// [`crate::inference::Traced::reason`].
-    pub(super) reason: &'static str,
-    /// Time to load the model.
-    pub(super) load_ms: u64,
-}
-
 /// Stored form of [`Truncated`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -85,12 +76,12 @@ impl Stats {
         }
     }
 
-    /// Adds the result of the cache lookup.
-    pub(super) fn with_cache_miss(self, miss: Option<CacheMiss>) -> Self {
-        let Some(CacheMiss { reason, load_ms }) = miss else { return self };
+    /// Adds the reason of a cache miss, [`crate::inference::Traced::reason`].
+    pub(super) fn with_cache_miss(self, reason: Option<&'static str>) -> Self {
         // `whole` and `ends` are not misses: the prompt continues the cached prefix.
-        let is_miss = self.cached_tokens < self.prompt_tokens / 2 && !matches!(reason, "whole" | "ends");
-        Self { recomputed: is_miss.then(|| reason.to_owned()), load_ms: self.load_ms.max(load_ms), ..self }
+        let reason = reason.filter(|reason| !matches!(*reason, "whole" | "ends"));
+        let is_miss = self.cached_tokens < self.prompt_tokens / 2;
+        Self { recomputed: reason.filter(|_| is_miss).map(str::to_owned), ..self }
     }
 
     /// Speed of the answer.

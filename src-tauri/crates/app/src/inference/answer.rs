@@ -89,6 +89,8 @@ pub struct Answer {
     /// The prompt's tokens, if the last event must have them.
     context: Option<Vec<u32>>,
     overflow: OverflowState,
+    /// Why the cached prefix of the prompt ends, if it was looked up.
+    pub(super) cache_miss: Option<&'static str>,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
@@ -128,6 +130,7 @@ impl Answer {
             splitter,
             context,
             overflow: OverflowState::default(),
+            cache_miss: None,
             load_ns,
             started_at,
             ready,
@@ -141,6 +144,13 @@ impl Answer {
     #[must_use]
     pub fn so_far(&self) -> Option<(Cost, Option<Truncated>)> {
         self.usage.map(|usage| (self.cost(usage), self.overflow.truncated))
+    }
+
+    /// Why the cached prefix of the prompt ends: [`super::Traced::reason`]. `None` unless
+    /// [`explain_miss`](super::Chat::explain_miss) is set.
+    #[must_use]
+    pub fn cache_miss(&self) -> Option<&'static str> {
+        self.cache_miss
     }
 
     /// Returns the next event; `None` after the last.

@@ -16,6 +16,7 @@ use super::handle::Inference;
 use super::load::Reply;
 use super::options::{self, Chosen};
 use super::overflow::{Overflow, OverflowState, Truncated, Turns};
+use super::trace;
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
 use crate::settings::ContextShift;
@@ -45,6 +46,8 @@ pub struct Chat {
     pub render_only: bool,
     /// Text of an earlier answer to continue.
     pub prefix: Option<AnswerPrefix>,
+    /// Look up why the cached prefix of the prompt ends: [`Answer::cache_miss`].
+    pub explain_miss: bool,
 }
 
 /// The beginning of an answer that is continued.
@@ -127,6 +130,8 @@ impl Chat {
             ..Truncated::empty(Overflow::Prompt, conversation.context_tokens)
         };
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
+        let cache_miss =
+            self.explain_miss.then(|| trace::miss_reason(&lease, &request.prompt, self.scope.name.clone()));
         let request = Request { logprobs: self.logprobs, scope: self.scope, on_context_full, ..request };
         let overflow = OverflowState {
             truncated: truncated.logged(&conversation.model),
@@ -134,7 +139,8 @@ impl Chat {
             context_tokens: conversation.context_tokens,
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, overflow, started_at))))
+        let answer = Answer::new(lease, request, splitter, false, overflow, started_at);
+        Ok(Reply::Answer(Box::new(Answer { cache_miss, ..answer })))
     }
 }
 

@@ -79,6 +79,11 @@ impl Inference {
     }
 }
 
+/// Looks up a prompt and returns [`Traced::reason`]. Blocks.
+pub(super) fn miss_reason(lease: &Lease, tokens: &[u32], scope: Option<Arc<str>>) -> &'static str {
+    traced(lease, tokens, lease.lookup_prefix(tokens, scope)).reason
+}
+
 fn traced(lease: &Lease, tokens: &[u32], lookup: PrefixLookup) -> Traced {
     let text = |id: u32| String::from_utf8_lossy(lease.tokenizer().piece_with_special(id)).into_owned();
     let asked = |at: usize| tokens.get(at).copied().map(text);

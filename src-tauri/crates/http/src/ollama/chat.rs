@@ -67,7 +67,7 @@ fn use_case(request: ChatRequest, scope: CacheScope) -> Chat {
         logprobs: super::requested_logprobs(request.logprobs, request.top_logprobs),
         scope,
         render_only: request.debug_render_only == Some(true),
-        prefix: None,
+        ..Chat::default()
     }
 }
 
