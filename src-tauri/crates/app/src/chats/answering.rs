@@ -281,13 +281,7 @@ impl ChatSessions {
     }
 
     /// Receives the answer and stores its progress, including the statistics.
-    async fn record(
-        &self,
-        mut answer: Answer,
-        live: &Live,
-        chats: &Arc<Chats>,
-        started: Instant,
-    ) -> Outcome {
+    async fn record(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>, started: Instant) -> Outcome {
         let mut writes = interval(WRITE_INTERVAL);
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let cache_miss = answer.cache_miss();
@@ -317,8 +311,9 @@ impl ChatSessions {
                 first_token_ms.get_or_insert_with(|| millis(started.elapsed()));
                 is_written = false;
             }
-            let stats_of =
-                |cost: &Cost, truncated| Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).with_cache_miss(cache_miss);
+            let stats_of = |cost: &Cost, truncated| {
+                Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).with_cache_miss(cache_miss)
+            };
             let stats = answer.so_far().map(|(cost, truncated)| stats_of(&cost, truncated));
             match event {
                 Event::Thinking(delta) => {

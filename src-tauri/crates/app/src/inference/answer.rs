@@ -90,7 +90,7 @@ pub struct Answer {
     context: Option<Vec<u32>>,
     overflow: OverflowState,
     /// Why the cached prefix of the prompt ends, if it was looked up.
-    pub(super) cache_miss: Option<&'static str>,
+    cache_miss: Option<&'static str>,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
@@ -144,6 +144,10 @@ impl Answer {
     #[must_use]
     pub fn so_far(&self) -> Option<(Cost, Option<Truncated>)> {
         self.usage.map(|usage| (self.cost(usage), self.overflow.truncated))
+    }
+
+    pub(super) fn with_cache_miss(self, cache_miss: Option<&'static str>) -> Self {
+        Self { cache_miss, ..self }
     }
 
     /// Why the cached prefix of the prompt ends: [`super::Traced::reason`]. `None` unless

@@ -140,7 +140,7 @@ impl Chat {
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
         let answer = Answer::new(lease, request, splitter, false, overflow, started_at);
-        Ok(Reply::Answer(Box::new(Answer { cache_miss, ..answer })))
+        Ok(Reply::Answer(Box::new(answer.with_cache_miss(cache_miss))))
     }
 }
 
