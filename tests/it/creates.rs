@@ -115,7 +115,7 @@ fn invalid_modelfile_is_refused_with_its_line() {
     #[cfg(unix)]
     {
         check("FROM /dev/zero\n", "/dev/zero is a pipe or a device");
-        refused(&create(&home, "x", Path::new("/dev/zero"), &[]), "/dev/zero is a pipe or a device");
+        refused(&create(&home, "x", Path::new("/dev/zero"), &[]), "/dev/zero: it is a pipe or a device");
     }
     let long = put(&home, "long", vec![b'#'; (8 << 20) + 1]);
     refused(&create(&home, "x", &long, &[]), "longer than 8 MiB");

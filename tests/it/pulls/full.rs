@@ -131,7 +131,7 @@ fn pull_resumes_after_a_full_disk() {
     let sent = registry.sent_bytes(&digest);
     let requests = || registry.requests().iter().filter(|seen| seen.request.target.ends_with(&digest)).count();
     let before = requests();
-    refused(&home.run(&["pull", &model.name, "--insecure"]), "Make room");
+    refused(&home.run(&["pull", &model.name, "--insecure"]), "downloaded data is kept; free space");
     assert_eq!(requests(), before, "no requests while the disk is full");
 
     disk.free_space();
