@@ -17,15 +17,17 @@ pub struct Member {
     pub uses: Vec<String>,
 }
 
-/// A package from elsewhere that is part of what is shipped.
+/// A third-party package that shipped programs contain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThirdParty {
-    /// Its name on crates.io.
+    /// Its name in its registry.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The licences it is offered under, as an SPDX expression; nothing where it names none.
+    /// Its licences as an SPDX expression, if it names any.
     pub licence: Option<String>,
+    /// The address of its source, if it names one.
+    pub repository: Option<String>,
 }
 
 /// Packages that are not shipped.
@@ -106,8 +108,13 @@ fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {
         let package = packages.get(&id).with_context(|| format!("{id} is a package"))?;
         // What has no source is a folder of ours.
         if !package["source"].is_null() {
-            let licence = package["license"].as_str().map(str::to_owned);
-            found.insert(ThirdParty { name: text(package, "name")?, version: text(package, "version")?, licence });
+            let field = |name: &str| package[name].as_str().map(str::to_owned);
+            found.insert(ThirdParty {
+                name: text(package, "name")?,
+                version: text(package, "version")?,
+                licence: field("license"),
+                repository: field("repository"),
+            });
         }
         if seen.insert(id.clone()) {
             open.extend(uses.remove(&id).unwrap_or_default());
