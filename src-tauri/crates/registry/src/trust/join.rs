@@ -16,9 +16,10 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac as _};
 use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 
 use super::PeerKey;
 use crate::client::{Registry, Transport};
@@ -167,12 +168,12 @@ impl Invitation {
         now: SystemTime,
     ) -> Option<JoinProof> {
         let open = invitation.as_mut().filter(|open| now < open.expires_at && open.wrong_proofs < MAX_WRONG_PROOFS)?;
-        let parts = |side| proof(&open.code, side, &mine, &request.key, &request.nonce);
-        if !same(&parts("client"), &request.proof) || request.nonce.len() < 16 {
+        let is_proven = is_proof(&request.proof, &open.code, "client", &mine, &request.key, &request.nonce);
+        if !is_proven || request.nonce.len() < 16 {
             open.wrong_proofs += 1;
             return None;
         }
-        let proof = Some(parts("mirror"));
+        let proof = Some(proof(&open.code, "mirror", &mine, &request.key, &request.nonce));
         *invitation = None;
         Some(JoinProof { key: mine, proof })
     }
@@ -213,32 +214,31 @@ pub async fn join_mirror(
     let proven = proof(code, "client", &theirs, &key, &nonce);
     let request = JoinRequest { key, label: label.to_owned(), nonce: nonce.clone(), proof: proven };
     let response = send(Method::POST, serde_json::to_vec(&request).expect("keys and texts are JSON")).await?;
-    let expected = proof(code, "mirror", &theirs, &key, &nonce);
-    let is_genuine = response.key == theirs && response.proof.is_some_and(|proof| same(&expected, &proof));
+    let is_proven = |proof: String| is_proof(&proof, code, "mirror", &theirs, &key, &nonce);
+    let is_genuine = response.key == theirs && response.proof.is_some_and(is_proven);
     is_genuine.then_some(theirs).ok_or_else(|| JoinError::Impostor(registry.host().to_owned()))
 }
 
 /// The proof of one side (`client` or `mirror`) for these two keys and this nonce.
 fn proof(code: &JoinCode, side: &str, mirror: &PeerKey, client: &PeerKey, nonce: &str) -> String {
+    STANDARD.encode(mac(&code.0, &proof_text(side, mirror, client, nonce)).finalize().into_bytes())
+}
+
+/// Whether `proof` is the proof of this side, in constant time.
+fn is_proof(proof: &str, code: &JoinCode, side: &str, mirror: &PeerKey, client: &PeerKey, nonce: &str) -> bool {
+    let proof = STANDARD.decode(proof).unwrap_or_default();
+    mac(&code.0, &proof_text(side, mirror, client, nonce)).verify_slice(&proof).is_ok()
+}
+
+fn proof_text<'a>(side: &'a str, mirror: &'a PeerKey, client: &'a PeerKey, nonce: &'a str) -> [&'a [u8]; 6] {
     // The parts cannot be shifted: both keys have a fixed length, and the nonce comes last.
-    let text = [b"cairn join 1 ", side.as_bytes(), b"\0", mirror.as_bytes(), client.as_bytes(), nonce.as_bytes()];
-    STANDARD.encode(hmac(&code.0, &text))
+    [b"cairn join 1 ", side.as_bytes(), b"\0", mirror.as_bytes(), client.as_bytes(), nonce.as_bytes()]
 }
 
-/// HMAC-SHA256 (RFC 2104) with a key of at most 64 bytes.
-fn hmac(key: &[u8], text: &[&[u8]]) -> [u8; 32] {
-    let pad = |with: u8| {
-        let mut block = [with; 64];
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-        block
-    };
-    let inner = text.iter().fold(Sha256::new().chain_update(pad(0x36)), |hash, part| hash.chain_update(part));
-    Sha256::new().chain_update(pad(0x5c)).chain_update(inner.finalize()).finalize().into()
-}
-
-/// Compares two texts in a time that depends on their length only, which is not secret.
-fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+/// HMAC-SHA256 (RFC 2104) of a text in parts.
+fn mac(key: &[u8], text: &[&[u8]]) -> Hmac<Sha256> {
+    let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    text.iter().fold(mac, |mac, part| mac.chain_update(part))
 }
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn hmac_matches_rfc_4231() {
         let check =
-            |key: &[u8], text: &[u8], expected: &str| assert_eq!(hex::encode(hmac(key, &[text])), expected, "{key:?}");
+            |key: &[u8], text: &[u8], expected: &str| assert_eq!(hex::encode(mac(key, &[text]).finalize().into_bytes()), expected, "{key:?}");
         check(&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
         let text = b"what do ya want for nothing?";
         check(b"Jefe", text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
