@@ -319,6 +319,8 @@ impl Scheduler {
             let mut parts = Vec::with_capacity(active.len());
             batch.rows.clear();
             let mut page_error = None;
+            // Read before a reservation fails: another model may release its pages right after it.
+            let others_have_pages = self.cache.others_have_pages();
             let is_ready = |sequence: &Sequence| !sequence.is_blocked() && !sequence.is_waiting();
             let decodes = active.iter().any(|sequence| sequence.pending().len() == 1 && is_ready(sequence));
             let mut prompt_rows = if decodes { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
@@ -353,7 +355,7 @@ impl Scheduler {
             }
             batch.tables.truncate(parts.len());
             let Some(error) = page_error.filter(|_| parts.is_empty()) else { return parts };
-            if !self.preempt(active, &error) {
+            if !self.preempt(active, &error, others_have_pages) {
                 return parts;
             }
         }
@@ -361,13 +363,13 @@ impl Scheduler {
 
     /// Frees pages when no sequence can continue. Pauses a sequence whose client does not read, else the youngest; its rows may
     /// be evicted. Fails a sequence that is alone, once no other model will free pages. Returns whether a sequence is left.
-    fn preempt(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error) -> bool {
+    fn preempt(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error, others_have_pages: bool) -> bool {
         let blocked = active.iter().rposition(Sequence::is_blocked);
         let Some(last) = active.len().checked_sub(1) else { return false };
         let mut sequence = active.remove(blocked.unwrap_or(last));
         self.cache.close(sequence.seq);
         let was_alone = active.is_empty();
-        if was_alone && !self.pages_may_come() {
+        if was_alone && !self.pages_may_come(others_have_pages) {
             sequence.fail(GenerateError::CacheFull(error.to_string()));
             self.has_changed = true;
             return false;
@@ -383,9 +385,9 @@ impl Scheduler {
 
     /// Whether a sequence that is alone may still get pages: an unloaded model frees its pages after its flush, and another
     /// model may have started to answer by then.
-    fn pages_may_come(&mut self) -> bool {
+    fn pages_may_come(&mut self, others_have_pages: bool) -> bool {
         let since = *self.short_of_pages_since.get_or_insert_with(Instant::now);
-        self.cache.others_have_pages() && since.elapsed() < PAGE_TIMEOUT
+        others_have_pages && since.elapsed() < PAGE_TIMEOUT
     }
 
     /// Fails all generations. Rows of the failed step are discarded.
