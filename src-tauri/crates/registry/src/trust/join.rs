@@ -249,8 +249,9 @@ mod tests {
 
     #[test]
     fn hmac_matches_rfc_4231() {
-        let check =
-            |key: &[u8], text: &[u8], expected: &str| assert_eq!(hex::encode(mac(key, &[text]).finalize().into_bytes()), expected, "{key:?}");
+        let check = |key: &[u8], text: &[u8], expected: &str| {
+            assert_eq!(hex::encode(mac(key, &[text]).finalize().into_bytes()), expected, "{key:?}")
+        };
         check(&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
         let text = b"what do ya want for nothing?";
         check(b"Jefe", text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
