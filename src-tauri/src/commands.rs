@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_few_and_have_permissions() {
+    fn tauri_commands_are_at_most_twelve_and_each_has_permission() {
         let source = include_str!("commands.rs");
         let commands = source.lines().filter(|line| line.trim() == "#[tauri::command]").count();
         assert!(commands <= 12, "{commands} commands: functions of a browser use HTTP");

@@ -23,7 +23,7 @@ const WATCH: &str = "
     }).observe(document.body, { subtree: true, childList: true, characterData: true });";
 
 #[test]
-fn first_start_leads_to_an_answer() {
+fn first_run_with_built_in_model_gives_an_answer() {
     let Some(screen) = Screen::new() else { return };
     let home = new_home();
     let session = Session::start(&screen, &home);

@@ -69,7 +69,7 @@ fn reload_keys_do_not_reload_the_page() {
 }
 
 #[test]
-fn second_start_joins_the_first() {
+fn second_start_activates_first_instance_and_exits() {
     with_app(home(), |screen, home, session| {
         let daemon = home.daemon_pid();
         let output = second_start(screen, home, &["cairn://models/downloads"]);

@@ -39,7 +39,7 @@ fn visit(folder: &Path, each: &mut dyn FnMut(&Path)) {
 }
 
 #[test]
-fn areas_of_app_use_only_areas_before_them() {
+fn app_modules_import_only_earlier_areas() {
     let source = Repo::here().root().join("src-tauri/crates/app/src");
     let mut found = Vec::new();
     for area in AREAS {

@@ -149,7 +149,7 @@ fn only_configured_origins_are_requested() {
 }
 
 #[test]
-fn joined_mirror_is_trusted_for_names() {
+fn trusted_mirror_may_resolve_model_names() {
     // An unreachable registry, and a mirror of it that has the model.
     let name = "127.0.0.1:1/library/mine";
     let mirror = with_model();

@@ -94,7 +94,7 @@ fn run_pulls_a_missing_model() {
 }
 
 #[test]
-fn new_version_replaces_the_old_one() {
+fn pull_of_new_version_removes_unused_layers() {
     let home = home();
     let registry = registry(Faults::default());
     let old = Published::of_noise(&registry, "m", 10, 200_000);

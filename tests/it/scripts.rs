@@ -34,7 +34,7 @@ fn empty_prompt_loads_the_model_silently() {
 }
 
 #[test]
-fn stop_returns_after_the_daemon_ended() {
+fn stop_command_waits_until_daemon_has_exited() {
     let home = Home::new();
     for _ in 0..3 {
         let _daemon = home.serve();

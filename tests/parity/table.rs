@@ -12,9 +12,10 @@ use it::evaluate::likeliest;
 const MAX_RATIO: f64 = 1.1;
 /// On F32 weights llama.cpp and the exact result agree to this part of the logits' range.
 const MAX_F32_DEVIATION: f64 = 1e-3;
-/// A position counts for greedy agreement where the exact lead exceeds this many RMSE of llama.cpp.
+/// A position is clear, and counts for greedy agreement, if the exact lead exceeds this many times the RMSE of
+/// llama.cpp.
 const CLEAR_LEAD: f64 = 4.0;
-/// Smallest share of positions that must count.
+/// Minimum share of positions that must be clear.
 const MIN_CLEAR: f64 = 0.9;
 /// Errors below this part of the range are rounding; their ratio is meaningless.
 const ROUNDING: f64 = 1e-6;
@@ -33,13 +34,13 @@ pub(crate) struct Row {
     ours: Vec<f64>,
     clear: usize,
     positions: usize,
-    /// Clear positions where a variant's likeliest token differs from the exact one.
+    /// Number of clear positions at which the most likely token of a variant differs from the exact one.
     wrong: usize,
-    /// The same for llama.cpp.
+    /// Number of clear positions at which the most likely token of llama.cpp differs from the exact one.
     their_wrong: usize,
-    /// Positions where the likeliest token depends on more than the last token.
+    /// Number of positions at which the most likely token depends on more than the last token.
     context: usize,
-    /// Number of distinct likeliest tokens. Few would mean that the model repeats itself.
+    /// Number of distinct most likely tokens. A small number would mean that the model repeats itself.
     distinct: usize,
 }
 
@@ -57,7 +58,8 @@ pub(crate) struct Logits {
 }
 
 impl Logits {
-    /// At each position the exact result's likeliest token, where its lead is clear next to the errors of llama.cpp.
+    /// Returns the most likely token of the exact result at each position; `None` if its lead over the second is not
+    /// large compared with the errors of llama.cpp.
     pub(crate) fn clear(&self) -> Vec<Option<u32>> {
         let enough = CLEAR_LEAD * rmse(&self.exact, &self.theirs);
         let clear = |row| Some(likeliest(row)).filter(|&(_, lead)| f64::from(lead) > enough).map(|(token, _)| token);

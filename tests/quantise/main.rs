@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model at `path` as llama.cpp quantises it, and the seconds that took.
+/// Quantises the model at `path` with llama.cpp. Returns the file, and the duration in seconds.
 fn quantise(peer: &mut Peer, path: &Path, target: FileType, threads: usize) -> anyhow::Result<(Vec<u8>, f64)> {
     let job = json!({ "model": path, "file_type": target.number(), "threads": threads });
     let (answer, bytes) = peer.ask_for_file(job, &path.with_extension("llama.gguf"))?;

@@ -11,16 +11,16 @@ pub struct Case {
     pub name: String,
     /// The model itself, random from a seed.
     pub spec: ModelSpec,
-    /// Lengths of its prompts, in tokens: those of [`PROMPTS`], or shorter ones.
+    /// Lengths of the prompts in tokens: [`PROMPTS`] or [`SHORT_PROMPTS`].
     pub prompts: [usize; 4],
-    /// The type of all matrices, where the case is one of family by type.
+    /// Type of all matrices; `None` if the case mixes types.
     pub cell: Option<DType>,
     /// Whether its logits are recorded for tests without Python.
     pub recorded: bool,
 }
 
 impl Case {
-    /// Whether nothing is quantised, so that only rounding separates any two computations.
+    /// Returns whether all weights are F32, so that two computations differ only by rounding.
     pub fn is_f32(&self) -> bool {
         matches!(self.spec.types, Types::All(DType::F32))
     }
@@ -33,13 +33,12 @@ impl Case {
 
 /// Lengths of the prompts, in tokens: a single row, less than a page, a page, more than a batch.
 pub const PROMPTS: [usize; 4] = [1, 7, 64, 600];
-/// The same for types that another family has shown with [`PROMPTS`] already: the last goes beyond a page and a window
-/// only.
+/// Shorter prompts, for types that another family tests with [`PROMPTS`]. The last exceeds a page and a window.
 pub const SHORT_PROMPTS: [usize; 4] = [1, 7, 64, 130];
 /// Tokens that are generated greedily after the third prompt.
 pub const GREEDY: usize = 32;
 
-/// The types that are recorded for every family. The others are for llama, which shows the types.
+/// The types that are recorded for every family. The other types are recorded only for llama.
 const RECORDED: [DType; 8] =
     [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
 
@@ -81,7 +80,7 @@ pub fn all() -> Vec<Case> {
     cases
 }
 
-/// A family with one type for all matrices.
+/// Returns the case of a family with one type for all matrices.
 fn cell(family: &'static Family, dtype: DType) -> Case {
     // The recordings of these two are older than `tiny`.
     let (model, prompts) = match family.name {
@@ -100,7 +99,7 @@ fn cell(family: &'static Family, dtype: DType) -> Case {
     Case { name: format!("{} {dtype}", family.name), spec, prompts, cell: Some(dtype), recorded }
 }
 
-/// Something that is not a cell of family by type.
+/// Returns a case with matrices of several types.
 fn mix(name: &str, spec: ModelSpec) -> Case {
     Case { name: format!("{} {name}", spec.family.name), spec, prompts: PROMPTS, cell: None, recorded: true }
 }

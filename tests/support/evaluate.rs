@@ -25,7 +25,7 @@ pub struct Evaluator {
     pages: usize,
 }
 
-/// The fast backend with this variant, on so many threads.
+/// Creates the CPU backend with this kernel variant and number of threads.
 pub fn cpu(variant: &'static Variant, threads: usize) -> anyhow::Result<Box<dyn Backend>> {
     let cores = cairn_hardware::Machine::probe().cpu.usable_cores;
     Ok(Box::new(Cpu::new(variant, Arc::new(Team::new(threads, &cores)?))))
@@ -37,7 +37,8 @@ impl Evaluator {
         Self::with_logit_rows(file, backend, BATCH_ROWS)
     }
 
-    /// As [`Evaluator::new`], with room for the logits of so many rows of a batch: those of a large vocabulary take much.
+    /// As [`Evaluator::new`], with memory for the logits of only `logit_rows` rows of a batch. Logits of a large
+    /// vocabulary need much memory.
     pub fn with_logit_rows(file: &ModelFile, mut backend: Box<dyn Backend>, logit_rows: usize) -> anyhow::Result<Self> {
         let model = cairn_models::load(file, CONTEXT_TOKENS, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
@@ -45,7 +46,7 @@ impl Evaluator {
         Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0 })
     }
 
-    /// The logits of all positions of a prompt, computed from nothing: `[tokens, vocabulary]`.
+    /// Computes the logits of all positions of a prompt, without cached rows: `[tokens, vocabulary]`.
     pub fn logits(&mut self, prompt: &[u32]) -> anyhow::Result<Vec<f32>> {
         let mut logits = vec![0.0; prompt.len() * self.vocabulary];
         let mut done = 0;
@@ -56,7 +57,7 @@ impl Evaluator {
         Ok(logits)
     }
 
-    /// The logits of all prompts, one after the other.
+    /// Computes the logits of all prompts and concatenates them.
     pub fn all_logits(&mut self, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
         let mut all = Vec::new();
         for prompt in prompts {
@@ -65,7 +66,7 @@ impl Evaluator {
         Ok(all)
     }
 
-    /// The logits of the positions that recordings keep: `[kept positions, vocabulary]`.
+    /// Computes the logits of the positions that recordings contain: `[recorded positions, vocabulary]`.
     pub fn recorded(&mut self, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
         let all = self.all_logits(prompts)?;
         let rows = |at: usize| &all[at * self.vocabulary..(at + 1) * self.vocabulary];
@@ -93,7 +94,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// The prompt and `count` tokens after it, each the likeliest.
+    /// Generates `count` tokens greedily. Returns the prompt and these tokens.
     pub fn greedy(&mut self, prompt: &[u32], count: usize) -> anyhow::Result<Vec<u32>> {
         let mut tokens = prompt.to_vec();
         let mut row = vec![0.0; self.vocabulary];
@@ -107,7 +108,7 @@ impl Evaluator {
     }
 }
 
-/// The likeliest token and its lead over the second, in logits.
+/// Returns the most likely token, and its lead over the second most likely one in logits.
 pub fn likeliest(row: &[f32]) -> (u32, f32) {
     let (mut best, mut lead) = (0, f32::INFINITY);
     for (id, &logit) in row.iter().enumerate().skip(1) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cases::Case;
 
-/// The recordings of the repository.
+/// Returns the folder of the recordings.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/parity")
 }
@@ -17,24 +17,24 @@ pub fn folder() -> PathBuf {
 /// Reference data for the logits.
 #[derive(Debug, PartialEq)]
 pub struct Facts {
-    /// Tokens.
+    /// Token ids of each prompt.
     pub prompts: Vec<Vec<u32>>,
-    /// Of llama.cpp's logits at the kept positions, against the exact ones.
+    /// RMSE of the logits of llama.cpp at the recorded positions, relative to the exact logits.
     pub rmse: f64,
-    /// At each kept position the exact result's likeliest token, where its lead is beyond doubt.
+    /// Most likely token of the exact result at each recorded position; `None` if its lead is not clear.
     pub greedy: Vec<Option<u32>>,
 }
 
 /// One recorded case.
 #[derive(Debug)]
 pub struct Fixture {
-    /// Its prompts and tolerances.
+    /// Prompts of the case, and reference data for tolerances.
     pub facts: Facts,
-    /// llama.cpp's: `[kept positions, vocabulary]`.
+    /// Logits of llama.cpp: `[recorded positions, vocabulary]`.
     pub logits: Vec<f32>,
 }
 
-/// Which positions are kept, counted through all prompts: the last and every 64th of each.
+/// Returns the recorded positions, counted through all prompts: the last and every 64th of each prompt.
 pub fn positions(prompts: &[Vec<u32>]) -> Vec<usize> {
     let ends = prompts.iter().flat_map(|prompt| (1..=prompt.len()).map(|count| (count, prompt.len())));
     let kept = ends.enumerate().filter(|&(_, (count, tokens))| count.is_multiple_of(64) || count == tokens);

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 /// A model that is quantised to every file type.
 pub struct Source {
-    /// Its name in the recording.
+    /// Name of the model in the recording.
     pub name: &'static str,
     model: Model,
 }
@@ -24,9 +24,9 @@ pub struct Source {
 enum Model {
     /// Random from a seed.
     Random(ModelSpec),
-    /// Of zeros, for the types that its tensors get.
+    /// All weights are zero. Only the types of its tensors are compared.
     Zeros(ModelSpec),
-    /// Of a family that this engine does not run, for the types that its tensors get.
+    /// Model of a family that this engine does not run. Only the types of its tensors are compared.
     Foreign(fn() -> Vec<u8>),
 }
 
@@ -43,15 +43,15 @@ impl Source {
         }
     }
 
-    /// Whether the bytes of its weights are recorded, or only its head.
+    /// Whether the bytes of its weights are recorded, not only its head.
     pub fn has_weights(&self) -> bool {
         matches!(self.model, Model::Random(_))
     }
 }
 
-/// What the rules tell apart: layers enough for eighths of them, keys that four heads share, an output matrix that is
-/// the embedding, rows that are not whole blocks of 256 or not even of 32, experts, values in a matrix with others, the
-/// one size whose values get more bits, and the one family with rules of its own.
+/// Returns models that cover all cases of the rules for tensor types: a number of layers that is a multiple of eight,
+/// keys shared by four heads, tied embeddings, rows that are not whole blocks of 256 or of 32, experts, a fused QKV
+/// matrix, the one size that gives values more bits, and the one family with its own rules.
 pub fn sources() -> Vec<Source> {
     let deep = ModelSpec {
         layers: 16,
@@ -77,7 +77,7 @@ pub fn sources() -> Vec<Source> {
     ]
 }
 
-/// A Falcon of zeros: no matrix of its own for values, and no gate.
+/// Returns a Falcon model with zero weights. It has a fused QKV matrix and no gate.
 fn falcon() -> Vec<u8> {
     const WIDTH: u64 = 256;
     const LAYERS: u32 = 24;
@@ -138,7 +138,7 @@ impl Record {
     /// Describes a model's file.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If `file` is not a GGUF file.
     pub fn of(source: &Source, target: FileType, file: &[u8]) -> anyhow::Result<Record> {
         let head = Gguf::parse(file).with_context(|| format!("{} as {target}", source.name))?;
         let data = |offset: u64, bytes: u64| &file[offset as usize..(offset + bytes) as usize];
@@ -154,7 +154,7 @@ impl Record {
     /// Describes the head that a source's model will have, of which that is all that is recorded.
     ///
     /// # Errors
-    /// Where `path` is not its file, or cannot be quantised.
+    /// If `path` is not the file of the model, or cannot be quantised.
     pub fn of_head(source: &Source, path: &Path, target: FileType) -> anyhow::Result<Record> {
         let bytes = std::fs::read(path)?;
         let head = Quantisation::new(&Gguf::parse(&bytes)?, target)?.head()?.0;
@@ -177,15 +177,15 @@ impl fmt::Display for Record {
     }
 }
 
-/// The file with what llama.cpp made.
+/// Returns the path of the recording of files that llama.cpp quantised.
 pub fn recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/quantised.txt")
 }
 
-/// Everything that was recorded.
+/// Returns all recorded models.
 ///
 /// # Errors
-/// Where there is no recording, or it is none.
+/// If the recording is missing or invalid.
 pub fn recorded() -> anyhow::Result<Vec<Record>> {
     let text = std::fs::read_to_string(recording())?;
     text.lines().map(|line| Record::parse(line).with_context(|| format!("{line:?} is no record"))).collect()

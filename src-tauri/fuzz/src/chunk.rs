@@ -23,7 +23,7 @@ const MOST_BYTES: usize = 4 * (64 << 20) + (1 << 20) * 64 * 3 + (1 << 20);
 const TABLE_DIGEST: usize = 176;
 const MAC: usize = BLOCK_BYTES - 32;
 
-/// The target.
+/// Runs this fuzz target on one input.
 pub fn run(input: &[u8]) {
     let Some((&[options, cut], changes)) = input.split_first_chunk() else { return };
     let place = Namespace::new(b"an installation's secret, which is long", "place");

@@ -8,10 +8,10 @@ use cairn_testkit::allocation::peak_bytes;
 
 /// Peak memory in bytes for parsing any head.
 const MOST_BYTES: usize = 64 << 20;
-/// Longer rows are not decoded: time goes into the file's structure instead.
+/// Maximum length of a decoded row. Longer rows are skipped, so that fuzzing time is spent on the file's structure.
 const MAX_ROW_ELEMENTS: u64 = 1 << 16;
 
-/// The target.
+/// Runs this fuzz target on one input.
 pub fn run(file: &[u8]) {
     let (parsed, bytes) = peak_bytes(|| Gguf::parse(file));
     assert!(bytes <= MOST_BYTES, "{bytes} bytes to read a head of {}", file.len());

@@ -4,7 +4,7 @@
 
 use cairn_convert::{Modelfile, Recipe};
 
-/// The target.
+/// Runs this fuzz target on one input.
 pub fn run(input: &[u8]) {
     let file = match Modelfile::parse(input) {
         Ok(file) => file,

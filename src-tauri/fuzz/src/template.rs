@@ -11,7 +11,7 @@ use serde_json::json;
 const ROLES: &[&str] = &["user", "assistant", "system", "tool", "developer", ""];
 const MOST_MESSAGES: usize = 8;
 
-/// The target.
+/// Runs this fuzz target on one input.
 pub fn run(input: &[u8]) {
     let (&offered, input) = input.split_first().unwrap_or((&0, &[]));
     let mut parts = input.split(|&byte| byte == 0).map(String::from_utf8_lossy);

@@ -104,7 +104,7 @@ const FLAGS: &[&str] = &[
 ];
 const MOST_TOKENS: usize = 400;
 
-/// The target.
+/// Runs this fuzz target on one input.
 pub fn run(input: &[u8]) {
     let mut input = Unstructured::new(input);
     let Ok(file) = vocabulary(&mut input) else { return };
@@ -145,7 +145,7 @@ fn check_decoding(tokenizer: &Tokenizer, ids: &[u32]) {
     assert!(is_same, "one by one {streamed:?}, at once {decoded:?}");
 }
 
-/// A file without tensors, whose metadata describe a tokenizer, for better or worse.
+/// Generates a file without tensors. Its metadata describes a tokenizer and may be invalid.
 fn vocabulary(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut writer = Writer::default();
     let mut set = |key: &str, value: Value| {
@@ -208,7 +208,7 @@ fn tokens(input: &mut Unstructured<'_>) -> Result<Vec<String>> {
     Ok(tokens)
 }
 
-/// Mostly two tokens with a blank between, each of which may be anything.
+/// Generates merges: mostly two tokens with a space between, sometimes any text.
 fn merges(input: &mut Unstructured<'_>, tokens: &[String]) -> Result<Vec<String>> {
     let count = input.int_in_range(0..=60)?;
     let part = |input: &mut Unstructured<'_>| match tokens {
@@ -220,7 +220,7 @@ fn merges(input: &mut Unstructured<'_>, tokens: &[String]) -> Result<Vec<String>
         .collect()
 }
 
-/// Mostly as many as there are tokens.
+/// Generates the length of a list: mostly the number of tokens, sometimes another number.
 fn count(input: &mut Unstructured<'_>, tokens: usize) -> Result<usize> {
     if input.ratio(15, 16)? { Ok(tokens) } else { input.int_in_range(0..=tokens + 3) }
 }
@@ -239,7 +239,7 @@ fn text(input: &mut Unstructured<'_>, parts: usize) -> Result<String> {
         .collect()
 }
 
-/// A value of a type that fits no key, or a number that fits no list.
+/// Generates a value with the wrong type or length for the key.
 fn wrong(input: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match input.int_in_range(0..=6)? {
         0 => Value::F64(input.arbitrary()?),

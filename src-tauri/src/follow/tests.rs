@@ -48,7 +48,7 @@ fn answer(listener: &TcpListener, answers: Vec<(u16, Value)>) -> Vec<String> {
 }
 
 #[test]
-fn unsent_choice_is_sent_before_settings_are_read() {
+fn unsent_close_action_is_sent_before_settings_are_read() {
     let check = |case: &str,
                  unsent: Option<CloseAction>,
                  answers: Vec<(u16, Value)>,
@@ -75,7 +75,7 @@ fn unsent_choice_is_sent_before_settings_are_read() {
 }
 
 #[test]
-fn unsent_choice_without_daemon_is_kept() {
+fn unsent_close_action_is_kept_if_daemon_is_unreachable() {
     let address = "http://127.0.0.1:1".to_owned();
     let client = Client::new(DesktopServer { address, token: "t".into() }).unwrap();
     let settings = WindowSettings { close_action: CloseAction::Tray, notify: false };

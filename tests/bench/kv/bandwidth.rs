@@ -80,7 +80,7 @@ fn read_bare(files: &[PathBuf]) -> anyhow::Result<f64> {
     Ok(bytes as f64 / began.elapsed().as_secs_f64())
 }
 
-/// The chunks in a folder.
+/// Returns the paths of all chunk files in a folder and its subfolders.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

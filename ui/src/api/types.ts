@@ -872,7 +872,7 @@ export type HardwareGpu = {
   driver?: string;
   /** Dedicated memory, if known. */
   memory_bytes?: number;
-  /** Whether this version of Cairn uses it. */
+  /** Whether this version of Cairn computes on this processor. */
   used: boolean;
 };
 
@@ -1070,7 +1070,7 @@ export type FoundMachine = {
   address: string;
   /** Version of Cairn. */
   version: string;
-  /** Announced fingerprint of its key. */
+  /** Announced fingerprint of the peer's key. */
   fingerprint: string;
   /** Whether its key is trusted. An untrusted peer is used only for blobs whose digest is known. */
   joined: boolean;
@@ -1078,7 +1078,7 @@ export type FoundMachine = {
   dropped: boolean;
   /** Time of the last announcement. */
   seen_at: Timestamp;
-  /** Bytes downloaded from it. */
+  /** Bytes downloaded from the peer. */
   got_bytes: number;
 };
 
@@ -1145,7 +1145,7 @@ export type CopyLine =
 
 /** Result of a copy. */
 export type CopyResponse = {
-  /** Name of the source, as sent. */
+  /** Name of the source, as the client sent it. */
   source: string;
   /** The new name, as stored. */
   destination: string;
@@ -1393,9 +1393,9 @@ export type SettingKind =
   | "text"
   /** A path on the daemon's machine. */
   | "path"
-  /** One of several words. */
+  /** One of a fixed set of words. */
   | "choice"
-  /** Text that is not shown. */
+  /** Text that clients do not display, such as a password. */
   | "secret";
 
 /** Value of a setting: for `bool`, for `number` and `bytes`, and for all other kinds. */
@@ -1650,7 +1650,7 @@ export type ImportedModel = {
   model: string;
   /** Bytes of the file. */
   size: number;
-  /** How the file came into the library. */
+  /** How the file was imported. */
   way: ImportWay;
   /** Why the file was copied. */
   reason?: string;
@@ -1664,7 +1664,7 @@ export type ImportedModel = {
   chat_template: boolean;
 };
 
-/** How a file came into the library. */
+/** How a file was imported. */
 export type ImportWay =
   /** The library already had the contents. */
   | "present"

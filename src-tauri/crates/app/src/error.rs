@@ -8,22 +8,22 @@ pub enum Error {
     /// The daemon could not start.
     #[error("cannot start the engine: {0}")]
     Start(String),
-    /// Settings.
+    /// Reading or changing settings failed.
     #[error(transparent)]
     Settings(#[from] settings::SettingsError),
-    /// Models on this machine.
+    /// An operation on local models failed.
     #[error(transparent)]
     Library(#[from] library::Error),
-    /// Pull, push, mirror, trust.
+    /// A transfer failed: pull, push, mirror or trust.
     #[error(transparent)]
     Transfers(#[from] transfers::Error),
-    /// The cache of prefixes.
+    /// A cache operation failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),
-    /// Requests to models.
+    /// An inference request failed.
     #[error(transparent)]
     Inference(#[from] inference::Error),
-    /// Chats.
+    /// A chat operation failed.
     #[error(transparent)]
     Chats(#[from] chats::Error),
 }

@@ -44,15 +44,15 @@ pub struct ChatRow {
 /// Chat without its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chat {
-    /// Fields that lists contain too.
+    /// Fields that chat lists also contain.
     pub row: ChatRow,
     /// Source of the title.
     pub title_source: TitleSource,
     /// System message.
     pub system: Option<String>,
-    /// Options of each request, opaque here.
+    /// Options of each request. This crate does not interpret them.
     pub options: Map<String, Value>,
-    /// The `think` option, opaque here.
+    /// The `think` option. This crate does not interpret it.
     pub think: Option<Value>,
     /// Preset that the chat was created from.
     pub preset: Option<String>,

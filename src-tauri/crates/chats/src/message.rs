@@ -74,7 +74,7 @@ pub struct MessageBody {
     pub state: MessageState,
     /// Error of a failed answer.
     pub error: Option<String>,
-    /// Statistics of the answer, opaque here.
+    /// Statistics of the answer. This crate does not interpret them.
     pub stats: Option<Value>,
 }
 

@@ -107,7 +107,7 @@ fn fit_line(stage: &str, done: u64, total: u64, speed: Option<f64>, columns: usi
     }
 }
 
-/// Truncates a text to so many columns, with an ellipsis.
+/// Truncates a text to `columns` columns, with an ellipsis.
 fn truncate(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

@@ -44,7 +44,7 @@ pub(crate) struct Wrap<W> {
     out: W,
     /// Columns to fill; `None` disables wrapping.
     columns: Option<usize>,
-    /// Whether the output is a terminal, for which control characters are escaped.
+    /// Whether the output is a terminal. Control characters are escaped only for a terminal.
     is_terminal: bool,
     column: usize,
     /// Blanks before the next word, printed if the word stays on this line.

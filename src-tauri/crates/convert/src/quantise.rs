@@ -38,7 +38,7 @@ pub enum QuantiseError {
     /// A tensor cannot be written to the new file.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A value is infinite or not a number.
+    /// A value is infinite or NaN.
     #[error("tensor `{}` has values that are not finite numbers", .name.escape_debug())]
     NotFinite {
         /// Name of the tensor.

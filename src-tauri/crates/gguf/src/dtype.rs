@@ -78,7 +78,7 @@ struct Row {
     file_type: Option<u32>,
     /// The type that llama.cpp quantises to if a matrix's rows are not whole blocks of this one.
     narrow: Option<DType>,
-    /// Decodes whole blocks to as many elements.
+    /// Decodes whole blocks. The output has exactly as many elements as the blocks.
     decode: fn(&[u8], &mut [f32]),
     /// Appends one block to an unpacked row. `None` for floats and for types that are not weights.
     unpack: Option<Unpack>,

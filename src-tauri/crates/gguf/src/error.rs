@@ -55,14 +55,14 @@ pub enum Error {
         /// The version that was found.
         version: u32,
     },
-    /// The bytes end too early, or a length or count is larger than what remains could hold.
+    /// The file ends too early, or a length or count exceeds the remaining bytes.
     #[error("{location}: {what} at offset {offset} needs {need} bytes, {have} remain")]
     Truncated {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// Where the field begins.
+        /// Byte offset of the field in the file.
         offset: u64,
         /// Bytes needed from there on, at the least.
         need: u64,
@@ -74,25 +74,25 @@ pub enum Error {
     LongHead {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// Where the field begins.
+        /// Byte offset of the field in the file.
         offset: u64,
-        /// The most that is read.
+        /// Maximum number of bytes that are read.
         limit: usize,
     },
-    /// What the metadata and the tensor table hold takes more memory than any model's.
+    /// Metadata and tensor table need more memory than those of any model.
     #[error("{location}: {what} at offset {offset} makes the head take {need} bytes of memory; {limit} are allowed")]
     Memory {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Byte offset in the file.
         offset: u64,
         /// Bytes of memory for the head as far as this field.
         need: u64,
-        /// The most that is taken.
+        /// Maximum number of bytes of memory.
         limit: u64,
     },
     /// A count so large that the bytes it needs cannot be counted.
@@ -100,7 +100,7 @@ pub enum Error {
     TooLarge {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Byte offset in the file.
         offset: u64,
@@ -112,11 +112,11 @@ pub enum Error {
     NotUtf8 {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// Where the string's bytes begin.
+        /// Byte offset of the string's first byte in the file.
         offset: u64,
-        /// How many of its bytes are valid.
+        /// Number of valid bytes at the start of the string.
         valid: u64,
     },
     /// A value type outside the format's thirteen.
@@ -144,7 +144,7 @@ pub enum Error {
     Depth {
         /// What was being read.
         location: Location,
-        /// Where the array begins.
+        /// Byte offset of the array in the file.
         offset: u64,
         /// The deepest nesting that is read.
         limit: u32,
@@ -154,11 +154,11 @@ pub enum Error {
     NameLength {
         /// What was being read.
         location: Location,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Byte offset in the file.
         offset: u64,
-        /// Its length in bytes.
+        /// Length of the key or name in bytes.
         have: u64,
         /// The longest that is allowed.
         limit: u64,
@@ -168,13 +168,13 @@ pub enum Error {
     Repeated {
         /// The key or tensor.
         location: Location,
-        /// Where its second row begins.
+        /// Byte offset of the second occurrence in the file.
         offset: u64,
     },
     /// `general.alignment` is not a power of two that fits into a `u32`.
     #[error("metadata key `general.alignment`: value at offset {offset} is {found}; it must be a power of two, as u32")]
     Alignment {
-        /// The value that was found, or its type where that is no integer.
+        /// The value that was found, or its type if it is not an integer.
         found: String,
         /// Byte offset in the file.
         offset: u64,
@@ -216,7 +216,7 @@ pub enum Error {
     Elements {
         /// The tensor.
         location: Location,
-        /// Its dimensions.
+        /// Dimensions of the tensor.
         dims: Vec<u64>,
         /// Byte offset in the file.
         offset: u64,
@@ -230,7 +230,7 @@ pub enum Error {
         location: Location,
         /// Byte offset in the file.
         offset: u64,
-        /// Its type.
+        /// Type of the tensor.
         dtype: DType,
         /// Elements in a row.
         elements: u64,
@@ -246,7 +246,7 @@ pub enum Error {
         location: Location,
         /// Byte offset in the file.
         offset: u64,
-        /// Its offset from the start of the data section.
+        /// Offset of the tensor from the start of the data section.
         data_offset: u64,
         /// The file's alignment.
         alignment: u64,
@@ -256,9 +256,9 @@ pub enum Error {
     OutOfFile {
         /// The tensor.
         location: Location,
-        /// Its bytes.
+        /// Bytes of the tensor.
         need: u64,
-        /// Where they should begin, from the start of the file.
+        /// Byte offset of the tensor in the file.
         offset: u64,
         /// The file's size.
         have: u64,
@@ -268,11 +268,11 @@ pub enum Error {
     Overlap {
         /// The tensor that begins later.
         location: Location,
-        /// Where it begins.
+        /// Byte offset of that tensor in the file.
         offset: u64,
-        /// The tensor that it begins in.
+        /// Name of the tensor that it overlaps.
         other: String,
-        /// Where that one ends.
+        /// Byte offset of the end of the overlapped tensor.
         end: u64,
     },
     /// A key that a reader needs and the file lacks.

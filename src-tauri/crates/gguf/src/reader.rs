@@ -58,7 +58,7 @@ pub struct Tensor {
     pub name: String,
     /// The type of its elements.
     pub dtype: DType,
-    /// Its dimensions in ggml's order: elements of a row first, then rows.
+    /// Dimensions in ggml's order: elements of a row first, then rows.
     pub dims: Vec<u64>,
     /// Where its bytes begin, from the start of the file.
     pub offset: u64,
@@ -140,7 +140,7 @@ impl Gguf {
         self.tensors.push(tensor);
     }
 
-    /// The tensor of this name.
+    /// Returns the tensor of this name.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.tensors.get(*self.index.get(name)?)
     }

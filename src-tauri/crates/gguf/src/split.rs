@@ -18,7 +18,7 @@ pub const MAX_PARTS: u32 = 512;
 /// Which part of a model a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Its number, from 0.
+    /// Number of the part, from 0.
     pub number: u32,
     /// How many parts there are, at least two.
     pub count: u32,
@@ -59,15 +59,15 @@ pub enum SplitError {
     Name {
         /// The part.
         file: String,
-        /// Its keys.
+        /// Values of the metadata keys `split.*` in the part.
         split: Split,
     },
-    /// Files of a model that are not there.
+    /// Some files of the model are missing.
     #[error("this model has {count} files, of which are missing: {}", .missing.join(", "))]
     Missing {
         /// How many files the model has.
         count: u32,
-        /// The names of those that are not there.
+        /// File names of the missing parts.
         missing: Vec<String>,
     },
     /// A file that is a whole model.
@@ -76,17 +76,17 @@ pub enum SplitError {
         /// The file.
         file: String,
     },
-    /// A part in the place of another, or twice.
+    /// A part at the wrong position, or twice.
     #[error("`{file}` is part {have} by its metadata key `split.no`, where part {need} belongs")]
     Order {
         /// The part.
         file: String,
-        /// Its number, from 1.
+        /// Number of the part in its metadata, from 1.
         have: u32,
-        /// The number that belongs there, from 1.
+        /// Expected number of the part, from 1.
         need: u32,
     },
-    /// Parts that say different things about the whole.
+    /// The metadata of two parts disagree about the whole model.
     #[error("`{file}` belongs to another model than `{first}`: metadata key `{key}` is {have}, not {need}")]
     OtherModel {
         /// The part.
@@ -95,9 +95,9 @@ pub enum SplitError {
         first: String,
         /// The key.
         key: &'static str,
-        /// Its value in this part.
+        /// Value of the key in this part.
         have: String,
-        /// Its value in the first part.
+        /// Value of the key in the first part.
         need: String,
     },
     /// Parts that lack tensors, or have too many.
@@ -105,7 +105,7 @@ pub enum SplitError {
     Tensors {
         /// Tensors in all parts.
         have: u64,
-        /// Tensors that there should be.
+        /// Tensors that the metadata key `split.tensors.count` states.
         need: u64,
     },
     /// A tensor in two parts.
@@ -151,10 +151,11 @@ impl fmt::Display for PartName {
 }
 
 impl Split {
-    /// What a file's keys say; nothing for a model in one file. `file` is its name, for errors.
+    /// Reads the split metadata of a file. Returns `None` if the model is a single file. `file` is the file's name, for
+    /// errors.
     ///
     /// # Errors
-    /// Where the keys have wrong types, or numbers that no part can have.
+    /// If a key has the wrong type, or the part number or the number of parts is out of range.
     pub fn of(file: &str, gguf: &Gguf) -> Result<Option<Split>, SplitError> {
         let metadata = gguf.metadata();
         let failed = |source| SplitError::Key { file: file.to_owned(), source };
@@ -181,10 +182,10 @@ impl Split {
     }
 }
 
-/// The model of which these are all parts, in order, each with the name of its file.
+/// Joins all parts of a model to one model. `parts` has each part with its file name, in order.
 ///
 /// # Errors
-/// Where they are not the parts of one model, each once and in order.
+/// If the files are not all parts of one model, each once and in order.
 pub fn join(parts: Vec<(String, Gguf)>) -> Result<Gguf, SplitError> {
     let mut parts = parts.into_iter().zip(0..);
     let Some(((first, mut whole), _)) = parts.next() else { return Err(SplitError::NoParts) };

@@ -5,7 +5,7 @@
 
 use crate::strings::Strings;
 
-/// The number of a value type in a file.
+/// Type of a metadata value, with its number in the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Type {

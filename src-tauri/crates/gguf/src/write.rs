@@ -18,19 +18,19 @@ pub enum WriteError {
     /// Dimensions that a reader would refuse.
     #[error("tensor `{name}`: dimensions {dims:?} are not 1 to 4 of at least 1, in whole blocks of {dtype}")]
     Dimensions {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Its type.
+        /// Type of the tensor.
         dtype: DType,
-        /// Its dimensions.
+        /// Dimensions of the tensor.
         dims: Vec<u64>,
     },
-    /// Bytes that do not make up the tensor.
+    /// The number of bytes does not match the type and dimensions of the tensor.
     #[error("tensor `{name}`: {need} bytes are needed, {have} are there")]
     Length {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Bytes that its type and dimensions need.
+        /// Bytes that the type and dimensions need.
         need: u64,
         /// Bytes that were given.
         have: u64,
@@ -38,7 +38,7 @@ pub enum WriteError {
     /// A name that is empty or was used before.
     #[error("tensor `{name}`: a name must be new and not empty")]
     Name {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
     },
 }

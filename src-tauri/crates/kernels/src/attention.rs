@@ -25,9 +25,9 @@ pub struct AttendSpan<'a> {
     pub head_dim: usize,
     /// Query rows: those of all query heads that share the key/value head.
     pub queries: usize,
-    /// First absolute position that a query sees, `[queries]`.
+    /// First absolute position that each query attends to, `[queries]`.
     pub first: &'a [u32],
-    /// The absolute position past the last that a query sees, `[queries]`.
+    /// End (exclusive) of the absolute positions that each query attends to, `[queries]`.
     pub until: &'a [u32],
     /// Absolute position of the first slot, a multiple of [`SPAN_POSITIONS`].
     pub span_start: u32,
@@ -74,7 +74,7 @@ impl AttendSpan<'_> {
         PAGE_POSITIONS * self.dtype.row_bytes(self.head_dim)
     }
 
-    /// The slots of this span that query `index` sees; empty where it sees none.
+    /// Returns the slots of this span that query `index` attends to; empty if it attends to none.
     pub(crate) fn visible(&self, index: usize) -> std::ops::Range<usize> {
         let slot = |position: u32| (position.saturating_sub(self.span_start) as usize).min(SPAN_POSITIONS);
         let (first, until) = (slot(self.first[index]), slot(self.until[index]));

@@ -89,7 +89,7 @@ fn set_scales(dtype: DType, block: &mut [u8], mut scale: impl FnMut() -> u16) {
     }
 }
 
-/// The bits of all elements: equal floats may differ in the sign of zero, and not-a-number equals nothing.
+/// Returns the bits of all elements. Comparing floats instead would ignore the sign of zero, and NaN equals nothing.
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }

@@ -52,13 +52,13 @@ pub struct Variant {
     pub add: fn(&mut [f32], &[f32]),
     /// `x += factor * y`.
     pub add_scaled: fn(&mut [f32], &[f32], f32),
-    /// Writes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES), with the bytes that [`DType::encode`]
-    /// gives: `(dtype, x, row)`. Only not-a-number, which quantising would hide, stays one.
+    /// Encodes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES): `(dtype, x, row)`. The bytes equal
+    /// those of [`DType::encode`], except that NaN stays NaN.
     pub encode_row: fn(DType, &[f32], &mut [u8]),
     /// Attention over one span of positions.
     pub attend: fn(AttendSpan<'_>),
     /// Adds a span's result to that of the spans before it: `(before, span)`, spans ascending.
     pub merge: fn(Softmax<'_>, &Softmax<'_>),
-    /// Divides each query's accumulator by its sum, `(sum, acc)`; a query that saw no position gives zeros.
+    /// Divides each query's accumulator by its sum: `(sum, acc)`. A query that attends to no position gives zeros.
     pub finish: fn(&[f32], &mut [f32]),
 }

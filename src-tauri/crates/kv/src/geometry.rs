@@ -15,7 +15,8 @@ use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 /// Pages of a full chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 
-/// Rows that are being copied from pages, by section and then by page.
+/// Rows that are being copied from pages to one buffer. The buffer is ordered by section (keys or values of a layer),
+/// then by page.
 #[derive(Debug)]
 pub(crate) struct Rows {
     group: Group,
@@ -59,14 +60,14 @@ impl Geometry {
         self.groups
     }
 
-    /// Payload size of a chunk of so many tokens.
+    /// Returns the payload size of a chunk of `tokens` tokens, in bytes.
     pub(crate) fn chunk_bytes(&self, group: Group, tokens: usize) -> u64 {
         self.parts(group)
             .map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64)
             .sum()
     }
 
-    /// The sections of a chunk of so many tokens.
+    /// Returns the sections of a chunk of `tokens` tokens.
     pub(crate) fn sections(&self, group: Group, tokens: usize) -> Arc<[SectionShape]> {
         let pages = tokens.div_ceil(PAGE_TOKENS);
         let section = |(state, kv): (StateId, Kv)| SectionShape {
@@ -80,7 +81,8 @@ impl Geometry {
         self.parts(group).map(section).collect()
     }
 
-    /// Starts a copy of so many tokens' rows in a layer group. The buffer is allocated but not touched.
+    /// Starts copying the rows of `tokens` tokens in a layer group. The buffer is allocated but its memory is not
+    /// touched yet.
     pub(crate) fn begin(&self, group: Group, tokens: usize) -> Rows {
         Rows { group, payload: Vec::with_capacity(self.chunk_bytes(group, tokens) as usize), tokens, pieces: 0 }
     }

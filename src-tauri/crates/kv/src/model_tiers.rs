@@ -97,7 +97,7 @@ impl ModelTiers {
     }
 }
 
-/// Start of the last chunk of so many tokens. There is at least one token.
+/// Returns the start of the last chunk of a prefix of `tokens` tokens, which must not be 0.
 pub(crate) fn last_chunk_start(tokens: usize) -> usize {
     (tokens - 1) / CHUNK_TOKENS * CHUNK_TOKENS
 }

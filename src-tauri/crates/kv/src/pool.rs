@@ -17,7 +17,7 @@ const GROWTH_BYTES: u64 = 64 << 20;
 struct Slot {
     /// Number of sequences that hold it.
     holders: u32,
-    /// Its trie node.
+    /// Trie node that has the page.
     node: Option<NodeId>,
     /// Whether it lacks the rows of window layers.
     missing_window_rows: bool,
@@ -110,14 +110,15 @@ impl Pool {
         self.slots[page.0 as usize].missing_window_rows
     }
 
-    /// Adds a holder. Returns whether it is the first.
+    /// Increments the reference count of a page. Returns whether the page had no references.
     pub(crate) fn hold(&mut self, page: PageId) -> bool {
         let slot = self.slot(page);
         slot.holders += 1;
         slot.holders == 1
     }
 
-    /// Removes a holder. Returns whether it was the last. The page is free then, unless it has a node.
+    /// Decrements the reference count of a page. Returns whether that was the last reference. The page is then free,
+    /// unless a trie node has it.
     pub(crate) fn release(&mut self, page: PageId) -> bool {
         let slot = self.slot(page);
         slot.holders -= 1;

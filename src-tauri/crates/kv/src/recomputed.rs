@@ -9,11 +9,11 @@ pub enum RecomputeReason {
     Miss,
     /// Computing them is faster than restoring them.
     Cheaper,
-    /// They were not restored in time.
+    /// The rows were not restored in time.
     Deadline,
-    /// Their stored rows are damaged.
+    /// The stored rows are damaged.
     Corrupt,
-    /// Their stored rows were computed by another arithmetic or stored in another layout.
+    /// The stored rows were computed with other arithmetic or have another layout.
     Incompatible,
     /// Running sequences held all pages that they could have been restored to.
     NoPages,

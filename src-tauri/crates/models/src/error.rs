@@ -142,7 +142,7 @@ pub enum TensorFault {
     DType {
         /// The name.
         name: String,
-        /// Its type.
+        /// Type of the tensor.
         dtype: DType,
     },
 }

@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn held_bytes_finds_longest_tag_prefix() {
+    fn held_bytes_counts_text_end_that_may_start_a_tag() {
         check("a<th", &["<think>"], 3);
         check("a<think>", &["<think>"], 0);
         check("aab", &["aabaab", "b!"], 3);

@@ -137,7 +137,7 @@ fn check(folder: &Path, recording: &str) {
 }
 
 #[test]
-fn repository_templates_match_recordings() {
+fn fixture_templates_match_recordings() {
     check(&fixtures().join("templates"), "own.json");
 }
 

@@ -17,7 +17,7 @@ pub struct DiscoveredModel {
     pub about: String,
     /// The index that contains the model.
     pub index: ModelIndex,
-    /// Its tasks: `chat`, `code`, `tools`, `thinking`, ...
+    /// Tasks of the model: `chat`, `code`, `tools`, `thinking`, ...
     pub tasks: Vec<String>,
     /// The licence, as named by the publisher.
     pub licence: Option<String>,
@@ -56,7 +56,7 @@ pub struct Variant {
     pub parameters: Option<String>,
     /// Quantization of the weights, if known.
     pub quantization: Option<String>,
-    /// `general.architecture` of its file, where that is known.
+    /// `general.architecture` of the model file, if available.
     pub architecture: Option<String>,
     /// Bytes to fetch.
     pub size_bytes: u64,

@@ -54,7 +54,7 @@ pub enum PushStep {
     Blob {
         /// The blob.
         digest: Digest,
-        /// Its size.
+        /// Size of the blob.
         size_bytes: u64,
         /// Uploaded bytes.
         sent_bytes: u64,

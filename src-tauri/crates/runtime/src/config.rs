@@ -13,7 +13,7 @@ use crate::keep_alive::KeepAlive;
 /// A model's id. Requests with the same id share a loaded model.
 pub type ModelId = String;
 
-/// Where a model's bytes are.
+/// Source of a model's bytes.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A GGUF file.

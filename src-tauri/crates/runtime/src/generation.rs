@@ -117,7 +117,7 @@ impl EventSender {
         self.events.is_closed()
     }
 
-    /// Whether the client is so far behind that the events of another step might not fit.
+    /// Whether the event channel may be too full for the events of another step, because the client reads slowly.
     pub(crate) fn is_blocked(&self) -> bool {
         self.events.capacity() < EVENTS_PER_STEP
     }
@@ -137,7 +137,8 @@ impl EventSender {
         }
     }
 
-    /// Requests a shorter prompt of so many tokens' answer. Returns the receiver of the reply.
+    /// Requests a shorter prompt from the client, so that an answer of `answer_tokens` tokens can continue. Returns the
+    /// receiver of the reply.
     pub(crate) fn request_prompt(&self, answer_tokens: usize) -> std::sync::mpsc::Receiver<Vec<u32>> {
         let (request, replies) = ContextFull::new(answer_tokens, self.wake.commands.clone());
         let _ = self.events.try_send(Event::ContextFull(request));

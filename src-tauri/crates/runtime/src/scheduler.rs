@@ -57,7 +57,7 @@ pub(crate) struct Scheduler {
     pub(crate) waiting: VecDeque<Waiting>,
     /// Set when pages ran out. No sequence is admitted until one has finished or paused.
     pub(crate) is_crowded: bool,
-    /// Since when the only sequence has found no page.
+    /// Time at which the only active sequence first found no free page; `None` if it is not short of pages.
     pub(crate) short_of_pages_since: Option<Instant>,
     /// Duration of the last step.
     pub(crate) step_time: Duration,
@@ -77,12 +77,12 @@ pub(crate) struct Scheduler {
 /// How far a scheduler is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// It accepts requests.
+    /// The scheduler accepts requests.
     #[default]
     Running,
-    /// It completes its generations and ends.
+    /// The scheduler completes its generations, accepts no new requests, and ends.
     Draining,
-    /// It ends now.
+    /// The scheduler ends now.
     ShuttingDown,
 }
 
@@ -419,9 +419,9 @@ fn slice_bytes(step: Duration) -> usize {
 
 /// A request that is not active.
 pub(crate) enum Waiting {
-    /// It has not begun.
+    /// The request has not begun.
     New(Box<Job>),
-    /// It has begun and was paused.
+    /// The sequence has begun and was paused.
     Paused(Box<Sequence>),
 }
 

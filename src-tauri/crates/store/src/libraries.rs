@@ -40,7 +40,7 @@ pub struct LibrarySnapshot<'a> {
     pub role: LibraryRole,
     /// Whether it exists and can be read.
     pub state: LibraryState,
-    /// Its models. Empty unless it is present.
+    /// Models of the library. Empty unless the library is present.
     pub listing: Listing,
 }
 

@@ -56,11 +56,11 @@ impl Listing {
 /// Availability of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LibraryState {
-    /// It exists and can be read.
+    /// The library exists and can be read.
     Present,
-    /// It does not exist, with the reason. Its disk may not be mounted.
+    /// The library does not exist. Contains the reason. Its disk may not be mounted.
     Absent(String),
-    /// It exists and cannot be read, with the reason.
+    /// The library exists and cannot be read. Contains the reason.
     Unreadable(String),
 }
 

@@ -77,7 +77,7 @@ pub enum StagingError {
     Newer {
         /// The journal.
         path: PathBuf,
-        /// Its version.
+        /// Version of the journal.
         version: u32,
     },
     /// Disk error.

@@ -40,8 +40,8 @@ impl Row {
 pub struct Batch {
     /// Rows, grouped by sequence.
     pub rows: Vec<Row>,
-    /// Per sequence: its pages in order; page `i` holds slots `64 i .. 64 i + 64`. Covers every slot that a row writes
-    /// or sees.
+    /// Pages of each sequence, in order. Page `i` has the slots `64 i .. 64 i + 64`. Covers every slot that a row
+    /// writes or attends to.
     pub tables: Vec<Vec<PageId>>,
     /// `[n, width]` rows that [`Input::Embedding`] refers to.
     pub embeddings: Vec<f32>,

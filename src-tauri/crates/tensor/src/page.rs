@@ -52,13 +52,13 @@ pub struct UnevenHead {
 pub struct PageLayout {
     /// The type of all keys and values. Its name and number are stable, so that stored rows can carry them.
     pub dtype: DType,
-    /// Per state: which positions its layer attends to.
+    /// Positions that a layer attends to, for each state.
     pub kinds: Vec<StateKind>,
-    /// Per state: byte offsets of K and V in the page.
+    /// Byte offsets of keys and values in the page, for each state.
     pub sections: Vec<[usize; 2]>,
-    /// Per state: bytes that one head's keys, or values, take for one slot.
+    /// Bytes of one head's key (or value) row for one slot, for each state.
     pub row_bytes: Vec<usize>,
-    /// Per state: key/value heads.
+    /// Number of key/value heads, for each state.
     pub kv_heads: Vec<usize>,
     /// Bytes of a whole page.
     pub page_bytes: usize,

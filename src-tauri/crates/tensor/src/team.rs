@@ -41,7 +41,7 @@ type Job<'a> = dyn Fn(&Worker<'_>) + Sync + 'a;
 pub struct Team {
     common: Arc<Common>,
     threads: Vec<JoinHandle<()>>,
-    /// Cores given to the threads, in order; empty where they are not pinned.
+    /// Cores of the threads, in order; empty if the threads are not pinned.
     cores: Vec<usize>,
     /// Held during a region: several models share one team and take turns.
     turn: Mutex<()>,

@@ -39,7 +39,7 @@ enum FolderChange {
 /// Converts a file's bytes to those after a power cut; `None` if the file is lost.
 type Damage = fn(Vec<u8>) -> Option<Vec<u8>>;
 
-/// Damages of unsynced files, applied in turn.
+/// What a simulated power cut may do to an unsynced file. Damaged files get these in turn.
 const DAMAGES: &[Damage] = &[
     |_| None,
     |_| Some(Vec::new()),

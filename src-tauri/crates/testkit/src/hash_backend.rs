@@ -180,7 +180,7 @@ impl History {
     }
 }
 
-/// Backend of hashes; see the module.
+/// Backend that computes hashes of cached rows instead of a model. The module documentation describes it.
 #[derive(Debug)]
 pub struct HashBackend {
     salt: u64,
@@ -219,7 +219,7 @@ impl HashBackend {
         self.prepared.as_ref().expect("prepare is called before pages are used")
     }
 
-    /// Returns the offsets of a slot's words of a layer in its page.
+    /// Returns the byte offsets, within a page, of all hashes that a slot has in a layer.
     fn words(&self, layer: usize, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let layout = &self.prepared().layout;
         let (sections, row_bytes) = (layout.sections[layer], layout.row_bytes[layer]);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn backend_equals_history() {
+    fn next_token_equals_history_for_any_batch_size() {
         let tokens: Vec<u32> = (0..300).map(|at| at * 7 % 256).collect();
         let mut history = History::new(HashModel::new(&plan(), DType::F16, 5));
         history.extend(&tokens);

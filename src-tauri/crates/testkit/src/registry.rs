@@ -39,8 +39,9 @@ struct State {
     blobs: Mutex<HashMap<String, Arc<[u8]>>>,
     sent_bytes: Mutex<HashMap<String, u64>>,
     requests: Mutex<Vec<ReceivedRequest>>,
-    /// Numbers in the currently valid tokens and storage addresses.
+    /// Generation number of the valid tokens. Earlier tokens have expired.
     token: AtomicU64,
+    /// Generation number of the valid storage addresses. Earlier addresses have expired.
     ticket: AtomicU64,
     stopped: AtomicBool,
     /// Whether all connections are closed without a response.

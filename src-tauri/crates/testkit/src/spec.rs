@@ -14,14 +14,14 @@ pub enum RopeScaling {
     /// Slow frequencies are divided by `factor`, fast ones are unchanged. The tensor `rope_freqs.weight` contains the
     /// divisors.
     Llama3 {
-        /// The divisor of the slowest frequencies.
+        /// Divisor of the lowest rotation frequencies.
         factor: f32,
         /// Tokens of the context before scaling.
         original_context: u32,
     },
     /// Slow frequencies are divided, and queries and keys are scaled up.
     Yarn {
-        /// The divisor of the slowest frequencies.
+        /// Divisor of the lowest rotation frequencies.
         factor: f32,
         /// Tokens of the context before scaling.
         original_context: u32,
@@ -29,7 +29,7 @@ pub enum RopeScaling {
     /// Each frequency has two divisors, one for contexts up to the original one and one for longer ones: the tensors
     /// `rope_factors_short.weight` and `rope_factors_long.weight`.
     Long {
-        /// The divisor of the slowest frequencies for long contexts.
+        /// Divisor of the lowest rotation frequencies for long contexts.
         factor: f32,
         /// Tokens of the context before scaling.
         original_context: u32,
@@ -155,7 +155,7 @@ impl ModelSpec {
         if more_bits { DType::Q6_K } else { DType::Q4_K }
     }
 
-    /// Returns llama.cpp's number of the mix of types, `general.file_type`.
+    /// Returns the value of the key `general.file_type`: llama.cpp's number for the mix of tensor types.
     pub(crate) fn file_type(&self) -> u32 {
         const GUESSED: u32 = 1024; // LLAMA_FTYPE_GUESSED: not stated in the file
         match self.types {
@@ -172,7 +172,7 @@ mod tests {
     use crate::presets::{llama1b_shape, tiny_llama};
 
     #[test]
-    fn q4_k_m_uses_q6_k_for_tensors_of_llama_cpp() {
+    fn q4_k_m_uses_q6_k_for_same_tensors_as_llama_cpp() {
         let spec = llama1b_shape(Types::Q4KM);
         let check = |name: &str, expected: DType| assert_eq!(spec.dtype(name, 2048), expected, "{name}");
         check("token_embd.weight", DType::Q6_K);

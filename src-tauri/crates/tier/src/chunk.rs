@@ -32,7 +32,7 @@ pub struct ChunkId {
 }
 
 impl ChunkId {
-    /// Returns the id of the same tokens' chunk in other layers.
+    /// Returns the id of the chunk that has the rows of the same tokens in another layer group.
     pub(crate) fn in_group(self, group: Group) -> Self {
         Self { group, ..self }
     }

@@ -101,7 +101,7 @@ pub struct RestoreStep {
     pub bytes: Option<u64>,
 }
 
-/// Result of a lookup; see the module.
+/// Result of a lookup: the stored chunks of a prompt, and the tier of each.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     prefix: Prefix,
@@ -281,7 +281,7 @@ impl ReadRequest {
     }
 }
 
-/// Returns the first position that a layer with this window sees from position `end`.
+/// Returns the first position that a layer with this window attends to from position `end`.
 fn first_in_window(end: usize, window_tokens: u64) -> usize {
     end.saturating_sub(usize::try_from(window_tokens).unwrap_or(usize::MAX))
 }

@@ -169,7 +169,7 @@ mod tests {
         chain.last()
     }
 
-    /// Hash of the sequence of the test below, in a nested namespace.
+    /// Returns the hash of the last chunk of `[1, 2], [3]` in the namespace `inner` nested in `outer`.
     fn within(outer: &str, inner: &str) -> ChunkHash {
         let fingerprint = Fingerprint::new(WeightsDigest([1; 32]), [("arch", b"llama".as_slice())]);
         let mut chain = Chain::new(&Namespace::new(b"s", outer).within(inner), &fingerprint);

@@ -38,7 +38,7 @@ pub(crate) struct IndexRow {
     pub(crate) owners: Vec<Owner>,
 }
 
-/// The index database; see the module.
+/// Database of chunk metadata that chunk files do not contain: owners, usage, pins and pending deletions.
 pub(crate) struct Index {
     database: Database,
 }

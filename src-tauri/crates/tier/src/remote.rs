@@ -84,7 +84,7 @@ enum Probe {
     Forbidden,
 }
 
-/// The remote tier; see the module.
+/// Tier on an untrusted file server or bucket. Files are encrypted.
 pub struct RemoteTier {
     files: Arc<dyn FileStore>,
     pool: RequestPool,

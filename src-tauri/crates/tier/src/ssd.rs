@@ -64,7 +64,7 @@ impl Default for SsdOptions {
     }
 }
 
-/// The SSD tier; see the module.
+/// Tier in a local folder with one file per chunk.
 pub struct SsdTier {
     disk: Arc<dyn Disk>,
     layout: Layout,

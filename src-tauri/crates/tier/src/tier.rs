@@ -120,7 +120,7 @@ pub enum TierError {
     /// Any other error of the system or the server.
     #[error("{0}")]
     Failed(String),
-    /// It did not answer in time, or has not been asked because it did not before.
+    /// The tier did not answer in time, or was not queried because it failed recently.
     #[error("{0}")]
     Unavailable(String),
 }

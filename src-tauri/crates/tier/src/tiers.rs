@@ -71,7 +71,7 @@ const READERS_PER_TIER: usize = 4;
 pub struct LowerTier {
     /// The tier.
     pub tier: Arc<dyn Tier>,
-    /// Maximum size, in the tier's unit.
+    /// Maximum size in bytes.
     pub budget_bytes: u64,
     /// Minimum free space around the tier, if it can be determined.
     pub min_free: Option<MinFreeSpace>,
@@ -196,13 +196,13 @@ impl Config {
 /// Why a chunk is stored now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreReason {
-    /// Its prefix is used a second time: written at once.
+    /// The prefix of the chunk is used a second time: written at once.
     Reused,
-    /// Its conversation is idle: written at once.
+    /// The conversation of the chunk is idle: written at once.
     Idle,
-    /// Its pages are needed for other sequences.
+    /// The pages of the chunk are needed for other sequences.
     Evicted,
-    /// Its model is being unloaded.
+    /// The model of the chunk is being unloaded.
     Unload,
 }
 
@@ -284,7 +284,7 @@ impl Drop for GenerationGuard {
     }
 }
 
-/// The tiers; see the module.
+/// All tiers of a daemon, with their threads.
 pub struct Tiers {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,

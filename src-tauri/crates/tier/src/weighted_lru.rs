@@ -27,7 +27,7 @@ const TYPICAL_S_PER_BYTE: f64 = 0.01 / (128.0 * 1024.0);
 /// Maximum number of doublings, either way, that the saved time may count for.
 const MAX_DOUBLINGS: f64 = 8.0;
 
-/// The eviction policy; see the module.
+/// Eviction policy: LRU, slightly weighted by a chunk's value and recent hits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WeightedLru;
 

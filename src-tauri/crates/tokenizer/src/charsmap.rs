@@ -13,7 +13,7 @@
 
 use crate::error::Error;
 
-/// Keys and replacements.
+/// Normalisation table: maps character sequences to their replacements.
 #[derive(Debug)]
 pub(crate) struct Charsmap {
     units: Vec<u32>,

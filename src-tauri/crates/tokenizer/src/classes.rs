@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_has_an_example() {
+    fn class_of_example_characters_is_correct() {
         let wanted = [
             ('a', Class::Letter),
             ('漢', Class::Letter),

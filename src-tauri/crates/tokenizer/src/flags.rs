@@ -5,7 +5,7 @@
 
 use crate::vocab::Vocab;
 
-/// Resolved ids and flags of a vocabulary.
+/// Special token ids of a vocabulary, and flags for the tokens that encoding adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) bos: Option<u32>,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_file_override_defaults() {
+    fn gguf_keys_override_default_token_flags() {
         let keys = |vocab: &mut Vocab| {
             (vocab.bos, vocab.eos, vocab.unknown) = (Some(5), Some(6), Some(7));
             (vocab.add_bos, vocab.add_eos, vocab.add_space_prefix) = (Some(false), Some(true), Some(false));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_token_set_is_none() {
+    fn special_tokens_without_usable_entry_are_none() {
         let long = "x".repeat(MAX_TOKEN_BYTES + 1);
         for tokens in [[].as_slice(), &[(0, "")], &[(0, &long)]] {
             let set = SpecialTokens::build(tokens, StripRule::Nothing).expect("nothing to build");
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn split_equals_reference(
+        fn special_token_split_equals_reference_implementation(
             tokens in prop::collection::btree_set("[abé]{1,4}", 1..8),
             text in "[abcé]{0,40}",
         ) {

@@ -31,9 +31,9 @@ pub(crate) struct Unigram {
 #[derive(Debug, Clone, Copy)]
 struct Path {
     score: f64,
-    /// Start of its last piece.
+    /// Start of the last piece of the segmentation.
     start: usize,
-    /// Its last piece; `None` for an unknown character.
+    /// Last piece of the segmentation; `None` for an unknown character.
     id: Option<u32>,
 }
 

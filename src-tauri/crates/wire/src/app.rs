@@ -138,7 +138,7 @@ pub struct ImportedModel {
     pub model: String,
     /// Bytes of the file.
     pub size: u64,
-    /// How the file came into the library.
+    /// How the file was imported.
     pub way: ImportWay,
     /// Why the file was copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct ImportedModel {
     pub chat_template: bool,
 }
 
-/// How a file came into the library.
+/// How a file was imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportWay {

@@ -12,7 +12,7 @@ pub enum Think {
     Level(Level),
 }
 
-/// Effort of the thinking.
+/// Reasoning effort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Low effort.

@@ -22,7 +22,7 @@ pub struct Member {
 pub struct ThirdParty {
     /// Its name in its registry.
     pub name: String,
-    /// Its version.
+    /// Version of the package.
     pub version: String,
     /// Its licences as an SPDX expression, if it names any.
     pub licence: Option<String>,

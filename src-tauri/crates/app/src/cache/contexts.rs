@@ -21,7 +21,7 @@ const MIN_ID_CHARS: usize = 4;
 /// A cached sequence.
 #[derive(Debug, Clone)]
 pub struct KeptContext {
-    /// Its id, which is stable while it is cached.
+    /// Id of the context, stable while it is cached.
     pub id: String,
     /// Name of the model, if this installation has used it.
     pub model: Option<String>,

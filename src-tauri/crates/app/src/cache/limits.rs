@@ -30,7 +30,7 @@ pub struct Limited<T> {
 pub struct CacheLimits {
     /// Bytes of RAM.
     pub ram_bytes: Limited<u64>,
-    /// Where the folder is.
+    /// Path of the folder.
     pub folder: Limited<PathBuf>,
     /// Bytes of the folder.
     pub folder_bytes: Limited<u64>,
@@ -43,14 +43,14 @@ pub struct CacheLimits {
 pub struct LimitChange {
     /// Bytes of RAM; 0 for none.
     pub ram_bytes: Option<u64>,
-    /// Where the folder is.
+    /// Path of the folder.
     pub folder: Option<PathBuf>,
     /// Bytes of the folder.
     pub folder_bytes: Option<u64>,
 }
 
 impl KvCache {
-    /// Limits in effect, and the variables that override them.
+    /// Returns the limits in effect, and the environment variables that override them.
     #[must_use]
     pub fn limits(&self) -> CacheLimits {
         // Values that apply at the next start.

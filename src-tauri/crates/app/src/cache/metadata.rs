@@ -81,7 +81,7 @@ struct SavedTime {
 }
 
 impl CacheMetadata {
-    /// Opens the file, which is stored next to the tiers' secret.
+    /// Opens `cache.json`, which is stored next to the tiers' secret.
     pub(crate) fn open(settings: &Settings) -> Self {
         Self::at(&settings.tiers.secret_file.with_file_name("cache.json"))
     }
@@ -98,7 +98,7 @@ impl CacheMetadata {
         Self { path: path.to_owned(), content, foreign, saved }
     }
 
-    /// Returns the settings with the stored limits, where the environment does not set them.
+    /// Returns the settings with the stored limits, unless the environment sets them.
     pub(crate) fn apply_limits(&self, mut settings: Settings) -> Settings {
         let content = self.content().clone();
         let unset = |settings: &Settings, name| settings.origin(name) == Some(Origin::Default);

@@ -203,8 +203,9 @@ impl ChatSessions {
         Ok(start)
     }
 
-    /// Starts an answer, if none is in progress. `store` stores the message and returns the request, the answer and
-    /// the message.
+    /// Starts an answer to a chat, if none is in progress. `store` adds the new user message, if any, and the answer to
+    /// the chat, or selects an answer to resume. It returns the inference request, the answer, and the new user
+    /// message.
     fn start_answer(
         &self,
         id: &str,

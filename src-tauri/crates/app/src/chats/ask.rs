@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_precede_the_text_in_code_fences() {
+    fn attached_files_precede_message_text_in_code_fences() {
         let check = |text: &str, expected: &str| {
             let files = vec![Attachment { name: "a.md".to_owned(), text: text.to_owned() }];
             let body = MessageBody { files, ..MessageBody::new("user", "What is it?", 1) };

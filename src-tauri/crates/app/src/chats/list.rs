@@ -21,7 +21,7 @@ pub struct Lists {
     pub pinned: Vec<Summary>,
     /// The other chats.
     pub chats: Vec<Summary>,
-    /// Start of the next page.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
     /// Folders with their number of chats; on the first page only.
     pub folders: Vec<(String, u64)>,

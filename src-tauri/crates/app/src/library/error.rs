@@ -20,13 +20,13 @@ pub enum Error {
     InvalidName {
         /// Role of the name.
         what: &'static str,
-        /// The name as sent.
+        /// The name, as the client sent it.
         name: String,
     },
-    /// The source of a copy does not exist; the name as sent.
+    /// The source of a copy does not exist. Contains the name, as the client sent it.
     #[error("model {0:?} not found")]
     NoSource(String),
-    /// The model does not exist; the name as sent.
+    /// The model does not exist. Contains the name, as the client sent it.
     #[error("model '{0}' not found")]
     NotFound(String),
     /// A feature that this version lacks.

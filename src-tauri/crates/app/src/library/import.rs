@@ -66,7 +66,7 @@ pub struct Imported {
     pub name: String,
     /// Bytes of the model's file.
     pub size_bytes: u64,
-    /// How the file came into the library.
+    /// How the file was imported.
     pub way: ImportMethod,
     /// Whether the file and all its parts were removed.
     pub moved: bool,

@@ -34,9 +34,9 @@ pub struct SettingTable {
 pub struct SettingRow {
     /// The row of the table.
     pub row: &'static Row,
-    /// The stored value, else the default if it is a value and not words.
+    /// The stored value, else the default. `None` if the table only describes the default in words.
     pub value: Option<Value>,
-    /// The default, if it is a value and not words.
+    /// The default. `None` if the table only describes it in words.
     pub default: Option<Value>,
     /// Where the value comes from.
     pub origin: Origin,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn change_keeps_the_rest_of_the_file() {
+    fn setting_change_keeps_other_lines_of_config_file() {
         let number = |number| Some(Value::Number(number));
         check("", "cache.ram", number(5), &format!("{HEAD}[cache]\nram = 5\n"));
         let by_hand = "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\ntheme='dark'\n";

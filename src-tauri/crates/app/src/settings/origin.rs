@@ -13,7 +13,7 @@ use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
 
-/// Where a value comes from.
+/// Source of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// No source sets it.

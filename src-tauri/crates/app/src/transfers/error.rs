@@ -55,7 +55,7 @@ pub enum Error {
     /// A login failed.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The download does not exist; the id or name as sent.
+    /// The download does not exist. Contains the id or name, as the client sent it.
     #[error("there is no download {0:?}; run `cairn downloads` for the list")]
     NoDownload(String),
     /// The download is complete and can be neither stopped nor resumed.

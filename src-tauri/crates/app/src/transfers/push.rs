@@ -44,7 +44,7 @@ pub enum PushEvent {
     Retrieving,
     /// Progress of a blob. A blob that the registry already has is complete at once.
     Blob {
-        /// The blob.
+        /// Digest of the blob.
         digest: Digest,
         /// Size of the blob.
         size_bytes: u64,

@@ -11,15 +11,16 @@ pub const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 
 /// Twice the values of a quant of MXFP4 and NVFP4: a sign bit above seven magnitudes and zero.
 pub const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Half of the power of two of the exponent `e`, `2^(e - 128)`: exact for all of them, the smallest two as
-/// subnormals. ggml gives the not-a-number of the format, 255, no meaning of its own, so neither does this.
+/// Returns `2^(e - 128)`, half of the scale that the E8M0 exponent `e` encodes. The result is exact for all
+/// exponents; the smallest two give subnormals. The format defines 255 as NaN. ggml ignores that definition, and so
+/// does this function.
 #[must_use]
 pub const fn half_e8m0(e: u8) -> f32 {
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e as u32 - 1) << 23 })
 }
 
-/// Half of the value of a UE4M3 byte: four bits of exponent, biased by 7, and three of mantissa. The highest bit is
-/// ignored, except that 0x7f is not a number and counts as zero, and 0xff is a number, as in ggml.
+/// Returns half of the value of a UE4M3 byte: four bits of exponent, biased by 7, and three of mantissa. The highest
+/// bit is ignored, with one exception as in ggml: 0x7f is NaN and counts as zero, but 0xff is a number.
 #[must_use]
 pub fn ue4m3_half(byte: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(byte >> 3 & 15), byte & 7);

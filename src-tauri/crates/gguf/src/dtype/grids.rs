@@ -59,7 +59,7 @@ pub(super) fn signed<const LEN: usize>(magnitudes: &[i8; LEN], signs: u8) -> [i8
     out
 }
 
-/// Eight signs of which the lowest seven bits are stored.
+/// Returns eight sign bits. The file stores the lowest seven; the eighth makes their parity even.
 pub(super) fn eight_signs(seven: u32) -> u8 {
     let seven = seven as u8 & 0x7f;
     seven | (seven.count_ones() as u8 & 1) << 7

@@ -28,7 +28,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
     out
 }
 
-/// Eight times the vector, one less or one more.
+/// Returns the grid vector `index`, multiplied by 8, minus 1 if `down` and plus 1 otherwise.
 pub(super) fn moved(index: u16, down: bool) -> [i8; 8] {
     entry(&IQ1, index).map(|level| 8 * level + if down { -1 } else { 1 })
 }

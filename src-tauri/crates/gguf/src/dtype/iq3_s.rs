@@ -39,7 +39,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 
 /// Elements that share a scale.
 const SUB: usize = 32;
-/// The levels of an element are 0 to 7, for magnitudes of 1, 3 and so on.
+/// Highest level of an element. Levels 0, 1, 2, ... stand for the magnitudes 1, 3, 5, ...
 const TOP: f32 = 7.0;
 /// The scale of the scales is made larger than it would have to be, which leaves less error on the whole.
 const ENLARGED: f32 = 1.033;
@@ -178,7 +178,7 @@ static CORNERS: LazyLock<Corners> = LazyLock::new(|| {
 });
 
 impl Corners {
-    /// The vectors near this point, a single one where it is one itself.
+    /// Returns the grid vectors near a point. If the point is itself a grid vector, returns only that one.
     fn near(&self, corner: u16) -> &[u16] {
         let (begin, end) = self.ranges.get(usize::from(corner)).copied().unwrap_or_default();
         self.near.get(begin as usize..end as usize).unwrap_or_default()

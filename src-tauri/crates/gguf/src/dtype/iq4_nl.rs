@@ -18,7 +18,8 @@ use half::f16;
 const BLOCK: usize = 32;
 const BYTES: usize = 18;
 
-/// Looks up low nibbles for the first half of a block, high nibbles for the second.
+/// Decodes blocks: each nibble is an index into the grid. Low nibbles are the first half of a block, high nibbles the
+/// second.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<BLOCK>().0) {
         let d = scale([block[0], block[1]]);

@@ -11,8 +11,8 @@ use super::scales::SMALLEST;
 /// How far beside -127 the element of the largest magnitude is put.
 const TRIES: i8 = 7;
 
-/// The middles between neighbouring grid points, and the distance of those: an element on a middle goes up. Whole
-/// numbers of this size and their halves are exact.
+/// Midpoint and distance of each pair of neighbouring grid points. An element at a midpoint is rounded up. Integers of
+/// this size and their halves are exact in `f32`.
 #[expect(clippy::indexing_slicing, reason = "evaluated when compiling, where an index out of bounds is an error")]
 const MIDDLES: [(f32, f32); 15] = {
     let mut middles = [(0.0, 0.0); 15];

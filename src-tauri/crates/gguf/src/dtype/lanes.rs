@@ -57,25 +57,25 @@ impl<const N: usize> Lanes<N> {
         self
     }
 
-    /// The lesser ones; `self` where they do not compare.
+    /// Returns the lane-wise minimum; the lane of `self` if one of the two is NaN.
     #[inline(always)]
     pub(super) fn least(self, other: Self) -> Self {
         self.zip(other, |a, b| if b < a { b } else { a })
     }
 
-    /// The greater ones; `self` where they do not compare.
+    /// Returns the lane-wise maximum; the lane of `self` if one of the two is NaN.
     #[inline(always)]
     pub(super) fn greatest(self, other: Self) -> Self {
         self.zip(other, |a, b| if b > a { b } else { a })
     }
 
-    /// Those of the larger magnitude, `self` of equal ones.
+    /// Returns in each lane the value of the larger magnitude; the lane of `self` if both are equal.
     #[inline(always)]
     pub(super) fn largest(self, other: Self) -> Self {
         self.zip(other, |a, b| if b.abs() > a.abs() { b } else { a })
     }
 
-    /// The nearest whole numbers from `low` to `high`.
+    /// Rounds each lane to the nearest integer and clamps it to `low..=high`.
     #[inline(always)]
     pub(super) fn level(self, low: f32, high: f32) -> Self {
         self.map(|x| {
@@ -85,7 +85,7 @@ impl<const N: usize> Lanes<N> {
         })
     }
 
-    /// Where `self` is greater than `other`.
+    /// Returns a mask of the lanes in which `self` is greater than `other`.
     #[inline(always)]
     pub(super) fn above(self, other: Self) -> Mask<N> {
         let mut mask = [0; N];
@@ -95,7 +95,7 @@ impl<const N: usize> Lanes<N> {
         Mask(mask)
     }
 
-    /// Where `self` is `other`.
+    /// Returns a mask of the lanes in which `self` equals `other`.
     #[inline(always)]
     pub(super) fn equal(self, other: Self) -> Mask<N> {
         let mut mask = [0; N];
@@ -105,7 +105,7 @@ impl<const N: usize> Lanes<N> {
         Mask(mask)
     }
 
-    /// `self` where the mask is set, else `other`.
+    /// Selects the lane of `self` if the mask is set, else the lane of `other`.
     #[inline(always)]
     pub(super) fn or(self, mask: Mask<N>, other: Self) -> Self {
         let mut out = other;
@@ -116,12 +116,12 @@ impl<const N: usize> Lanes<N> {
     }
 }
 
-/// A choice for each lane: all bits or none.
+/// Mask with one element per lane: all bits set, or none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mask<const N: usize>([u32; N]);
 
 impl<const N: usize> Mask<N> {
-    /// Where both are set.
+    /// Returns the lanes that are set in both masks.
     #[inline(always)]
     pub(super) fn and(mut self, other: Self) -> Self {
         for (a, b) in self.0.iter_mut().zip(other.0) {
@@ -130,7 +130,7 @@ impl<const N: usize> Mask<N> {
         self
     }
 
-    /// Where it is not set.
+    /// Returns the lanes that are not set.
     #[inline(always)]
     pub(super) fn not(self) -> Self {
         Mask(self.0.map(|mask| !mask))

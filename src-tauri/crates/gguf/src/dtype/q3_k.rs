@@ -47,7 +47,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 /// Quants are -4 to 3 before their offset is added.
 const LOWEST: f32 = -4.0;
 const HIGHEST: f32 = 3.0;
-/// How often the search goes over the elements of a sub-block.
+/// Number of passes of the search over the elements of a sub-block.
 const ROUNDS: usize = 5;
 
 /// Searches each sub-block's scale for the least weighted error, makes 6-bit integers of the scales, and rounds each element

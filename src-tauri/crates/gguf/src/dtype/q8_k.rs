@@ -7,7 +7,7 @@
 //!       +---+--------------------+--------------+     sums[j] = q[16 j] + ... + q[16 j + 15]
 //! ```
 
-/// Multiplies each byte with its block's scale; the sums say nothing new.
+/// Multiplies each byte by the scale of its block. The stored sums are redundant and not read.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<292>().0.iter().zip(out.as_chunks_mut::<256>().0) {
         let d = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);

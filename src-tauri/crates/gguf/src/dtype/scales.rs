@@ -3,7 +3,7 @@
 /// Where a block stores its scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scales {
-    /// A type without blocks, or with an f32 as its scale.
+    /// The type has no blocks, or its scale is an f32.
     None,
     /// An f16 at each of these byte offsets: the block's scale, then its minimum or the scale of its minima.
     F16(&'static [usize]),

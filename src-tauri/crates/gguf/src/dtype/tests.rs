@@ -82,7 +82,7 @@ fn encode_refuses_types_without_encoder_and_partial_blocks() {
 }
 
 #[test]
-fn not_a_number_is_encoded_without_a_panic() {
+fn nan_and_infinity_are_encoded_without_panic() {
     let x = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE, 1e-45, -0.0, 1.0].repeat(32);
     for dtype in DType::all() {
         let mut blocks = Vec::new();

@@ -78,7 +78,7 @@ fn array(cursor: &mut Cursor<'_>, location: &impl Fn() -> Location, depth: u32) 
     })
 }
 
-/// `count` numbers of `N` bytes; the bytes are there before the vector is.
+/// Reads `count` numbers of `N` bytes each. Checks that the file has the bytes before it allocates the vector.
 fn numbers<const N: usize, T>(
     cursor: &mut Cursor<'_>,
     count: u64,

@@ -75,7 +75,7 @@ fn keys() -> Vec<Broken> {
     ]
 }
 
-/// Each value type, with a byte too few.
+/// Returns files that end one byte before the end of a metadata value, one file for each value type.
 fn values() -> Vec<Broken> {
     // The key is so long that an entry of one byte is as long as the shortest that a count allows.
     let cut = |kind: u32, bytes: usize| one().entry("key", kind).here().bytes(&vec![0; bytes - 1]);

@@ -23,24 +23,24 @@ pub(crate) struct Broken {
 }
 
 impl Raw {
-    /// Nothing but these bytes.
+    /// Creates a file of exactly these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Raw {
         Raw { bytes: bytes.to_vec(), narrow: false, at: 0 }
     }
 
-    /// Magic, version and counts.
+    /// Creates a file header: magic, version and counts.
     pub(crate) fn head(version: u32, tensors: u64, entries: u64) -> Raw {
         let raw = Raw { narrow: version == 1, ..Raw::of(b"GGUF") };
         raw.u32(version).length(tensors).length(entries)
     }
 
-    /// Remembers that what comes next is wrong.
+    /// Marks the next byte as the offset that the error must contain.
     pub(crate) fn here(mut self) -> Raw {
         self.at = self.bytes.len() as u64;
         self
     }
 
-    /// Remembers that what is at this offset is wrong.
+    /// Marks `offset` as the offset that the error must contain.
     pub(crate) fn at(mut self, offset: u64) -> Raw {
         self.at = offset;
         self
@@ -73,12 +73,12 @@ impl Raw {
         self.string(key).u32(kind)
     }
 
-    /// A metadata entry as far as an array's first element.
+    /// Appends a metadata entry up to the first element of an array.
     pub(crate) fn array(self, key: &str, kind: u32, count: u64) -> Raw {
         self.entry(key, 9).u32(kind).length(count)
     }
 
-    /// A row of the tensor table as far as its type.
+    /// Appends an entry of the tensor table up to its type: name, number of dimensions and dimensions.
     pub(crate) fn shape(self, name: &str, dims: &[u64]) -> Raw {
         let raw = self.string(name).u32(dims.len() as u32);
         dims.iter().fold(raw, |raw, &dim| raw.length(dim))
@@ -88,7 +88,7 @@ impl Raw {
         self.shape(name, dims).u32(kind).u64(offset)
     }
 
-    /// Padding to the data section and `data` zero bytes in it.
+    /// Appends padding up to the data section, and `data` zero bytes in that section.
     pub(crate) fn data(mut self, data: usize) -> Raw {
         self.bytes.resize(self.bytes.len().next_multiple_of(32) + data, 0);
         self

@@ -51,7 +51,7 @@ fn one_thread_of_each_core_is_used() {
 }
 
 #[test]
-fn missing_files_use_the_fallback() {
+fn hardware_without_system_files_uses_fallback_values() {
     let Machine { cpu, memory } = machine(&[]);
     assert_eq!((cpu.physical_cores, cpu.logical, cpu.usable_cores), (2, 2, vec![0, 1]), "two cores, no topology");
     assert_eq!(memory, Memory { total_bytes: 3 * GIB, available_bytes: 3 * GIB, limit_bytes: None }, "no files");

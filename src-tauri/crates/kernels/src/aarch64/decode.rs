@@ -48,7 +48,7 @@ pub(super) fn blocks_32<T: BlockType, D: Dot>(m: &mut MatMul<'_>) {
     }
 }
 
-/// Types with blocks of 256.
+/// Multiplies a matrix of a type with 256-element blocks by one column.
 #[target_feature(enable = "neon")]
 pub(super) fn blocks_256<T: BlockType, D: Dot>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);

@@ -3,7 +3,7 @@
 
 use std::arch::aarch64::*;
 
-/// 16 signed bytes.
+/// Loads 16 signed bytes.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_i8x16(x: &[u8; 16]) -> int8x16_t {
@@ -11,7 +11,7 @@ pub(super) fn load_i8x16(x: &[u8; 16]) -> int8x16_t {
     unsafe { vld1q_s8(x.as_ptr().cast()) }
 }
 
-/// 32 signed bytes.
+/// Loads 32 signed bytes into two registers.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_pair(x: &[u8; 32]) -> [int8x16_t; 2] {
@@ -19,7 +19,7 @@ pub(super) fn load_pair(x: &[u8; 32]) -> [int8x16_t; 2] {
     [load_i8x16(low), load_i8x16(high)]
 }
 
-/// 16 bytes.
+/// Loads 16 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_u8x16(x: &[u8; 16]) -> uint8x16_t {
@@ -27,7 +27,7 @@ pub(super) fn load_u8x16(x: &[u8; 16]) -> uint8x16_t {
     unsafe { vld1q_u8(x.as_ptr()) }
 }
 
-/// Four halfwords.
+/// Loads four `u16`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_u16x4(x: &[u16; 4]) -> uint16x4_t {
@@ -35,7 +35,7 @@ pub(super) fn load_u16x4(x: &[u16; 4]) -> uint16x4_t {
     unsafe { vld1_u16(x.as_ptr()) }
 }
 
-/// Four halfwords, as they lie in a file.
+/// Loads four `u16` from the little-endian bytes of a file.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_u16x4_bytes(x: &[u8; 8]) -> uint16x4_t {
@@ -43,7 +43,7 @@ pub(super) fn load_u16x4_bytes(x: &[u8; 8]) -> uint16x4_t {
     vreinterpret_u16_u8(unsafe { vld1_u8(x.as_ptr()) })
 }
 
-/// Eight `i16`.
+/// Loads eight `i16`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_i16x8(x: &[i16; 8]) -> int16x8_t {
@@ -51,7 +51,7 @@ pub(super) fn load_i16x8(x: &[i16; 8]) -> int16x8_t {
     unsafe { vld1q_s16(x.as_ptr()) }
 }
 
-/// Four floats.
+/// Loads four `f32`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn load_f32x4(x: &[f32; 4]) -> float32x4_t {
@@ -59,7 +59,7 @@ pub(super) fn load_f32x4(x: &[f32; 4]) -> float32x4_t {
     unsafe { vld1q_f32(x.as_ptr()) }
 }
 
-/// Sixteen signed bytes.
+/// Stores 16 signed bytes.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn store_i8x16(x: &mut [u8; 16], value: int8x16_t) {
@@ -67,7 +67,7 @@ pub(super) fn store_i8x16(x: &mut [u8; 16], value: int8x16_t) {
     unsafe { vst1q_s8(x.as_mut_ptr().cast(), value) }
 }
 
-/// Four halfwords.
+/// Stores four `u16`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn store_u16x4(value: uint16x4_t) -> [u16; 4] {
@@ -77,7 +77,7 @@ pub(super) fn store_u16x4(value: uint16x4_t) -> [u16; 4] {
     x
 }
 
-/// Four floats.
+/// Stores four `f32`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn store_f32x4(value: float32x4_t) -> [f32; 4] {

@@ -11,11 +11,11 @@ pub(super) const ROWS: usize = 4;
 /// One unpacked tile. The memory stays when the panel is filled again.
 #[derive(Debug, Default)]
 pub(crate) struct Panel {
-    /// Per 32 elements.
+    /// Quants, by groups of 32 elements.
     pub(super) quants: Vec<[[u8; 32]; ROWS]>,
-    /// Per block.
+    /// Scale of each block.
     pub(super) scales: Vec<[f32; ROWS]>,
-    /// Per block, types with minima.
+    /// Scale of the minima of each block, for types with minima.
     pub(super) minimum_scales: Vec<[f32; ROWS]>,
     /// Blocks of 256, per block: the integer scale of each 16 elements.
     pub(super) sub_scales: Vec<[[i32; 16]; ROWS]>,
@@ -24,7 +24,7 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// Unpacks `blocks` blocks of each row.
+    /// Unpacks the first `blocks` blocks of each row.
     #[target_feature(enable = "neon")]
     pub(super) fn fill<T: BlockType>(&mut self, rows: [&[u8]; ROWS], blocks: usize) {
         let subs = T::BLOCK / 32;

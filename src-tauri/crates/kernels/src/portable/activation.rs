@@ -29,7 +29,7 @@ pub(crate) fn geglu<A: Arith>(gate: &mut [f32], up: &[f32]) {
 /// `gate = swish(min(gate, limit)) * (clamp(up) + 1)`.
 #[inline(always)]
 pub(crate) fn clamped_glu<A: Arith>(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
-    // Comparisons with not-a-number are false, so it passes the limits.
+    // Comparisons with NaN are false, so the limits do not change NaN.
     let below = |x: f32| if x > limit { limit } else { x };
     let above = |x: f32| if x < -limit { -limit } else { x };
     gated(gate, up, |gate, up| swish::<A>(below(gate), alpha) * (above(below(up)) + 1.0));

@@ -1,9 +1,9 @@
 //! Attention over one span, and the merging of spans.
 //!
 //! Scores are computed for whole pages, sixty-four lanes of positions at a time, each lane a chain over the head's
-//! elements; then the softmax masks what a query does not see; then each query adds up its visible values in ascending
-//! order. Slots that nothing sees may hold anything, not-a-number included: their scores are replaced before use and
-//! their values are not read.
+//! elements; then the softmax masks the positions that a query does not attend to; then each query adds up its visible
+//! values in ascending order. Slots that no query attends to may contain any bits, also NaN: their scores are replaced
+//! before use and their values are not read.
 
 use std::ops::Range;
 
@@ -153,7 +153,8 @@ fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize
     }
 }
 
-/// Adds a page's visible values for a block of queries: the rows that all of them see together, the others one by one.
+/// Adds a page's visible values for a block of queries. Rows that all queries attend to are added for all of them at
+/// once, the others query by query.
 #[inline(always)]
 fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
     let parts: [Range<usize>; TOGETHER] = std::array::from_fn(|n| page_part(&s.visible(query + n), page));
@@ -174,7 +175,8 @@ fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) 
     }
 }
 
-/// Adds the values of the rows `part` of a page for `N` queries that see all of them, `W` vectors of elements at a time.
+/// Adds the values of the rows `part` of a page for `N` queries that attend to all these rows, `W` vectors of elements
+/// at a time.
 #[inline(always)]
 fn values<A: Arith, const N: usize, const W: usize>(
     s: &mut AttendSpan<'_>,
@@ -246,8 +248,8 @@ pub(crate) fn merge<A: Arith>(before: Softmax<'_>, span: &Softmax<'_>) {
     let dim = before.acc.len() / queries;
     for query in 0..queries {
         let (a, b) = (before.max[query], span.max[query]);
-        // Nothing visible is neutral; the difference of two negative infinities would be not-a-number. A span whose
-        // scores were all not-a-number has no maximum either, but a sum that is not zero.
+        // Nothing visible is neutral; the difference of two negative infinities would be NaN. A span whose
+        // scores were all NaN has no maximum either, but a sum that is not zero.
         if b == f32::NEG_INFINITY && span.sum[query] == 0.0 {
             continue;
         }

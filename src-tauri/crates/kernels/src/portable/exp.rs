@@ -14,10 +14,10 @@ const ROUND: f32 = 12_582_912.0;
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// `exp(x)`; not-a-number stays what it is.
+/// Returns `exp(x)`. NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp<A: Arith>(x: f32) -> f32 {
-    // Comparisons with not-a-number are false, so it passes both limits.
+    // Comparisons with NaN are false, so both limits keep NaN.
     let x = if x < LOWEST { LOWEST } else { x };
     let x = if x > HIGHEST { HIGHEST } else { x };
     let shifted = A::fma(x, std::f32::consts::LOG2_E, ROUND);

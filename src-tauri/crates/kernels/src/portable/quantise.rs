@@ -42,7 +42,7 @@ fn blocks<const BLOCK: usize, const GROUP: usize, const WIDTH: usize>(
     let sums = sums.as_chunks_mut::<WIDTH>().0.chunks_exact_mut(BLOCK / GROUP);
     let values = values.as_chunks_mut::<BLOCK>().0;
     for (((x, scale), sums), values) in blocks.iter().zip(scales).zip(sums).zip(values) {
-        // The bits of magnitudes are ordered like the magnitudes, with infinity and then not-a-number on top.
+        // The bits of magnitudes are ordered like the magnitudes, with infinity and then NaN on top.
         let largest = x.iter().map(|x| x.to_bits() & 0x7fff_ffff).fold(0, u32::max);
         let largest = f32::from_bits(largest);
         *scale = (largest / 127.0).to_le_bytes();

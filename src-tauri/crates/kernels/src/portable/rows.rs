@@ -28,11 +28,11 @@ pub(crate) trait KvRowType {
     type Tile: AsRef<[Lanes]>;
     /// `[N]` elements of a page.
     type Columns: AsMut<[Column]>;
-    /// A row's whole chunks, and the bytes after them.
+    /// Splits a row into whole chunks and the remaining bytes.
     fn chunks(row: &[u8]) -> (&[Self::Chunk], &[u8]);
-    /// Where a row's elements go: those of whole chunks, and those after them.
+    /// Splits an output row into the elements of whole chunks and the remaining ones.
     fn values(row: &mut [f32]) -> (&mut [Self::Values], &mut [f32]);
-    /// The same of a page.
+    /// Splits an output page into the columns of whole chunks and the remaining ones.
     fn columns(page: &mut [Column]) -> (&mut [Self::Columns], &mut [Column]);
     fn transpose<A: Arith>(rows: [&Self::Chunk; LANES]) -> Self::Tile;
     fn read<A: Arith>(chunk: &Self::Chunk) -> Self::Values;
@@ -201,7 +201,7 @@ fn blocks<const BYTES: usize>(x: &[f32], row: &mut [u8], encode: impl Fn(&[f32; 
     }
 }
 
-/// Rounds to the nearest upper half, ties to even; not-a-number stays so, made quiet.
+/// Rounds to the nearest bfloat16 (the upper half of an f32), ties to even. NaN becomes a quiet NaN.
 #[inline(always)]
 fn upper_half(x: f32) -> u16 {
     let bits = x.to_bits();
@@ -209,7 +209,7 @@ fn upper_half(x: f32) -> u16 {
     (rounded >> 16) as u16
 }
 
-/// The bits of the largest magnitude: they are ordered like magnitudes, with infinity and then not-a-number on top.
+/// Returns the bits of the largest magnitude. Bits are ordered like magnitudes, with infinity and then NaN on top.
 #[inline(always)]
 fn largest(x: &[f32; BLOCK]) -> u32 {
     x.iter().map(|x| x.to_bits() & 0x7fff_ffff).fold(0, u32::max)

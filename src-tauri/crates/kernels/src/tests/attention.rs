@@ -13,17 +13,18 @@ struct Case {
     q: Vec<f32>,
     first: Vec<u32>,
     until: Vec<u32>,
-    /// Pages of `[64, head_dim]`; the slots past `positions` hold not-a-number.
+    /// Pages of `[64, head_dim]`. The slots past `positions` contain NaN.
     k: Vec<Vec<u8>>,
     v: Vec<Vec<u8>>,
     softcap: f32,
 }
 
-/// Bits that are not a number in a slot of any type: they make the scales of blocks so.
+/// Byte that fills unused slots. In every type it decodes to NaN; in block types, because it makes their scales NaN.
 const NOT_A_NUMBER: u8 = 0xff;
 
 impl Case {
-    /// Query `i` of `queries` sits at a position that ends `positions`, and sees `window` positions back.
+    /// Creates a causal case: the last query is at the last position, the others at the positions before it. Each
+    /// attends to at most `window` positions up to its own.
     fn causal(dtype: DType, head_dim: usize, positions: usize, queries: usize, window: usize, softcap: f32) -> Self {
         let mut noise = Noise((head_dim * 31 + positions * 7 + queries) as u64);
         let mut pages = |scale: f32| -> Vec<Vec<u8>> {
@@ -118,7 +119,7 @@ impl Case {
     }
 }
 
-/// Compares with the oracle; stale slots hold not-a-number, so one that leaks fails here too.
+/// Compares the kernel with the oracle. Unused slots contain NaN, so a kernel that reads one of them fails too.
 fn check(case: &Case, what: &str) {
     let expected = case.oracle();
     let queries = case.until.len();
@@ -177,11 +178,11 @@ fn attention_of_no_position_gives_zeros() {
 }
 
 #[test]
-fn not_a_number_reaches_only_queries_that_see_its_row() {
+fn nan_row_affects_only_queries_that_attend_to_it() {
     for (dtype, variant) in KV_TYPES.into_iter().flat_map(|dtype| usable().into_iter().map(move |v| (dtype, v))) {
         let mut case = Case::causal(dtype, 64, 200, 12, 1000, 0.0);
         let bytes = dtype.row_bytes(64);
-        // The query before the last does not see position 199.
+        // Only the last query attends to position 199.
         for pages in [&mut case.k, &mut case.v] {
             (variant.encode_row)(dtype, &[f32::NAN; 64], &mut pages[3][7 * bytes..8 * bytes]);
         }

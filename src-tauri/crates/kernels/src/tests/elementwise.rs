@@ -8,8 +8,8 @@ use crate::{KV_TYPES, Variant};
 /// Lengths around the lanes, and ones that models have.
 const LENGTHS: [usize; 12] = [0, 1, 2, 15, 16, 17, 31, 32, 33, 64, 128, 2050];
 
-/// Runs `kernel` for all lengths and variants, at odd offsets, and compares with `oracle`, the bound being relative to
-/// `1 + |expected|`.
+/// Runs `kernel` for all lengths and variants on unaligned slices, and compares the results with `oracle`. Errors may
+/// be at most `bound * (1 + |expected|)`.
 pub(super) fn check(
     what: &str,
     bound: f64,

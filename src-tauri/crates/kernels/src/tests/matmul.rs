@@ -307,7 +307,7 @@ fn scratch_is_reused_by_products_of_other_types() {
 }
 
 #[test]
-fn product_of_not_a_number_is_not_finite() {
+fn product_with_nan_or_infinity_is_not_finite() {
     for dtype in types() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut case = Case::random(dtype, 256, 17, 9);

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_storeu_si512,
 };
 
-/// 16 bytes.
+/// Loads 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load128(x: &[u8; 16]) -> __m128i {
@@ -15,7 +15,7 @@ pub(super) fn load128(x: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
 }
 
-/// 32 bytes.
+/// Loads 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load256(x: &[u8; 32]) -> __m256i {
@@ -23,7 +23,7 @@ pub(super) fn load256(x: &[u8; 32]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
-/// 64 bytes.
+/// Loads 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load512(x: &[u8; 64]) -> __m512i {
@@ -31,7 +31,7 @@ pub(super) fn load512(x: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
 }
 
-/// Eight of sixteen integers, the first of them.
+/// Loads the first eight of sixteen `i32`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_i32x8(x: &[i32; 16]) -> __m256i {
@@ -39,7 +39,7 @@ pub(super) fn load_i32x8(x: &[i32; 16]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
-/// Eight floats.
+/// Loads eight `f32`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_f32x8(x: &[f32; 8]) -> __m256 {
@@ -47,7 +47,7 @@ pub(super) fn load_f32x8(x: &[f32; 8]) -> __m256 {
     unsafe { _mm256_loadu_ps(x.as_ptr()) }
 }
 
-/// Eight halfwords.
+/// Loads eight `u16`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_u16x8(x: &[u16; 8]) -> __m128i {
@@ -55,7 +55,7 @@ pub(super) fn load_u16x8(x: &[u16; 8]) -> __m128i {
     unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
 }
 
-/// Sixteen halfwords.
+/// Loads sixteen `u16`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_u16x16(x: &[u16; 16]) -> __m256i {
@@ -63,7 +63,7 @@ pub(super) fn load_u16x16(x: &[u16; 16]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
-/// Four quadwords.
+/// Loads four `u64`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_u64x4(x: &[u64; 4]) -> __m256i {
@@ -71,7 +71,7 @@ pub(super) fn load_u64x4(x: &[u64; 4]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
-/// Sixteen floats.
+/// Loads sixteen `f32`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load_f32x16(x: &[f32; 16]) -> __m512 {
@@ -79,7 +79,7 @@ pub(super) fn load_f32x16(x: &[f32; 16]) -> __m512 {
     unsafe { _mm512_loadu_ps(x.as_ptr()) }
 }
 
-/// Sixteen integers.
+/// Loads sixteen `i32`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load_i32x16(x: &[i32; 16]) -> __m512i {
@@ -87,7 +87,7 @@ pub(super) fn load_i32x16(x: &[i32; 16]) -> __m512i {
     unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
 }
 
-/// Half of a cache line.
+/// Stores 32 bytes, half of a cache line.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn store256(x: &mut [u8; 32], value: __m256i) {
@@ -95,7 +95,7 @@ pub(super) fn store256(x: &mut [u8; 32], value: __m256i) {
     unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), value) }
 }
 
-/// A cache line.
+/// Stores 64 bytes, one cache line.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn store512(x: &mut [u8; 64], value: __m512i) {
@@ -103,7 +103,7 @@ pub(super) fn store512(x: &mut [u8; 64], value: __m512i) {
     unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), value) }
 }
 
-/// Eight floats.
+/// Stores eight `f32`.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn store_f32x8(value: __m256) -> [f32; 8] {
@@ -113,7 +113,7 @@ pub(super) fn store_f32x8(value: __m256) -> [f32; 8] {
     x
 }
 
-/// Sixteen floats.
+/// Stores sixteen `f32`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn store_f32x16(value: __m512) -> [f32; 16] {

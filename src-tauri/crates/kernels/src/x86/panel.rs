@@ -20,11 +20,11 @@ pub(super) struct Line(pub(super) [u8; 64]);
 /// One unpacked tile. The memory stays when the panel is filled again.
 #[derive(Debug, Default)]
 pub(crate) struct Panel {
-    /// Per 32 elements: eight registers of the variant's width.
+    /// Quants, by groups of 32 elements: eight registers of the variant's width for each group.
     pub(super) quants: Vec<Line>,
-    /// Per block.
+    /// Scale of each block.
     pub(super) scales: Vec<Lanes<f32>>,
-    /// Per block, types with minima.
+    /// Scale of the minima of each block, for types with minima.
     pub(super) minimum_scales: Vec<Lanes<f32>>,
     /// Blocks of 256: per sub-block (32 elements; 16 in Q6_K) its integer scale.
     pub(super) sub_scales: Vec<Lanes<i32>>,

@@ -340,7 +340,8 @@ impl Cache {
         self.tiers.as_ref().expect(HAS_TIERS).geometry.place(backend, head.id.group, page, restored.payload(), nth);
     }
 
-    /// Adds the missing window rows to page `index` of a sequence. The page may be shared, so a copy replaces it everywhere.
+    /// Adds the missing window rows to page `index` of a sequence. Other sequences may share the page, so the rows are
+    /// written to a copy that replaces the page in all of them.
     fn add_window_rows(
         &mut self,
         backend: &mut dyn Backend,

@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sequences_read_their_own_history(
+    fn random_operations_keep_sequence_rows_correct(
         budget_pages in 1u64..24,
         memory_pages in proptest::option::of(1usize..16),
         steps in proptest::collection::vec(step(), 1..60),

@@ -34,11 +34,11 @@ pub(crate) struct Attention {
 /// Elements of queries and keys that are normalised together, before rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKeyNorm {
-    /// Nothing.
+    /// No normalisation.
     None,
-    /// Each head.
+    /// Each head separately.
     Head,
-    /// All heads of a row.
+    /// All heads of a row together.
     Row,
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle)
 }
 
 /// Adds the rotation of layers with a sliding window. Its base comes from the metadata, else from the family, else from
-/// the global rotation. It has no context extension, because these layers see only the window.
+/// the global rotation. It has no context extension, because these layers attend only to the window.
 pub(crate) fn local_rope(
     b: &mut Builder<'_>,
     hparams: &Hparams,

@@ -25,11 +25,11 @@ pub(crate) struct Stream {
 /// Positions of norms in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Norms {
-    /// Its input.
+    /// Before the part: normalises its input.
     Before,
-    /// Its output.
+    /// After the part: normalises its output.
     After,
-    /// Both.
+    /// Before and after the part.
     Both,
 }
 

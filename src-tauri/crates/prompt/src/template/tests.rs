@@ -88,7 +88,8 @@ fn hostile_templates_hit_limits() {
     assert_eq!(render(&huge, &[]), Err(Error::TooLarge { what: "source" }), "a huge template is rejected");
 }
 
-/// Chains that the engine parses in a loop and then walks by recursion: their tree is as deep as they are long.
+/// The engine parses operator chains in a loop, so their length is not limited there. It walks the syntax tree by
+/// recursion, and the tree of a chain is as deep as the chain is long.
 #[test]
 fn operator_chains_are_limited() {
     let chains =

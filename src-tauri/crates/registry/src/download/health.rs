@@ -46,14 +46,14 @@ pub(super) struct Source {
     active: u32,
     max_streams: u32,
     last: String,
-    /// Its last failure was an unusable response, not a broken connection.
+    /// Whether the last failure of the source was an unusable response, not a broken connection.
     answered: bool,
     speed: Speed,
     /// Speed of one stream.
     stream_bytes_per_s: Option<u64>,
     /// Time of the first request.
     asked_at: Option<Duration>,
-    /// A notice about its parallel use was sent.
+    /// Whether a notice about the parallel use of this source was sent.
     joined: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Source {
 enum Exclusion {
     /// Not used in this attempt.
     Skipped,
-    /// It does not have the blob.
+    /// The source does not have the blob.
     Absent,
     /// A permanent error.
     Failed(DownloadError),

@@ -53,9 +53,9 @@ pub(super) struct PlanConfig {
 /// A stream without a lease.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IdleStream {
-    /// Its source.
+    /// Source of the stream.
     pub(super) source: usize,
-    /// The source ignores ranges, so the lease is a whole gap.
+    /// Whether the source ignores ranges, so that the lease is a whole gap.
     pub(super) whole: bool,
     /// Speed of one stream from this source, if known.
     pub(super) bytes_per_s: Option<u64>,

@@ -170,7 +170,7 @@ async fn refusal_of_origin_is_final() {
 }
 
 #[tokio::test]
-async fn joined_mirror_is_asked_for_manifest_too() {
+async fn trusted_mirror_is_queried_for_manifest_even_if_origin_answers() {
     for (entry, expected) in [("joined", 1), ("blobs", 0)] {
         let setup = Setup::new(&["origin", entry]).await;
         assert_eq!(

@@ -20,7 +20,7 @@ enum Damage {
     /// A bit is flipped at this offset from the front or the back.
     Front(usize),
     Back(usize),
-    /// The file is truncated to so many eighths.
+    /// The file is truncated to this many eighths of its length.
     Cut(usize),
     /// The last byte is removed.
     LastByte,

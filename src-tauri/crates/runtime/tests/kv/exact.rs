@@ -37,7 +37,7 @@ struct Harness {
 }
 
 impl Harness {
-    /// Starts an engine with a folder and so many bytes of RAM, or without tiers.
+    /// Starts an engine with tiers in a folder and this many bytes of RAM, or without tiers.
     fn start(model: &Path, kv_type: DType, storage: Option<(&Path, u64)>) -> Self {
         let tiers = storage.map(|(folder, ram_bytes)| {
             let keys = FileKeys::new(&Namespace::new(b"the secret of these proofs", "files"));

@@ -122,7 +122,7 @@ impl Workload {
         Arc::new(Self { seed, tenants: tenants.collect(), systems, phrases })
     }
 
-    /// Has each user send so many requests. `part` makes the parts of one run differ.
+    /// Sends `requests` requests of each user. `part` selects the random sequence, so that the parts of one run differ.
     pub(crate) async fn run(self: &Arc<Self>, life: &Arc<Instance>, part: u64, requests: u64) -> Tally {
         let mut users = JoinSet::new();
         for tenant in 0..TENANTS {

@@ -116,7 +116,7 @@ async fn models_unload_after_keep_alive_or_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_file_fails_generation_and_reloads() {
+async fn truncated_model_file_fails_until_it_is_restored() {
     let folder = TempDir::new().expect("a temporary folder");
     let engine = Engine::start(config()).expect("a kernel variant runs");
     let path = model(&folder, 20);

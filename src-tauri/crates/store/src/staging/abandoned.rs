@@ -38,7 +38,7 @@ mod tests {
     use crate::Library;
 
     #[test]
-    fn only_unwanted_and_unlocked_blobs_are_abandoned() {
+    fn staged_blobs_are_abandoned_unless_wanted_or_locked() {
         let folder = tempfile::tempdir().unwrap();
         let staging = Staging::open(&Library::new(folder.path().to_owned()), Arc::new(RealDisk)).unwrap();
         let [partial, wanted, active, ready] = [&b"a"[..], b"b", b"c", b"d"].map(Digest::of);

@@ -86,7 +86,7 @@ pub enum WriteError {
     MoveSymlink {
         /// The link.
         path: PathBuf,
-        /// Its target.
+        /// Target of the link.
         target: PathBuf,
     },
     /// The file to move is write-protected.

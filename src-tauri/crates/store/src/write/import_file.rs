@@ -23,11 +23,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct ImportedBlob {
     /// The blob, of the kind [`LayerKind::Model`].
     pub layer: Layer,
-    /// How the contents came into the library.
+    /// How the contents were imported.
     pub method: ImportMethod,
 }
 
-/// How contents came into a library.
+/// How contents were imported into a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportMethod {
     /// The library had the blob already.
@@ -39,7 +39,7 @@ pub enum ImportMethod {
         /// The file was writable before.
         made_read_only: bool,
     },
-    /// The blob is the file itself, which keeps its own name until the model is saved.
+    /// The blob is the file itself. The original path is removed when the model is saved.
     Moved,
     /// The contents were copied.
     Copied {

@@ -13,7 +13,8 @@ use super::source::{ReadOnly, Source, different_devices, set_permissions};
 use super::{LibraryWriter, WriteError};
 use crate::{Digest, Layer, LayerKind};
 
-/// File whose contents are imported and that still has its own name. Dropping it restores the file's permissions.
+/// Source file of a move into the library: its contents are imported, but the file still exists under its original
+/// path. Dropping this value restores the file's permissions.
 pub struct PendingMove {
     source: Source,
     /// The file is also the library's blob, so both have the same permissions.
@@ -102,7 +103,7 @@ impl LibraryWriter<'_> {
 }
 
 impl PendingMove {
-    /// Removes the file's own name after a model with its contents was saved.
+    /// Removes the source file from its original path. Call it after a model with the contents was saved.
     ///
     /// # Errors
     /// [`WriteError::SourceChanged`] if the file was written to or replaced since it was read. The file then stays, as it does

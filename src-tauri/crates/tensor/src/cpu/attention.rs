@@ -38,12 +38,12 @@ struct Attention {
 }
 
 impl Attention {
-    /// The first position that a row sees.
+    /// Returns the first position that the row at `slot` attends to.
     fn first(&self, slot: u32) -> u32 {
         self.window.map_or(0, |window| (slot + 1).saturating_sub(window))
     }
 
-    /// Spans with positions that a block sees.
+    /// Returns the range of spans that contain positions which rows of `block` attend to.
     fn spans(&self, block: &Block) -> Range<usize> {
         self.first(block.slot) as usize / SPAN_POSITIONS..(block.until as usize).div_ceil(SPAN_POSITIONS)
     }
@@ -173,7 +173,7 @@ impl Step<'_> {
         }
     }
 
-    /// Gathers a task's queries and the positions that each of them sees.
+    /// Gathers a task's queries, and for each query the range of positions that it attends to.
     fn load(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, block: &Block, kv_head: usize) {
         let (columns, group) = (op.columns(kv_head), op.group);
         for (nth, index) in block.rows.clone().enumerate() {

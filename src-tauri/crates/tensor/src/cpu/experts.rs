@@ -15,8 +15,8 @@ use crate::plan::{BufferId, Gating, Op};
 use crate::team::Worker;
 use crate::weight::Weight;
 
-/// The largest logits and their indices, in descending order, ties to the lower index. Not-a-number comes first, so
-/// that it reaches the weights instead of vanishing.
+/// Selects the largest logits and their indices, in descending order, ties to the lower index. NaN counts as largest,
+/// so that it reaches the weights and is not lost.
 fn choose(logits: &[f32], ids: &mut [f32], chosen: &mut [f32]) {
     let used = ids.len();
     for (expert, &logit) in logits.iter().enumerate() {

@@ -75,7 +75,7 @@ impl Pool {
         Section { part, k: k.start - offset..k.end - offset, v: v.start - offset..v.end - offset }
     }
 
-    /// One slot's key or value for one head of a layer, to write.
+    /// Claims the row at `place` in a page for writing: the key or value of one slot, for one head of a layer.
     pub(super) fn write(&self, worker: &Worker<'_>, page: PageId, place: Slot) -> Write<'_, u8> {
         let (slab, first) = self.place(page);
         let row_bytes = self.layout.row_bytes[place.state.0 as usize];
@@ -110,7 +110,7 @@ impl Pool {
     }
 }
 
-/// Position of a slot's row in a page.
+/// Address of one key or value row: layer, keys or values, head and slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// The layer.

@@ -81,7 +81,7 @@ fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access
     read.chain(written).collect()
 }
 
-/// Returns the distinct formats of the products at a step.
+/// Returns the distinct activation formats that the matrix products of an op need.
 pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
     let mut formats = Vec::new();
     if let Some((_, projections)) = op.product() {

@@ -40,9 +40,9 @@ pub(super) struct Scratch {
     pub(super) tile: Vec<f32>,
     /// A block's queries, `[queries, head_dim]`.
     pub(super) q: Vec<f32>,
-    /// The first position that each query sees.
+    /// First position that each query attends to.
     pub(super) first: Vec<u32>,
-    /// The position past the last that each query sees.
+    /// End (exclusive) of the positions that each query attends to.
     pub(super) until: Vec<u32>,
     /// Softmax over all spans so far: maxima, sums, values.
     pub(super) total: Vec<f32>,

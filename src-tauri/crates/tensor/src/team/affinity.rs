@@ -1,7 +1,7 @@
 //! Pinning a thread to a core: without it two threads of a team may settle on one core and wait for each other.
 #![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "the scheduler is reached through libc"))]
 
-/// Pins the current thread to this core, by the system's number. False where the system does not allow it.
+/// Pins the current thread to this core, by the system's number. Returns whether the system allowed it.
 #[cfg(target_os = "linux")]
 pub(super) fn pin(core: usize) -> bool {
     if core >= libc::CPU_SETSIZE as usize {

@@ -35,11 +35,11 @@ const MAX_ELEMENTS: usize = 1 << 30;
 pub(crate) struct Shared<T> {
     memory: Memory<T>,
     width: usize,
-    /// One line for each thread, and the last for a reader outside of a region.
+    /// One cache line of claims for each thread. The last is for a reader outside of a region.
     claims: Box<[Line]>,
 }
 
-/// One thread's claims; 0 is none.
+/// Claim entries of one thread. An entry of 0 is unused.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; CLAIMS]);

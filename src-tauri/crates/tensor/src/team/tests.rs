@@ -45,7 +45,7 @@ fn barrier_waits_for_all_threads() {
 }
 
 #[test]
-fn team_runs_many_regions() {
+fn team_completes_thousands_of_short_regions() {
     for threads in 1..=3 {
         check(threads, 2000, 0);
     }

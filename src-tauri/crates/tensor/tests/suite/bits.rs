@@ -8,8 +8,8 @@ use crate::common::{all_variants, cpu, tiny};
 use crate::model::{Model, logits};
 use crate::varied::varied;
 
-/// Variant, its revision as in `Caps`, and the hashes of the plain model's logits and of the varied one's, then those
-/// of the plain model's with pages of the types that [`OTHERS`] names.
+/// Expected results: kernel variant, numerics revision as in `Caps`, and five hashes of logits. The first two are of
+/// the plain and the varied model with f16 pages, the others of the plain model with each page type in [`OTHERS`].
 const BITS: &[(&str, u32, [u64; 5])] = &[
     (
         "avx512-vnni",

@@ -78,79 +78,79 @@ fn check_pages(case: Case) {
 }
 
 #[test]
-fn f32_weights_keep_bits() {
+fn f32_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::F32);
 }
 
 #[test]
-fn f16_weights_keep_bits() {
+fn f16_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::F16);
 }
 
 #[test]
-fn bf16_weights_keep_bits() {
+fn bf16_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::BF16);
 }
 
 #[test]
-fn q8_0_weights_keep_bits() {
+fn q8_0_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q8_0);
 }
 
 #[test]
-fn q4_0_weights_keep_bits() {
+fn q4_0_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q4_0);
 }
 
 #[test]
-fn q5_0_weights_keep_bits() {
+fn q5_0_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q5_0);
 }
 
 #[test]
-fn q4_k_weights_keep_bits() {
+fn q4_k_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q4_K);
 }
 
 #[test]
-fn q5_k_weights_keep_bits() {
+fn q5_k_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q5_K);
 }
 
 #[test]
-fn q6_k_weights_keep_bits() {
+fn q6_k_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q6_K);
 }
 
 #[test]
-fn f32_experts_keep_bits() {
+fn f32_experts_give_identical_logits_in_any_batch() {
     check(varied, DType::F32);
 }
 
 #[test]
-fn q8_0_experts_keep_bits() {
+fn q8_0_experts_give_identical_logits_in_any_batch() {
     check(varied, DType::Q8_0);
 }
 
 #[test]
-fn q4_k_experts_keep_bits() {
+fn q4_k_experts_give_identical_logits_in_any_batch() {
     check(varied, DType::Q4_K);
 }
 
 #[test]
-fn bf16_pages_keep_bits() {
+fn bf16_pages_give_identical_logits_in_any_batch() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::BF16 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::BF16 });
 }
 
 #[test]
-fn q8_0_pages_keep_bits() {
+fn q8_0_pages_give_identical_logits_in_any_batch() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q8_0 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q8_0 });
 }
 
 #[test]
-fn q4_0_pages_keep_bits() {
+fn q4_0_pages_give_identical_logits_in_any_batch() {
     check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q4_0 });
     check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q4_0 });
 }

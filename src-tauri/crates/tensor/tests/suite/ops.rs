@@ -35,8 +35,8 @@ impl Bench<'_> {
     }
 }
 
-/// Three sequences: a prompt, a single row, and a prompt after a prefix; then distant rows, one of which sees later
-/// slots; then one sequence alone, whose spans are few tasks.
+/// Returns the test batches: first three sequences (a prompt, a single row, and a prompt after a prefix); then distant
+/// rows, one of which attends to later slots; then one sequence alone, which has few attention tasks.
 fn batches() -> Vec<Batch> {
     let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, SLOTS)).collect();
     let batch = |parts: &[(usize, std::ops::Range<usize>)]| {
@@ -49,7 +49,7 @@ fn batches() -> Vec<Batch> {
     vec![batch(&[(0, 0..33), (1, 0..1), (2, 0..600)]), image, batch(&[(2, 610..611)]), batch(&[(2, 611..720)])]
 }
 
-/// Runs one plan over all batches. Pages start as not-a-number, as stale ones may be.
+/// Runs one plan over all batches. Pages are filled with NaN first, because a reused page may contain any bits.
 fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId) -> Vec<Vec<f32>> {
     let mut bench = Bench { backend, plan: Plan::default(), random: Random(11) };
     let out = build(&mut bench);

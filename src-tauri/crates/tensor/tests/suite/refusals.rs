@@ -8,7 +8,7 @@ use cairn_tensor::{
 
 use crate::common::{Random, all_variants, cpu, matrix};
 
-/// Both backends.
+/// Returns the CPU backend and the reference backend.
 fn backends() -> [Box<dyn Backend>; 2] {
     [Box::new(Reference::new()), Box::new(cpu(all_variants().last().expect("scalar is usable"), 1))]
 }

@@ -91,7 +91,7 @@ fn every_fault_is_visible_to_client() {
 }
 
 #[test]
-fn storm_and_budget_end() {
+fn storm_stops_after_its_responses_when_budget_is_spent() {
     let faults = Faults { budget: Some(1), ..always(Fault::Storm { status: 500, responses: 3 }) };
     let registry = registry(faults);
     let target = format!("/v2/library/m/blobs/{DIGEST}");

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const MAX_SAMPLES: usize = 64;
 /// Larger relative errors reduce a sample's weight.
 const HUBER_THRESHOLD: f64 = 0.15;
-/// Iterations of reweighting.
+/// Number of iterations of the reweighted least-squares fit.
 const ROUNDS: usize = 4;
 /// Weight of the assumed ratio, in samples.
 const PRIOR_WEIGHT: f64 = 0.003;

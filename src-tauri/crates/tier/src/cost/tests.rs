@@ -65,7 +65,7 @@ fn ends(prompt: usize, tier: TierKind) -> Vec<Candidate> {
 }
 
 #[test]
-fn plan_is_rarely_much_slower_than_the_optimum() {
+fn restore_plan_is_rarely_much_slower_than_optimum() {
     let (mut good, mut cells, mut restored, mut worst) = (0, 0, 0, 1.0f64);
     for seed in 0..40 {
         let mut random = Random::from_name(seed, "regret");

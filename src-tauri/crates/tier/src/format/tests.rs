@@ -109,7 +109,7 @@ fn all_keys() -> [FileKeys; 3] {
 }
 
 #[test]
-fn written_file_decodes() {
+fn encoded_chunk_file_decodes_to_equal_chunk() {
     let mut sequence = Sequence::new("me", 1, 1);
     let media = (0..200).map(|at| if at == 7 { Key::media(u128::MAX / 3) } else { Key::token(at) }).collect();
     for keys in all_keys() {

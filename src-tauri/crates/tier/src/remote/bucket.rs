@@ -30,7 +30,7 @@ const REQUEST: &str = "15 minutes";
 /// HTTP status of a server without space.
 const INSUFFICIENT_STORAGE: u16 = 507;
 
-/// A bucket; see the module.
+/// File store in a bucket of S3, Google Cloud Storage, Azure or WebDAV.
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     /// Common prefix of all names.

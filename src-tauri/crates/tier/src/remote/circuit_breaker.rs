@@ -25,7 +25,7 @@ struct Open {
     trying: bool,
 }
 
-/// The circuit breaker; see the module.
+/// Circuit breaker: stops calls to a failing server until a probe succeeds.
 #[derive(Debug, Default)]
 pub(super) struct CircuitBreaker {
     state: Mutex<State>,

@@ -32,7 +32,7 @@ const DRAFT_SUFFIX: &str = ".tmp";
 /// Age after which a draft counts as abandoned.
 const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
-/// A folder on a file server; see the module.
+/// File store in a folder on a file server. Any call may hang.
 #[derive(Debug)]
 pub struct SharedFolder {
     root: PathBuf,

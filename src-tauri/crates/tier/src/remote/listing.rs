@@ -76,7 +76,7 @@ struct File {
     listed: Option<FileEntry>,
 }
 
-/// The listing; see the module.
+/// In-memory listing of the files of a remote tier. Methods never wait for the server.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     files: Mutex<HashMap<ChunkFileName, File>>,

@@ -17,7 +17,7 @@ const QUEUE: usize = 32;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A pool of calling threads; see the module. After drop, threads end when they are idle.
+/// Thread pool for calls that may hang. After drop, threads end when they are idle.
 pub(super) struct RequestPool {
     jobs: SyncSender<Job>,
 }

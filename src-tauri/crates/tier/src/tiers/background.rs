@@ -10,7 +10,8 @@ use std::thread::{Builder, Scope};
 
 type Work<'env> = Box<dyn FnOnce() + Send + 'env>;
 
-/// The helper threads; see the module.
+/// The two helper threads of a tier's writer thread: one with low priority (`quiet`), one with normal priority
+/// (`plain`).
 pub(super) struct BackgroundWorker<'env> {
     quiet: Option<SyncSender<Work<'env>>>,
     plain: Option<SyncSender<Work<'env>>>,

@@ -17,7 +17,7 @@ const BATCH: usize = 16;
 /// How often expired chunks are searched.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Runs until shutdown.
+/// Body of the RAM thread: evicts and expires chunks, frees memory and writes the index until shutdown.
 pub(super) fn run(inner: &Inner) {
     cairn_disk::set_low_thread_priority();
     let (mut swept_at, mut written_at) = (None, inner.clock.now());

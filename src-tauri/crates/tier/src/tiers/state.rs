@@ -50,7 +50,7 @@ pub(super) enum ShutdownPhase {
     Now,
 }
 
-/// The shared state; see the module.
+/// State of the tiers behind their lock: catalog, write queues and running restores.
 pub(super) struct State {
     pub(super) catalog: Catalog,
     /// Bytes of RAM that are being freed.

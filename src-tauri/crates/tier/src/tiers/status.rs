@@ -64,7 +64,7 @@ pub enum Health {
 pub struct TierStatus {
     /// Which tier.
     pub kind: TierKind,
-    /// Its health.
+    /// Health of the tier.
     pub health: Health,
     /// Last error, if the tier is not healthy.
     pub last_error: Option<String>,

@@ -21,7 +21,7 @@ fn check(word: &str, wanted: &[u32]) {
 }
 
 #[test]
-fn lowest_rank_then_leftmost_pair_is_joined() {
+fn lowest_rank_then_leftmost_pair_is_merged() {
     check("abc", &[5]);
     check("aaa", &[6, 0]);
     check("aab", &[6, 1]);

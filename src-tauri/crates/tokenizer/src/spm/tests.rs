@@ -48,7 +48,7 @@ fn check(text: &str, at_start: bool, wanted: &[u32]) {
 }
 
 #[test]
-fn best_score_then_leftmost_pair_is_joined() {
+fn best_score_then_leftmost_pair_is_merged() {
     check("ab", true, &[10]);
     check("ab", false, &[8]);
     check("abb", false, &[6, 11]);

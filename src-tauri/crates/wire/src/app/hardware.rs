@@ -87,7 +87,7 @@ pub struct HardwareGpu {
     /// Dedicated memory, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Whether this version of Cairn uses it.
+    /// Whether this version of Cairn computes on this processor.
     pub used: bool,
 }
 

@@ -58,7 +58,7 @@ pub struct FoundMachine {
     pub address: String,
     /// Version of Cairn.
     pub version: String,
-    /// Announced fingerprint of its key.
+    /// Announced fingerprint of the peer's key.
     pub fingerprint: String,
     /// Whether its key is trusted. An untrusted peer is used only for blobs whose digest is known.
     pub joined: bool,
@@ -66,7 +66,7 @@ pub struct FoundMachine {
     pub dropped: bool,
     /// Time of the last announcement.
     pub seen_at: Timestamp,
-    /// Bytes downloaded from it.
+    /// Bytes downloaded from the peer.
     pub got_bytes: u64,
 }
 

@@ -32,7 +32,7 @@ pub enum CopyLine {
 /// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyResponse {
-    /// Name of the source, as sent.
+    /// Name of the source, as the client sent it.
     pub source: String,
     /// The new name, as stored.
     pub destination: String,

@@ -75,9 +75,9 @@ pub enum SettingKind {
     Text,
     /// A path on the daemon's machine.
     Path,
-    /// One of several words.
+    /// One of a fixed set of words.
     Choice,
-    /// Text that is not shown.
+    /// Text that clients do not display, such as a password.
     Secret,
 }
 

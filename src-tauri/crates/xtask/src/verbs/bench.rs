@@ -9,7 +9,7 @@ use super::Verb;
 use crate::needs::{For, ensure};
 use crate::{Repo, process, python, ui, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \

@@ -11,7 +11,7 @@ use super::{Verb, no_arguments};
 use crate::needs::{For, Need, provide};
 use crate::{Repo, process, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "check-os",
     about: "Type-check for Windows and macOS (minutes; Debian's rustc-web is installed)",

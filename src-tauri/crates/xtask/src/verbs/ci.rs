@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::{Verb, lint, no_arguments, test, test_arm};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "ci",
     about: "Run lint, test and test-arm, as continuous integration does",

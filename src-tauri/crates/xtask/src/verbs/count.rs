@@ -16,7 +16,7 @@ use crate::source::Production;
 use crate::tidy::{Tree, words};
 use crate::{Repo, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "count",
     about: "Print lines, public items, imports, cycles and counted words: `count [--root DIR] [--order CRATE:A,B+C]` (low to high)",

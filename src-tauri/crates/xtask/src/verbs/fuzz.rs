@@ -16,7 +16,7 @@ use super::Verb;
 use crate::needs::{For, Need, ensure, provide};
 use crate::{Repo, process, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb =
     Verb { name: "fuzz", about: "Fuzz a target and extend its corpus: `fuzz TARGET [--minutes N]`", run };
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use super::{Verb, no_arguments};
 use crate::{Repo, licence, process};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb { name: "gen", about: "Write the generated files", run };
 
 struct Generated {

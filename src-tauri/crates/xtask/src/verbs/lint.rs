@@ -7,7 +7,7 @@ use super::{Verb, generate, no_arguments, tidy};
 use crate::needs::{For, ensure};
 use crate::{Repo, process, toolchain, ui};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "lint",
     about: "Check format, clippy, generated files and the project rules",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::Verb;
 use crate::{Repo, process, python, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "parity",
     about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` writes fixtures, `--only PREFIX` selects cases",

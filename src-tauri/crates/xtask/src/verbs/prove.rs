@@ -6,7 +6,7 @@ use super::Verb;
 use crate::needs::{For, ensure};
 use crate::{Repo, process, python};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "prove",
     about: "Run a stress test at full scale: `prove NAME`, or a slice: `prove NAME --from SEED --runs N`; without a name, lists them",

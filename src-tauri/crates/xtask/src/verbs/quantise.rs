@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::Verb;
 use crate::{Repo, process, python, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "quantise",
     about: "Compare quantised models with llama.cpp's; `--record` writes fixtures, `--speed` measures both",

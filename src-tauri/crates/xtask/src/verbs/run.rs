@@ -10,7 +10,7 @@ use super::Verb;
 use crate::needs::{For, ensure};
 use crate::{Repo, process, ui, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "run",
     about: "Build Cairn and open it; `-- --prompt TEXT` answers once; other arguments after `--` go to `cairn`",

@@ -6,7 +6,7 @@ use super::{Verb, no_arguments};
 use crate::needs::{For, ensure};
 use crate::python;
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "setup",
     about: "Install the packages that running and testing Cairn needs (Debian, Ubuntu), or list them",

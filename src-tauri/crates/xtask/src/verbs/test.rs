@@ -12,7 +12,7 @@ use super::Verb;
 use crate::needs::{For, ensure};
 use crate::{Repo, process, python, ui, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "test",
     about: "Run all tests, those with real clients included; arguments go to `cargo test`",

@@ -13,7 +13,7 @@ use super::{Verb, no_arguments, test};
 use crate::needs::{For, Need, provide};
 use crate::{Repo, process, workspace};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "test-arm",
     about: "Run the tests of kernels and files for 64-bit ARM, under qemu (on Linux; minutes)",

@@ -8,7 +8,7 @@ use super::{Verb, no_arguments};
 use crate::Repo;
 use crate::tidy::{self, Tree};
 
-/// The row of this verb.
+/// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "tidy",
     about: "Check the project rules: file length, words, paths in documents and more; `tidy --words WORD` lists the places of a counted word",

@@ -103,7 +103,7 @@ fn places(opened: &Opened) -> Vec<(TierKind, Health)> {
 }
 
 #[test]
-fn tiers_open_without_those_that_fail() {
+fn tier_that_cannot_open_is_left_out() {
     let home = Home::new();
     let text = |name: &str| home.path(name).to_str().expect("the path is Unicode").to_owned();
     std::fs::write(home.path("file"), b"no folder").expect("the folder is writable");

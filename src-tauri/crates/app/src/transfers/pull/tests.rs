@@ -310,7 +310,7 @@ async fn queue_runs_three_pulls_and_can_be_reordered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn daemon_resumes_pulls_of_its_predecessor() {
+async fn new_daemon_resumes_pulls_of_killed_daemon() {
     let at = fixture();
     let (running, paused) = (at.publish("running", &[&[1; 400_000]]), at.publish("paused", &[&[2; 400_000]]));
     let app = at.app();

@@ -108,7 +108,7 @@ impl ModelWorld {
         while self.world.cache.flush_some(&self.world.backend, usize::MAX) {}
     }
 
-    /// Advances the clock and makes so many small flush steps.
+    /// Advances the clock by `seconds` and makes `steps` small flush steps.
     fn flush_steps_after(&mut self, seconds: u64, steps: usize) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
         for _ in 0..steps {
@@ -213,7 +213,7 @@ fn interrupted(interrupt: impl FnOnce(&mut ModelWorld)) -> [usize; 2] {
 }
 
 #[test]
-fn interrupted_copy_is_completed_or_dropped() {
+fn interrupted_chunk_copy_is_completed_or_dropped() {
     assert_eq!(interrupted(|_| {}), [0, 256], "the copy continues later");
     let evicted = interrupted(|model| {
         model.prompt(&tokens(5000..6200));
@@ -231,7 +231,7 @@ fn interrupted_copy_is_completed_or_dropped() {
 }
 
 #[test]
-fn tail_may_be_continued_while_it_is_copied() {
+fn partial_last_chunk_can_be_extended_while_it_is_copied() {
     let mut model = ModelWorld::new(20, 1 << 20);
     model.prompt(&tokens(0..300));
     model.world.close(0);
@@ -321,7 +321,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sequences_read_their_own_history_over_tiers(
+    fn random_operations_with_tiers_keep_sequence_rows_correct(
         budget_pages in 4u64..40,
         ram_chunks in 1u64..20,
         window in prop_oneof![Just(None), (1usize..400).prop_map(Some)],

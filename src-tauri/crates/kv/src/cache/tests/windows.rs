@@ -22,7 +22,7 @@ fn chunks(model: &ModelWorld, group: Group) -> usize {
 }
 
 #[test]
-fn window_rows_are_stored_near_anchors_only() {
+fn window_rows_are_stored_only_near_strides_and_prompt_end() {
     let mut model = model_world();
     model.prompt(&tokens(0..LEN));
     model.reload();

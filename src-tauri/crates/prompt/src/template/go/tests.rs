@@ -232,7 +232,7 @@ fn tools_and_calls_print_as_json() {
 }
 
 #[test]
-fn errors_have_a_line() {
+fn template_errors_contain_line_number() {
     let check = |source: &str, wanted: &str| {
         let error = render(source, &conversation()).expect_err(source).to_string();
         assert!(error.contains(wanted), "{source:?}: {error}");

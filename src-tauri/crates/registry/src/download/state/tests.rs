@@ -116,7 +116,7 @@ fn download(size_bytes: u64, lines: &[Line]) -> SimulationResult {
 }
 
 #[test]
-fn slow_healthy_source_is_requested_every_byte_once() {
+fn each_byte_is_requested_once_from_slow_healthy_source() {
     let check = |what: &str, size_bytes: u64, line: Line| {
         let outcome = download(size_bytes, &[line]);
         assert_eq!(outcome.requested_bytes, [size_bytes], "{what}: {} requests", outcome.requests);

@@ -134,8 +134,8 @@ impl RemoteEnv {
         Self { dir, store, model, tiers, prompt }
     }
 
-    /// Looks up and restores the prompt as a scheduler does, at most for `within` by both clocks. Returns the restored
-    /// tokens, the end, and the duration.
+    /// Looks up and restores the prompt as a scheduler does, for at most `within` on both clocks. Returns the number of
+    /// restored tokens, how the restore ended, and its duration.
     fn ask(&self, within: Duration) -> (usize, RestoreEnd, Duration) {
         let began = Instant::now();
         let coverage = self.tiers.lookup(&self.model.prefix(&self.prompt));

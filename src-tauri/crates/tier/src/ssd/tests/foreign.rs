@@ -61,7 +61,7 @@ fn files_of_another_installation_are_ignored() {
 }
 
 #[test]
-fn foreign_file_under_own_name_is_a_miss_without_damage() {
+fn file_of_other_installation_is_a_miss_and_not_quarantined() {
     let dir = TestFolder::new();
     let ssd = open_as(&dir, "two");
     let ours = saved(&ssd, "two", 33);
@@ -75,7 +75,7 @@ fn foreign_file_under_own_name_is_a_miss_without_damage() {
 }
 
 #[test]
-fn guest_rewrites_file_with_damaged_rows() {
+fn non_owner_process_rewrites_file_with_damaged_rows() {
     let check = |load_first: bool| {
         let dir = TestFolder::new();
         let (owner, guest) = (dir.open(), dir.open());

@@ -30,11 +30,11 @@ pub(super) struct Attributes {
     pub(super) rename_all: Option<Case>,
     pub(super) tag: Tag,
     pub(super) flatten: bool,
-    /// It may be missing in requests.
+    /// Whether the field may be missing in requests.
     pub(super) default: bool,
-    /// It may be omitted when it is serialised.
+    /// Whether the field may be omitted in responses.
     pub(super) skipped: bool,
-    /// It derives `Serialize` or `Deserialize`.
+    /// Whether the type derives `Serialize` or `Deserialize`.
     pub(super) serialised: bool,
 }
 
