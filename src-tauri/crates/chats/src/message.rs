@@ -8,11 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::chat::row_of;
-use crate::{Chats, ChatsError, words};
-
-/// Id of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MessageId(pub(crate) i64);
+use crate::{Chats, ChatsError, MessageId, words};
 
 /// State of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,20 +99,6 @@ pub struct AnswerProgress {
 }
 
 const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, stats";
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for MessageId {
-    type Err = ChatsError;
-
-    fn from_str(text: &str) -> Result<Self, ChatsError> {
-        text.parse().map(Self).map_err(|_| ChatsError::MessageNotFound(text.to_owned()))
-    }
-}
 
 impl MessageState {
     const ALL: [(Self, &'static str); 5] = [

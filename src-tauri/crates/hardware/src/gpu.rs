@@ -15,12 +15,3 @@ pub struct Gpu {
     /// Dedicated memory, if the driver reports it.
     pub memory_bytes: Option<u64>,
 }
-
-/// Returns the graphics processors of this machine.
-#[must_use]
-pub fn gpus() -> Vec<Gpu> {
-    #[cfg(target_os = "linux")]
-    return crate::linux::gpus();
-    #[cfg(not(target_os = "linux"))]
-    return Vec::new();
-}

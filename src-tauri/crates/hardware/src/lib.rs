@@ -16,7 +16,7 @@ mod linux;
 mod other;
 
 pub use cpu::{Cpu, Features};
-pub use gpu::{Gpu, gpus};
+pub use gpu::Gpu;
 pub use memory::Memory;
 pub use process::Process;
 
@@ -39,6 +39,26 @@ impl Machine {
         #[cfg(not(target_os = "linux"))]
         return other::probe();
     }
+}
+
+impl Process {
+    /// Queries the system. Returns `None` on systems other than Linux.
+    #[must_use]
+    pub fn probe() -> Option<Self> {
+        #[cfg(target_os = "linux")]
+        return linux::process();
+        #[cfg(not(target_os = "linux"))]
+        return None;
+    }
+}
+
+/// Returns the graphics processors of this machine.
+#[must_use]
+pub fn gpus() -> Vec<Gpu> {
+    #[cfg(target_os = "linux")]
+    return linux::gpus();
+    #[cfg(not(target_os = "linux"))]
+    return Vec::new();
 }
 
 #[cfg(test)]

@@ -8,14 +8,3 @@ pub struct Process {
     /// Part of `resident_bytes` in mapped files, which the system can evict.
     pub mapped_bytes: u64,
 }
-
-impl Process {
-    /// Queries the system. Returns `None` on systems other than Linux.
-    #[must_use]
-    pub fn probe() -> Option<Self> {
-        #[cfg(target_os = "linux")]
-        return crate::linux::process();
-        #[cfg(not(target_os = "linux"))]
-        return None;
-    }
-}

@@ -15,5 +15,4 @@ pub(crate) use experts::Experts;
 pub(crate) use input_output::{embed, logits};
 pub(crate) use mlp::{GatedMlp, PlainMlp};
 pub(crate) use norm::Norm;
-pub use norm::NormKind;
 pub(crate) use stream::{Norms, Stream};

@@ -2,9 +2,27 @@
 
 use cairn_gguf::{Error, Metadata, Value};
 
-use crate::block::NormKind;
 use crate::build::Builder;
 use crate::error::LoadError;
+
+/// Kind of normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// RMSNorm; the epsilon is `attention.layer_norm_rms_epsilon`.
+    Rms,
+    /// LayerNorm; the epsilon is `attention.layer_norm_epsilon`.
+    Layer,
+}
+
+impl NormKind {
+    /// Returns the key of its epsilon.
+    pub(crate) fn epsilon_key(self) -> &'static str {
+        match self {
+            Self::Rms => "attention.layer_norm_rms_epsilon",
+            Self::Layer => "attention.layer_norm_epsilon",
+        }
+    }
+}
 
 /// Larger than in any model. Prevents overflow of products and huge lists of tensors.
 const MAX_LAYERS: u32 = 4096;

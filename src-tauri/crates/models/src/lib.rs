@@ -18,9 +18,8 @@ mod mapping;
 mod tiny;
 
 pub use arch::{ARCHITECTURES, Architecture};
-pub use block::NormKind;
 pub use build::{Builder, RequiredTensor};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
-pub use hparams::Hparams;
+pub use hparams::{Hparams, NormKind};
 pub use load::{MemoryRequirements, Model, load, memory_requirements, required_tensors};

@@ -16,6 +16,7 @@ mod request;
 mod response;
 mod tls;
 mod transport;
+mod transport_error;
 
 pub use manifest::FetchedManifest;
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
@@ -25,7 +26,8 @@ pub use registry::{AddressError, Registry};
 pub(crate) use registry::{is_loopback, scope};
 pub(crate) use request::{Request, host_and_port, is_allowed_redirect};
 pub(crate) use response::RegistryResponse;
-pub use transport::{Clock, Transport, TransportConfig, TransportError};
+pub use transport::{Clock, Transport, TransportConfig};
+pub use transport_error::TransportError;
 
 #[cfg(test)]
 mod tests;

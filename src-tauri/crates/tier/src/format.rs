@@ -48,6 +48,8 @@ pub const VERSION_FOLDER: &str = "v1";
 pub const BLOCK_BYTES: usize = cairn_disk::BLOCK_BYTES;
 /// Size of a nonce.
 pub const NONCE_BYTES: usize = 24;
+/// Size of a row of the section table.
+const ROW_BYTES: usize = 40;
 /// Maximum number of sections: two for each of 2,047 layers. The deepest models have about 130 layers.
 const MAX_SECTIONS: usize = 4096;
 /// Maximum size of a section: twice 256 positions of 64 heads of 512 `f32` elements.

@@ -21,6 +21,7 @@
 //! **Invariant:** [`Tier::load`] returns only what a holder of the same keys passed to [`Tier::save`] under that name.
 //! Everything else is a miss.
 
+mod file_cache;
 mod fsck;
 mod layout;
 mod load;
@@ -76,7 +77,7 @@ pub struct SsdTier {
     /// Buffers for reuse.
     work: Mutex<Vec<IoBuffers>>,
     /// State of files that were read before.
-    heads: Mutex<scan::FileCache>,
+    heads: Mutex<file_cache::FileCache>,
     /// Locked while damaged files are counted and moved.
     aside: Mutex<()>,
 }
@@ -170,7 +171,7 @@ impl SsdTier {
         for folder in scan::folders_of_chunks(&self.layout)?.into_iter().chain([self.layout.bad()]) {
             let mut files = scan::files_in(&folder);
             if folder != self.layout.bad() {
-                files.retain(|file| !scan::stamp(file).is_some_and(|stamp| scan::is_foreign(self, file, stamp)));
+                files.retain(|file| !file_cache::stamp(file).is_some_and(|stamp| scan::is_foreign(self, file, stamp)));
             }
             for file in &files {
                 self.remove_file(file)?;

@@ -7,10 +7,10 @@ use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, NormKind, PlainMlp, Stream, embed, logits};
+use crate::block::{Attention, PlainMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::Hparams;
+use crate::hparams::{Hparams, NormKind};
 
 /// Biases that llama.cpp requires. Those of queries, keys and values are optional.
 const BIASES: &[&str] = &["attn_norm", "attn_output", "ffn_norm", "ffn_up", "ffn_down", "output_norm"];

@@ -4,26 +4,7 @@
 use cairn_tensor::{BufferId, Op};
 
 use crate::build::Builder;
-use crate::hparams::Hparams;
-
-/// Kind of normalisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormKind {
-    /// RMSNorm; the epsilon is `attention.layer_norm_rms_epsilon`.
-    Rms,
-    /// LayerNorm; the epsilon is `attention.layer_norm_epsilon`.
-    Layer,
-}
-
-impl NormKind {
-    /// Returns the key of its epsilon.
-    pub(crate) fn epsilon_key(self) -> &'static str {
-        match self {
-            Self::Rms => "attention.layer_norm_rms_epsilon",
-            Self::Layer => "attention.layer_norm_epsilon",
-        }
-    }
-}
+use crate::hparams::{Hparams, NormKind};
 
 /// Norm over rows of the residual stream.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use reqwest::{Method, StatusCode};
 use super::registry::{Registry, scope};
 use super::request::Request;
 use super::response::RegistryResponse;
-use super::transport::root_cause;
+use super::transport_error::root_cause;
 use crate::{BlobSource, Body, BoxFuture, RangeResponse, SourceError};
 
 /// A model's repository as a source of blobs.

@@ -6,7 +6,7 @@ use std::io;
 use rustls::{CertificateError, InvalidMessage};
 
 use super::redirect_policy::ResolveError;
-use super::transport::root_cause;
+use super::transport_error::root_cause;
 use crate::TlsError;
 
 /// The TLS error, if the server's certificate was not accepted.

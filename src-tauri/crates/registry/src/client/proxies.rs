@@ -7,7 +7,7 @@ use std::fmt;
 
 use reqwest::{NoProxy, Proxy, Url};
 
-use super::transport::TransportError;
+use super::transport_error::{TransportError, root_cause};
 
 /// Hosts that never use a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
@@ -66,7 +66,7 @@ impl Proxies {
         let proxy = |kind, make: fn(String) -> reqwest::Result<Proxy>, url: &Option<String>| {
             let Some(url) = url else { return Ok(None) };
             let made = make(with_scheme(url))
-                .map_err(|error| TransportError::Proxy { kind, reason: super::transport::root_cause(&error) })?;
+                .map_err(|error| TransportError::Proxy { kind, reason: root_cause(&error) })?;
             Ok(Some(made.no_proxy(bypass.clone())))
         };
         let both = [proxy("http", Proxy::http, &self.http)?, proxy("https", Proxy::https, &self.https)?];

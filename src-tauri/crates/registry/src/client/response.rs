@@ -8,7 +8,7 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-use super::transport::root_cause;
+use super::transport_error::root_cause;
 use crate::SourceError;
 
 /// Maximum bytes of a response body that are read for an error message.

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
-use super::transport::TransportError;
+use super::transport_error::TransportError;
 
 /// The TLS settings of a transport.
 pub(super) fn client_config(extra_ca: Option<&Path>) -> Result<ClientConfig, TransportError> {

@@ -14,6 +14,7 @@ use reqwest::redirect;
 use super::proxies::Proxies;
 use super::redirect_policy::{PublicResolver, RedirectPolicy, SystemResolver};
 use super::tls;
+use super::transport_error::{TransportError, root_cause};
 
 /// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -51,30 +52,6 @@ impl TransportConfig {
             clock,
         }
     }
-}
-
-/// Invalid settings of a transport.
-#[derive(Debug, thiserror::Error)]
-pub enum TransportError {
-    /// The file of additional certificates is unusable.
-    #[error("cannot use the certificates in {}: {reason}", path.display())]
-    ExtraCa {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The address of a proxy is invalid. It is not shown, because it may contain a password.
-    #[error("the address of the {kind} proxy is not a valid URL: {reason}")]
-    Proxy {
-        /// The scheme that the proxy is for.
-        kind: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The HTTP client cannot be created.
-    #[error("cannot create the HTTP client: {0}")]
-    Client(String),
 }
 
 /// HTTP clients for registries. Clones share connections.
@@ -131,14 +108,4 @@ impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport").field("response_timeout", &self.response_timeout).finish_non_exhaustive()
     }
-}
-
-/// The root cause of an error. The outer errors only repeat the URL, whose query may contain a signature that must not be
-/// logged.
-pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

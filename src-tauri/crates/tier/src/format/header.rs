@@ -16,8 +16,7 @@
 
 use cairn_gguf::DType;
 
-use super::table::ROW_BYTES;
-use super::{BLOCK_BYTES, Checksum, Damage, FileKeys, INSTALLATION_ID_BYTES, MAX_SECTIONS, NONCE_BYTES, padded};
+use super::{BLOCK_BYTES, Checksum, Damage, FileKeys, INSTALLATION_ID_BYTES, MAX_SECTIONS, NONCE_BYTES, ROW_BYTES, padded};
 use crate::chunk::{ChunkId, Flags, Group, NumericClass, RowTypes};
 use crate::identity::{CHUNK_TOKENS, ChunkHash, Fingerprint};
 use crate::tier::{Miss, StoredChunk};

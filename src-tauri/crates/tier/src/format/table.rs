@@ -9,11 +9,8 @@
 
 use super::codec::Codec;
 use super::header::Header;
-use super::{BLOCK_BYTES, Damage, FileKeys, MAX_PAYLOAD_BYTES, MAX_SECTION_BYTES, padded};
+use super::{BLOCK_BYTES, Damage, FileKeys, MAX_PAYLOAD_BYTES, MAX_SECTION_BYTES, ROW_BYTES, padded};
 use crate::chunk::{SectionKind, SectionShape};
-
-/// Size of a table row.
-pub(super) const ROW_BYTES: usize = 40;
 
 /// Content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

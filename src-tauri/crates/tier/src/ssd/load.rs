@@ -11,7 +11,7 @@ use cairn_disk::{AlignedBuffer, BlockReader, DiskError};
 use parking_lot::Mutex;
 
 use super::SsdTier;
-use super::scan::{self, FileState};
+use super::file_cache::{self, FileState};
 use crate::chunk::Chunk;
 use crate::format::{BLOCK_BYTES, Header, Preamble, Workspace};
 use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError};
@@ -47,7 +47,7 @@ impl SsdTier {
 
 pub(super) fn load(ssd: &SsdTier, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss> {
     let path = ssd.layout.file(&wanted.id);
-    let stamp = scan::stamp(&path);
+    let stamp = file_cache::stamp(&path);
     let blocks = match ssd.disk.open_blocks(&path) {
         Ok(blocks) => blocks,
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Err(Miss::Absent),
@@ -61,7 +61,7 @@ pub(super) fn load(ssd: &SsdTier, wanted: &ChunkRequest<'_>) -> Result<Chunk, Mi
     });
     if let Err(Miss::Damaged(_)) = loaded {
         // A guest leaves the file in place, and its scans must not report it.
-        scan::cache_state(ssd, &path, stamp, FileState::Damaged);
+        file_cache::cache_state(ssd, &path, stamp, FileState::Damaged);
         ssd.quarantine(&path);
     }
     Ok(loaded?.0)
