@@ -89,9 +89,7 @@ impl Settings {
 
     /// Parses the address of a remote tier and adds the credentials of the environment.
     pub(crate) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
-        let mut env = self.sources.env().clone();
-        env.set("OLLAMA_KV_TIER_REMOTE", text);
-        tiers::remote(text, &env)
+        tiers::remote(text, self.sources.env())
     }
 
     /// Where the value of a variable comes from; `None` if the table does not have it.

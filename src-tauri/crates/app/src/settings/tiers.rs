@@ -172,7 +172,8 @@ pub(super) fn ttl(text: &str) -> Option<Option<Duration>> {
 /// Parses a folder, or a bucket's URL, to which it adds the credentials from the environment.
 pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return env.full_path("OLLAMA_KV_TIER_REMOTE").map(RemotePlace::Folder);
+        // Absolute, because the daemon and its clients have different working directories.
+        return std::path::absolute(text).ok().map(RemotePlace::Folder);
     };
     let &(_, kind) = BUCKETS.iter().find(|(bucket, _)| scheme.eq_ignore_ascii_case(bucket))?;
     let credentials = CREDENTIALS.iter().find(|(of, _)| *of == kind).map(|(_, list)| *list).unwrap_or_default();
