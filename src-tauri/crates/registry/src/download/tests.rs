@@ -193,14 +193,21 @@ async fn download_resumes_after_failure_at_any_disk_step() {
 async fn damaged_partial_file_is_downloaded_again() {
     let (home, contents) = (Home::new(), contents(600_000, 8));
     let downloads = home.downloads(RealDisk, config());
-    let half = FakeSource::scripted("half", &contents, |number, requested| match number {
-        0..3 => Ok(FakeResponse::good(requested)),
-        _ => Err(SourceError::Refused { host: "half".to_owned(), status: None, reason: "enough".to_owned() }),
-    });
-    run(&downloads, blob_request(&contents, &[&half])).await.expect_err("the source sends half of the blob");
-    let path = downloads.staging().partial_path(&Digest::of(&contents));
+    let digest = Digest::of(&contents);
+    // On a busy machine the refusal may end the download before its first part is complete.
+    while downloads.staging().durable_bytes(&digest) == 0 {
+        let half = FakeSource::scripted("half", &contents, |number, requested| match number {
+            0..3 => Ok(FakeResponse::good(requested)),
+            _ => Err(SourceError::Refused { host: "half".to_owned(), status: None, reason: "enough".to_owned() }),
+        });
+        run(&downloads, blob_request(&contents, &[&half])).await.expect_err("the source sends half of the blob");
+    }
+    let staged = downloads.staging().claim(&digest, contents.len() as u64).unwrap();
+    let first = staged.durable().iter().next().expect("some bytes are durable").start as usize;
+    drop(staged);
+    let path = downloads.staging().partial_path(&digest);
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[1000] ^= 1;
+    bytes[first] ^= 1;
     std::fs::write(&path, bytes).unwrap();
 
     let source = FakeSource::good("nas", &contents);
