@@ -1,8 +1,5 @@
 //! Messages: one tree per chat. An edited question and a further answer are siblings of the original.
 
-use std::fmt;
-use std::str::FromStr;
-
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

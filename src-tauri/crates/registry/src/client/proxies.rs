@@ -65,8 +65,8 @@ impl Proxies {
         let bypass = NoProxy::from_string(&format!("{LOOPBACK},{}", self.bypass));
         let proxy = |kind, make: fn(String) -> reqwest::Result<Proxy>, url: &Option<String>| {
             let Some(url) = url else { return Ok(None) };
-            let made = make(with_scheme(url))
-                .map_err(|error| TransportError::Proxy { kind, reason: root_cause(&error) })?;
+            let made =
+                make(with_scheme(url)).map_err(|error| TransportError::Proxy { kind, reason: root_cause(&error) })?;
             Ok(Some(made.no_proxy(bypass.clone())))
         };
         let both = [proxy("http", Proxy::http, &self.http)?, proxy("https", Proxy::https, &self.https)?];

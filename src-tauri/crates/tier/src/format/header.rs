@@ -16,7 +16,9 @@
 
 use cairn_gguf::DType;
 
-use super::{BLOCK_BYTES, Checksum, Damage, FileKeys, INSTALLATION_ID_BYTES, MAX_SECTIONS, NONCE_BYTES, ROW_BYTES, padded};
+use super::{
+    BLOCK_BYTES, Checksum, Damage, FileKeys, INSTALLATION_ID_BYTES, MAX_SECTIONS, NONCE_BYTES, ROW_BYTES, padded,
+};
 use crate::chunk::{ChunkId, Flags, Group, NumericClass, RowTypes};
 use crate::identity::{CHUNK_TOKENS, ChunkHash, Fingerprint};
 use crate::tier::{Miss, StoredChunk};

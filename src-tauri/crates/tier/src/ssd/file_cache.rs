@@ -53,6 +53,11 @@ pub(super) fn cache_state(ssd: &SsdTier, path: &Path, stamp: Option<FileStamp>, 
 }
 
 /// Returns the cached state of an unchanged file.
-pub(super) fn cached_state<T>(ssd: &SsdTier, path: &Path, stamp: FileStamp, read: impl FnOnce(&FileState) -> T) -> Option<T> {
+pub(super) fn cached_state<T>(
+    ssd: &SsdTier,
+    path: &Path,
+    stamp: FileStamp,
+    read: impl FnOnce(&FileState) -> T,
+) -> Option<T> {
     ssd.heads.lock().get(path).filter(|(then, _)| *then == stamp).map(|(_, state)| read(state))
 }
