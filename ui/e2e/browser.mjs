@@ -1,6 +1,7 @@
 // The installed Chromium, and pages that record errors and requests.
 import { join } from "node:path";
 import { chromium } from "playwright-core";
+import { spoken } from "./words.mjs";
 
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -12,7 +13,7 @@ export async function launch() {
 }
 
 /** A page in its own context, signed in. */
-export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en", ready = ".composer textarea" } = {}) {
+export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = spoken(), ready = ".composer textarea" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme === "dark" ? "dark" : "light", locale: language, permissions: ["clipboard-read", "clipboard-write"] });
   await choose(daemon, { theme, language });
   if (process.env.CAIRN_UI_DIST && !daemon.servesInterface) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);

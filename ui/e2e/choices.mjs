@@ -1,5 +1,6 @@
 // Settings of the interface: stored by the daemon, applied in all windows, and applied at the first paint.
 import { check, choose, open } from "./browser.mjs";
+import { text } from "./words.mjs";
 
 const looks = (page) => page.evaluate(() => ({ theme: document.documentElement.dataset.theme, language: document.documentElement.lang }));
 
@@ -10,7 +11,7 @@ export async function choices(browser, daemon) {
   check((await looks(page)).theme === "light", "the page follows the settings");
 
   await page.goto(`${daemon.address}/ui/#/settings/appearance`);
-  await page.click("button[role=radio]:has-text('Dark')");
+  await page.click(`button[role=radio]:has-text('${text("settings.theme_dark")}')`);
   check((await looks(page)).theme === "dark", "a theme applies at once");
   await page.waitForFunction(() => JSON.parse(localStorage.getItem("cairn.ui")).unsent.theme === undefined);
   check((await setting("ui.theme")) === "dark", "the setting is stored");
@@ -18,13 +19,13 @@ export async function choices(browser, daemon) {
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.documentElement.dataset.theme === "contrast");
   check(true, "a theme can be chosen by keyboard");
-  await page.click("button[role=radio]:has-text('Dark')");
-  const size = page.locator("input[type=range][aria-label='Text size']");
+  await page.click(`button[role=radio]:has-text('${text("settings.theme_dark")}')`);
+  const size = page.locator(`input[type=range][aria-label='${text("settings.text_size")}']`);
   await size.focus();
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.documentElement.style.fontSize === "105%");
   check(true, "the text size changes");
-  await page.selectOption("select[aria-label='Send with']", "Ctrl+Enter");
+  await page.selectOption(`select[aria-label='${text("settings.send")}']`, "Ctrl+Enter");
   await page.goto(`${daemon.address}/ui/#/chat`);
   await page.fill(".composer textarea", "One");
   await page.keyboard.press("Enter");
@@ -34,15 +35,15 @@ export async function choices(browser, daemon) {
   check(true, "Ctrl+Enter sends");
 
   await page.goto(`${daemon.address}/ui/#/settings/shortcuts`);
-  const keys = page.locator("button.keys[aria-label^='New chat:']");
+  const keys = page.locator(`button.keys[aria-label^='${text("shell.do_new_chat")}']`);
   await keys.click();
   await page.keyboard.press("q");
-  await page.waitForSelector(".field-error:has-text('typing key')");
+  await page.waitForSelector(`.field-error:has-text('${text("settings.keys_plain")}')`);
   await page.keyboard.press("Control+k");
-  await page.waitForSelector(".field-error:has-text('Commands')");
+  await page.waitForSelector(`.field-error:has-text('${text("shell.do_palette")}')`);
   check(true, "reserved and used keys are refused");
   await page.keyboard.press("Control+e");
-  await page.waitForFunction(() => document.querySelector("button.keys[aria-label^='New chat: Ctrl+E']"));
+  await page.waitForSelector(`button.keys[aria-label^='${text("shell.do_new_chat")}'][aria-label*='Ctrl+E']`);
   await page.keyboard.press("Control+e");
   await page.waitForSelector(".new-chat");
   check(true, "a shortcut can be changed");

@@ -1,11 +1,12 @@
 // A chat with Pebble: ask, read, regenerate, edit, stop, pin, search, delete, undo, restart.
 import { check, open } from "./browser.mjs";
+import { text } from "./words.mjs";
 
 const STREAMED = "article.assistant[aria-busy='false'] .msg-foot";
 
-async function ask(page, text) {
+async function ask(page, question) {
   const before = await page.locator("article.assistant").count();
-  await page.fill(".composer textarea", text);
+  await page.fill(".composer textarea", question);
   await page.keyboard.press("Enter");
   await page.waitForFunction((count) => document.querySelectorAll("article.assistant").length > count, before);
   await page.waitForFunction(() => document.querySelector(".send.stop") === null && document.querySelectorAll("article.assistant[aria-busy='true']").length === 0, undefined, { timeout: 60_000 });
@@ -49,8 +50,8 @@ export async function journey(browser, daemon) {
   check(title.length > 0, `the chat has a title: ${title}`);
   await page.hover(".chat-row");
   await page.click(".chat-row .chat-more");
-  await page.click("text=Pin");
-  await page.waitForSelector("h2:has-text('Pinned')");
+  await page.locator(".menu-item").getByText(text("chat.pin"), { exact: true }).click();
+  await page.waitForSelector(`h2:has-text('${text("chat.group_pinned")}')`);
   check(true, "the chat can be pinned");
   await page.fill(".sidebar input[type=search]", "laptop");
   await page.waitForSelector(".hit mark");
@@ -61,8 +62,7 @@ export async function journey(browser, daemon) {
   await page.hover(".chat-row");
   await page.click(".chat-row .chat-more");
   await page.click(".menu-item.danger");
-  await page.waitForSelector(".toast button:has-text('Undo')");
-  await page.click(".toast button:has-text('Undo')");
+  await page.click(`.toast button:has-text('${text("common.undo")}')`);
   await page.waitForSelector(".chat-row");
   check(true, "deleting can be undone");
 
@@ -78,7 +78,7 @@ export async function journey(browser, daemon) {
 
   console.log("palette and parameters");
   await page.keyboard.press("Control+k");
-  await page.fill(".palette input", "hardw");
+  await page.fill(".palette input", text("shell.hardware"));
   await page.waitForSelector(".palette .menu-item");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => location.hash.startsWith("#/hardware"));

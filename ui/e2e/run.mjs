@@ -1,4 +1,5 @@
 // Runs all end-to-end tests in a real browser against a real daemon: `npm run e2e`, or some of them: `npm run e2e -- xss looks`.
+// `--every-language` runs all tests in all languages.
 import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
@@ -15,6 +16,7 @@ import { scale } from "./scale.mjs";
 import { sights } from "./sights.mjs";
 import { stream } from "./stream.mjs";
 import { windows } from "./windows.mjs";
+import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
 const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, looks, sights, first, firstDownload, panels, regressions, errors, windows, restart };
@@ -22,17 +24,25 @@ const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, look
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */
 const ENV = { firstDownload: NO_REGISTRY };
-const wanted = process.argv.slice(2);
+/** Tests that select their languages themselves. */
+const OWN_LANGUAGES = ["choices", "looks", "sights", "panels", "errors"];
+/** Tests without texts of the interface, or with few: English is enough, unless all languages are requested. */
+const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "windows", "restart", "first"];
+const everyLanguage = process.argv.includes("--every-language");
+const wanted = process.argv.slice(2).filter((name) => !name.startsWith("--"));
 const browser = await launch();
 let failed = 0;
-for (const [name, run] of Object.entries(ALL)) {
+const languagesOf = (name) => (OWN_LANGUAGES.includes(name) || (ENGLISH_ONLY.includes(name) && !everyLanguage) ? LANGUAGES.slice(0, 1) : LANGUAGES);
+const runs = Object.entries(ALL).flatMap(([name, run]) => languagesOf(name).map((language) => ({ name, run, language })));
+for (const { name, run, language } of runs) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
+  speak(language);
   const daemon = await Daemon.start(undefined, { welcomed: !FRESH.includes(name), env: ENV[name] });
   try {
     await run(browser, daemon);
   } catch (error) {
     failed += 1;
-    console.error(`FAILED ${name}: ${error.stack ?? error}\n${daemon.log.slice(-1500)}`);
+    console.error(`FAILED ${name} (${language}): ${error.stack ?? error}\n${daemon.log.slice(-1500)}`);
   } finally {
     await daemon.remove();
   }
