@@ -1,5 +1,6 @@
 //! The command line: verbs and their flags. Verbs that `ollama` has take its flags.
 
+pub(crate) mod cache;
 mod json;
 
 use cairn_app::settings::Flag;
@@ -68,7 +69,7 @@ pub(crate) enum Verb {
     /// Remove files of the library that no model needs
     Gc(Gc),
     /// Show, pin, drop or clear cached prompts, and explain cache misses
-    Cache(crate::cache::args::Cache),
+    Cache(cache::Cache),
     /// Verify the files of models and list the damaged ones
     Verify(Verify),
     /// Describe a GGUF file, or verify it

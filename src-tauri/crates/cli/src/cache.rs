@@ -1,6 +1,5 @@
 //! `cairn cache`: status and content of the KV cache.
 
-pub(crate) mod args;
 mod fsck;
 mod status;
 mod top;
@@ -9,11 +8,11 @@ mod trace;
 use anyhow::bail;
 use cairn_wire::app::{CacheClear, CacheContexts, CacheDeleted, CacheOwner, CacheWhich, TierName};
 
+use crate::args::cache::{Cache, CacheVerb, Clear, ContextSelection, Drop};
 use crate::client::Client;
 use crate::{CliContext, daemon, output, terminal};
-use args::{CacheVerb, Clear, ContextSelection, Drop};
 
-pub(crate) async fn cache(cli: &CliContext, args: &args::Cache) -> anyhow::Result<()> {
+pub(crate) async fn cache(cli: &CliContext, args: &Cache) -> anyhow::Result<()> {
     if let Some(CacheVerb::Fsck(fsck)) = &args.verb {
         return fsck::fsck(cli, fsck.fix, fsck.json || args.json).await;
     }

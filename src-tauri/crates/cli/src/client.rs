@@ -14,8 +14,6 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::stop;
-
 /// Timeout for connecting to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -47,6 +45,11 @@ impl std::fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// Whether the server answered with status 404.
+pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.status == StatusCode::NOT_FOUND)
+}
 
 /// The connection broke in the middle of a response.
 #[derive(Debug)]
@@ -150,7 +153,7 @@ impl Client {
     pub(crate) async fn has_blob(&self, digest: &str) -> anyhow::Result<bool> {
         match self.send(self.http.head(self.url(&format!("/api/blobs/{digest}")))).await {
             Ok(_) => Ok(true),
-            Err(error) if stop::is_not_found(&error) => Ok(false),
+            Err(error) if is_not_found(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::client::Client;
 use crate::progress::Progress;
-use crate::run::model;
-use crate::{CliContext, args, daemon, human, one_line, output, scan};
+use crate::{CliContext, args, daemon, human, model, one_line, output, scan};
 
 pub(crate) async fn import(cli: &CliContext, args: &args::Import) -> anyhow::Result<()> {
     let client = daemon::connect_or_start(cli).await?;

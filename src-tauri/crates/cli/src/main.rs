@@ -21,6 +21,7 @@ mod list;
 mod log;
 mod login;
 mod mirror;
+mod model;
 mod output;
 mod progress;
 mod ps;

@@ -5,7 +5,6 @@
 
 mod footer;
 mod left_out;
-pub(crate) mod model;
 mod repl;
 mod session;
 
@@ -17,8 +16,8 @@ use cairn_wire::ollama::{GenerateChunk, GenerateRequest, PullRequest};
 use cairn_wire::{KeepAlive, Think};
 use tokio::runtime::Runtime;
 
-use crate::client::Client;
-use crate::{CliContext, args, daemon, output, pull, stop, terminal};
+use crate::client::{Client, is_not_found};
+use crate::{CliContext, args, daemon, model, output, pull, terminal};
 use session::{AnswerOutcome, Session};
 
 pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
@@ -71,7 +70,7 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
 async fn prepare_model(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
     let model::ResolvedModel { name: model, lacks_template } = model::resolve(client, &args.model).await?;
     let mut loaded = load(client, &model, args.force, keep_alive).await;
-    if matches!(&loaded, Err(error) if stop::is_not_found(error)) && !model::is_path(&args.model) {
+    if matches!(&loaded, Err(error) if is_not_found(error)) && !model::is_path(&args.model) {
         output::note(&format!("{model} is not here yet"));
         let request = PullRequest { model: model.clone(), insecure: args.insecure, ..PullRequest::default() };
         pull::pull_with_progress(client, &request, false).await?;

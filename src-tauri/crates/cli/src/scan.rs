@@ -7,9 +7,8 @@ use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedMode
 
 use crate::client::Client;
 use crate::progress::Progress;
-use crate::run::model;
 use crate::table::{render, row};
-use crate::{CliContext, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, model, output};
 
 pub(crate) async fn scan(cli: &CliContext, args: &args::Scan) -> anyhow::Result<()> {
     let client = daemon::connect_or_start(cli).await?;

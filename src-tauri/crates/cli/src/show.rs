@@ -5,9 +5,8 @@ use std::fmt::Write;
 use cairn_wire::ollama::{ShowRequest, ShowResponse};
 use serde_json::Value;
 
-use crate::run::model;
 use crate::table::render;
-use crate::{CliContext, args, daemon, output};
+use crate::{CliContext, args, daemon, model, output};
 
 /// Columns after which an array is truncated.
 const ARRAY_COLUMNS: usize = 10;

@@ -3,9 +3,8 @@
 use anyhow::{anyhow, bail};
 use cairn_wire::KeepAlive;
 use cairn_wire::ollama::{GenerateChunk, GenerateRequest};
-use reqwest::StatusCode;
 
-use crate::client::Refusal;
+use crate::client::is_not_found;
 use crate::{CliContext, args, daemon};
 
 pub(crate) async fn stop(cli: &CliContext, args: &args::Stop) -> anyhow::Result<()> {
@@ -28,9 +27,4 @@ pub(crate) async fn stop(cli: &CliContext, args: &args::Stop) -> anyhow::Result<
         Err(error) if is_not_found(&error) => Err(unknown()),
         stopped => stopped.map(drop),
     }
-}
-
-/// Whether the server answered with status 404.
-pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.status == StatusCode::NOT_FOUND)
 }

@@ -1,7 +1,7 @@
 //! Selects the command lines whose failure is printed as JSON.
 
+use super::cache::CacheVerb;
 use super::{DownloadsVerb, MirrorVerb, Verb};
-use crate::cache::args::CacheVerb;
 
 impl Verb {
     /// Whether `main` prints a failure of this verb as JSON: `--json` is set and the verb does not print failures

@@ -4,8 +4,8 @@ use anyhow::{Context, bail};
 use cairn_wire::app::{CacheTrace, CacheTraceRequest};
 use cairn_wire::ollama::{ChatRequest, Message};
 
-use super::args::Trace;
 use super::label;
+use crate::args::cache::Trace;
 use crate::client::Client;
 use crate::{output, run};
 

@@ -6,9 +6,9 @@ use cairn_wire::ollama::{Message, TagsResponse};
 use serde_json::Value;
 
 use super::command::{Part, Set};
-use crate::run::model;
+use crate::client::is_not_found;
 use crate::run::session::Session;
-use crate::{output, show, stop};
+use crate::{model, output, show};
 
 impl Session {
     /// Changes a setting of the session and returns the confirmation.
@@ -83,7 +83,7 @@ impl Session {
         let loaded: anyhow::Result<GenerateChunk> = self.client.post("/api/generate", &request).await;
         match loaded {
             Ok(_) => {}
-            Err(error) if stop::is_not_found(&error) => anyhow::bail!("{error}; /list shows the available models"),
+            Err(error) if is_not_found(&error) => anyhow::bail!("{error}; /list shows the available models"),
             Err(error) => return Err(error),
         }
         if resolved.lacks_template {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::args::Json;
+use super::Json;
 
 #[derive(Debug, Args)]
 pub(crate) struct Cache {
