@@ -12,10 +12,12 @@ mod app;
 mod body;
 mod cache_scope;
 mod client;
+mod credentials;
 mod error;
 mod metrics;
 mod ndjson;
 mod ollama;
+mod request_log;
 mod requests;
 mod server;
 mod session;
@@ -30,7 +32,8 @@ use axum::response::{IntoResponse, Response};
 
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
-pub use server::{Server, Token};
+pub use credentials::Token;
+pub use server::Server;
 
 /// Limit of a request body, which may contain images as base64.
 const MAX_BODY_BYTES: usize = 256 << 20;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cairn_app::App;
-use cairn_store::Digest;
 use tokio::sync::watch;
 
 use crate::Activity;
-use crate::requests::RequestLog;
-use crate::session::Sessions;
+use crate::credentials::{Sessions, Token};
+use crate::request_log::RequestLog;
 
 /// State of all routes. Clones share one state.
 #[derive(Clone)]
@@ -27,24 +26,6 @@ struct Inner {
     host_name: Option<String>,
     started_at: SystemTime,
     stop: watch::Sender<bool>,
-}
-
-/// Secret that authorizes `/app` requests, stored as its digest: a memory dump does not reveal the token.
-pub struct Token(Digest);
-
-impl Token {
-    /// Hashes the text of a token.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(Digest::of(text.as_bytes()))
-    }
-
-    /// Returns whether `text` is this token. Compares the digests in constant time.
-    #[must_use]
-    pub fn is(&self, text: &str) -> bool {
-        let (expected, found) = (self.0.hex(), Digest::of(text.as_bytes()).hex());
-        expected.bytes().zip(found.bytes()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-    }
 }
 
 impl Server {
@@ -141,19 +122,5 @@ impl Server {
     pub async fn stopping(&self) {
         let is_open = self.0.stop.subscribe().wait_for(|stop| *stop).await.is_ok();
         assert!(is_open, "the sender lives as long as this server");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn token_matches_only_its_own_text() {
-        let token = Token::new("abc");
-        assert!(token.is("abc"), "the same text");
-        for other in ["", "ab", "abcd", "ABC"] {
-            assert!(!token.is(other), "{other:?}");
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::unsupported::{any, check_top_logprobs, has_format, reject};
 use crate::body::Body;
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
-use crate::requests::LogHandle;
+use crate::request_log::LogHandle;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
 
-use super::LogHandle;
+use crate::request_log::LogHandle;
 
 pub(super) struct LoggedBody {
     body: Body,

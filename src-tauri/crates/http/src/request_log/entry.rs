@@ -11,8 +11,7 @@ use axum::http::request::Parts;
 use cairn_app::inference::Cost;
 use cairn_wire::app::{LoggedRequest, ServerClient};
 
-use super::lock;
-use crate::Server;
+use super::{RequestLog, lock};
 
 /// Limit of a logged model name in characters. Clients choose the name.
 const MAX_MODEL_CHARS: usize = 200;
@@ -52,23 +51,23 @@ impl LogEntry {
 pub(crate) struct LogHandle(Option<Arc<Inner>>);
 
 struct Inner {
-    server: Server,
+    log: RequestLog,
     entry: Arc<Mutex<LogEntry>>,
     is_listed: AtomicBool,
 }
 
 impl LogHandle {
-    pub(super) fn new(server: Server, request: LoggedRequest, is_own: bool, started_at: Instant) -> Self {
+    pub(crate) fn new(log: RequestLog, request: LoggedRequest, is_own: bool, started_at: Instant) -> Self {
         let entry = Arc::new(Mutex::new(LogEntry { request, is_own, started_at }));
-        Self(Some(Arc::new(Inner { server, entry, is_listed: AtomicBool::new(false) })))
+        Self(Some(Arc::new(Inner { log, entry, is_listed: AtomicBool::new(false) })))
     }
 
     /// Adds the entry to the log, once.
-    pub(super) fn list(&self) {
+    pub(crate) fn list(&self) {
         if let Some(inner) = &self.0
             && !inner.is_listed.swap(true, Ordering::Relaxed)
         {
-            inner.server.request_log().add(&inner.entry);
+            inner.log.add(&inner.entry);
         }
     }
 
@@ -102,12 +101,12 @@ impl LogHandle {
         });
     }
 
-    pub(super) fn set_status(&self, status: StatusCode) {
+    pub(crate) fn set_status(&self, status: StatusCode) {
         self.update(|entry| entry.request.status = status.as_u16());
     }
 
     /// Records the end of the request: the response was sent, or the client disconnected.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.update(|entry| {
             (entry.request.running, entry.request.ms) = (false, elapsed_ms(entry.started_at));
         });
@@ -117,7 +116,7 @@ impl LogHandle {
         let Some(inner) = &self.0 else { return };
         change(&mut lock(&inner.entry));
         if inner.is_listed.load(Ordering::Relaxed) {
-            inner.server.request_log().notify();
+            inner.log.notify();
         }
     }
 }
@@ -125,7 +124,7 @@ impl LogHandle {
 impl<S: Sync> FromRequestParts<S> for LogHandle {
     type Rejection = Infallible;
 
-    /// Extracts the handle that [`super::log`] added. Without that middleware the handle has no effect.
+    /// Extracts the handle that [`crate::requests::log`] added. Without that middleware the handle has no effect.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self(None)))
     }
