@@ -16,6 +16,8 @@
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod digest;
+mod garbage_file;
+mod hash;
 mod libraries;
 mod library;
 mod manifest;
@@ -27,6 +29,8 @@ mod verify;
 mod write;
 
 pub use digest::{Digest, DigestError};
+pub use garbage_file::{GarbageFile, GarbageKind};
+pub use hash::hash_file;
 pub use libraries::{Libraries, LibraryRole, LibrarySnapshot};
 pub use library::{Library, LibraryError, LibraryState, Listing, SkippedEntry, StoredModel};
 pub use manifest::{Config, Layer, LayerKind, Manifest};
@@ -35,6 +39,6 @@ pub use staging::{Ranges, StagedBlob, StagedBlobInfo, Staging, StagingError};
 pub use usage::{DiskUsage, ModelDiskUsage};
 pub use verify::BlobDefect;
 pub use write::{
-    BlobReceiver, CopiedModel, DeletedModel, GarbageFile, GarbageKind, GcOptions, GcReport, ImportMethod, ImportedBlob,
-    LibraryWriter, PendingMove, Progress, PublishedModel, Stage, WriteError, hash_file,
+    BlobReceiver, CopiedModel, DeletedModel, GcOptions, GcReport, ImportMethod, ImportedBlob, LibraryWriter,
+    PendingMove, Progress, PublishedModel, Stage, WriteError,
 };

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::garbage_file::{GarbageFile, GarbageKind, on_disk};
 use crate::references::References;
-use crate::write::{GarbageFile, GarbageKind, WriteError, garbage_files, on_disk};
+use crate::write::{WriteError, garbage_files};
 use crate::{Digest, Library, ModelRef, SkippedEntry};
 
 /// Disk usage of a library. Blobs that several models share count once.

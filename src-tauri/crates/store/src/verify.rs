@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 
-use crate::write::hash_file;
+use crate::hash::hash_file;
 use crate::{Digest, Library};
 
 /// Defect of a blob.

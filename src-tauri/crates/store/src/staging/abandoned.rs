@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{Staging, StagingError, names_in};
 use crate::Digest;
-use crate::write::{GarbageFile, GarbageKind, on_disk};
+use crate::garbage_file::{GarbageFile, GarbageKind, on_disk};
 
 impl Staging {
     /// Returns the files of blobs that no process has locked, except those that are `wanted`. [`Staging::discard`] removes them.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{LibraryWriter, WriteError, freed_bytes};
+use crate::garbage_file::{GarbageFile, GarbageKind, on_disk};
 use crate::references::References;
 use crate::{Digest, Library};
 
@@ -34,28 +35,6 @@ pub struct GcReport {
     pub removed: Vec<GarbageFile>,
     /// Garbage that stays, because it is recent or an interrupted download.
     pub kept: Vec<GarbageFile>,
-}
-
-/// Garbage file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GarbageFile {
-    /// Path of the file.
-    pub path: PathBuf,
-    /// Bytes that removing it frees: 0 if the file has another hard link.
-    pub size_bytes: u64,
-    /// Kind of garbage.
-    pub kind: GarbageKind,
-    /// Less than an hour old: another program may be about to reference it.
-    pub is_recent: bool,
-}
-
-/// Kind of a garbage file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GarbageKind {
-    /// Blob that no manifest references, or an unfinished manifest.
-    Unreferenced,
-    /// Part of an interrupted download.
-    Partial,
 }
 
 impl LibraryWriter<'_> {
@@ -140,19 +119,6 @@ fn kind(name: &str, references: &References) -> Option<GarbageKind> {
     }
     // A digest with `-partial`, `-partial-7` or `.tmp`, or a number instead of the digest while Ollama hashes a new layer.
     name.starts_with("sha256").then_some(GarbageKind::Partial)
-}
-
-/// Returns the allocated bytes of a file, but at most its length: fewer if it has holes.
-pub(crate) fn on_disk(file: &fs::Metadata) -> u64 {
-    #[cfg(unix)]
-    {
-        // POSIX leaves the unit of blocks open. It is 512 bytes on all systems that Rust supports.
-        file.len().min(std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512))
-    }
-    #[cfg(not(unix))]
-    {
-        file.len()
-    }
 }
 
 /// Removes all empty folders below `folder`. The removal of a folder that is not empty fails.
