@@ -2,8 +2,8 @@
 //! mixtures of types.
 
 use cairn_gguf::DType;
-use cairn_testkit::families::{self, Family, GEMMA3, GPT_OSS, MIXTRAL, PHI3, QWEN2};
-use cairn_testkit::{ModelSpec, RopeScaling, Types, tiny, tiny_llama, tiny_qwen3};
+use cairn_testkit::families::{self, GEMMA3, GPT_OSS, MIXTRAL, PHI3, QWEN2};
+use cairn_testkit::{Family, ModelSpec, RopeScaling, Types, tiny, tiny_llama, tiny_qwen3};
 
 /// One model.
 pub struct Case {

@@ -9,12 +9,12 @@ use super::published::{Published, blob};
 use super::{home, registry};
 use crate::cairn::{Daemon, Home, succeeded};
 use cairn_testkit::registry::Faults;
-use cairn_testkit::{ModelSpec, families};
+use cairn_testkit::{Family, ModelSpec, families};
 
 /// A family's layers, and the prompts that they render.
 struct Case {
     name: &'static str,
-    family: &'static families::Family,
+    family: &'static Family,
     template: &'static str,
     params: Value,
     /// Prompt of the model's system message, `Hi`, the answer `Hello!`, and `Bye`.

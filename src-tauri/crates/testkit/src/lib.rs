@@ -33,12 +33,11 @@ mod split;
 mod token_server;
 
 pub use chunk_files::chunk_files;
-pub use families::Family;
 pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};
 pub use hooked_disk::{DiskOperation, HookedDisk};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
 pub use random::Random;
-pub use spec::{ModelSpec, RopeScaling, Types};
+pub use spec::{Family, ModelSpec, RopeScaling, Types};
 pub use split::split;
 pub use token_server::TokenServer;

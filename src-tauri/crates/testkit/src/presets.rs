@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 
-use crate::families::{Family, LLAMA, QWEN3};
-use crate::spec::{ModelSpec, RopeScaling, Types};
+use crate::families::{LLAMA, QWEN3};
+use crate::spec::{Family, ModelSpec, RopeScaling, Types};
 
 /// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, a
 /// separate output matrix.

@@ -1,8 +1,6 @@
 //! Specification of a model: family, shape, types, seed.
 
-use cairn_gguf::DType;
-
-use crate::families::Family;
+use cairn_gguf::{DType, Value};
 
 /// Scaling of RoPE for contexts beyond the trained length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +78,33 @@ pub enum Types {
     Q4KM,
     /// By the tensor's name.
     By(fn(&str) -> DType),
+}
+
+/// Model family.
+#[derive(Debug)]
+pub struct Family {
+    /// `general.architecture`.
+    pub name: &'static str,
+    /// Value of `tokenizer.ggml.pre`.
+    pub pre_tokenizer: &'static str,
+    /// Value of `tokenizer.ggml.add_bos_token`.
+    pub adds_bos: bool,
+    /// Whether the embedding is the output matrix; `None` if the family supports both.
+    pub tied: Option<bool>,
+    /// RoPE base frequency of small models.
+    pub rope_base: f32,
+    /// Additional keys, without the family's prefix.
+    pub keys: fn(&ModelSpec) -> Vec<(&'static str, Value)>,
+    /// Returns whether its models have an optional tensor. The spec determines the output matrix and RoPE factors.
+    pub has_tensor: fn(&str) -> bool,
+    /// Factor of embeddings.
+    pub embedding_scale: fn(&ModelSpec) -> f32,
+    /// Factor of the outputs of parts before they are added to the stream.
+    pub residual_scale: f32,
+    /// Factor of logits.
+    pub logit_scale: f32,
+    /// Factor of an MLP's last matrix, relative to one that keeps the variance.
+    pub down_gain: f32,
 }
 
 /// Specification of a model file.

@@ -6,7 +6,7 @@
 
 use cairn_gguf::Writer;
 
-use crate::families::Family;
+use crate::spec::Family;
 
 /// Size of the smallest vocabulary: the bytes and the special tokens.
 pub const MIN_TOKENS: u64 = 256 + SPECIAL_TOKENS.len() as u64;
