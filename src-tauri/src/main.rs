@@ -17,6 +17,7 @@ mod news;
 mod seen;
 mod shell;
 mod sidecar;
+mod start;
 mod tray;
 mod update;
 mod window;
@@ -25,8 +26,8 @@ mod words;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use shell::Start;
 use sidecar::CairnProcess;
+use start::Start;
 
 /// Argument for a start at login: shows only the tray icon.
 const HIDDEN: &str = "--hidden";
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 
 /// Runs the app until the user quits. Catches the panic of a window toolkit without a display and returns an error.
 fn run(start: Start) -> anyhow::Result<()> {
-    match panic::catch_unwind(AssertUnwindSafe(|| shell::run(start))) {
+    match panic::catch_unwind(AssertUnwindSafe(|| start::run(start))) {
         Ok(result) => result,
         Err(_) => anyhow::bail!("cannot use the system's windows; the error of the window toolkit is above"),
     }
