@@ -1,46 +1,31 @@
-//! Authentication at registries. A 401 response names a token server, which issues a token for one repository.
-//!
-//! The client identifies itself to the token server by a signature of this machine's key (as Ollama does), by user and
-//! password, or anonymously. **Invariant:** signatures and passwords are sent only to the registry's own host, or to a
-//! token server that the user named. Passwords are sent over plain http only within this machine, or if the user allowed
-//! it.
-//!
-//! Specifications: Docker's token authentication; RFC 6750 and RFC 7617 for the schemes.
+//! Credentials for registries, and the tokens that were obtained with them.
 
-mod challenge;
 mod key;
 mod logins;
-mod token;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use reqwest::Url;
 use reqwest::header::HeaderValue;
 use tokio::time::Instant;
 
-use crate::SourceError;
-use crate::client::{Registry, is_loopback};
-use challenge::Challenge;
 pub use key::{KeyError, KeyFile};
 pub use logins::{Login, LoginStore, LoginStoreError};
-pub(crate) use token::EMPTY_BODY;
 
 /// Credentials for a registry.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    identity: Identity,
+    pub(crate) identity: Identity,
     /// Hosts of token servers, other than the registry, that may receive the credentials.
-    realms: Vec<String>,
+    pub(crate) realms: Vec<String>,
     /// Whether the password may be sent over plain http to another machine.
-    plain_http: bool,
+    pub(crate) plain_http: bool,
 }
 
+/// How the client identifies itself.
 #[derive(Clone)]
-enum Identity {
+pub(crate) enum Identity {
     Anonymous,
     Key(Arc<KeyFile>),
     Password { user: String, password: String },
@@ -90,16 +75,6 @@ impl Credentials {
         self.plain_http = true;
         self
     }
-
-    /// Returns an error if the password must not be sent to this URL.
-    fn check_password_transport(&self, registry: &Registry, to: &Url) -> Result<(), SourceError> {
-        if to.scheme() == "https" || self.plain_http || is_loopback(to) {
-            return Ok(());
-        }
-        Err(registry.refusal(
-            "unauthorized: it asks for the stored password over plain http, where anyone on the network could read it",
-        ))
-    }
 }
 
 /// The scope of a token.
@@ -112,17 +87,17 @@ pub(crate) struct Scope {
 }
 
 /// The cached token of one scope. Locked while a token is requested, so that parallel streams wait for one token.
-type Slot = Arc<tokio::sync::Mutex<Option<CachedAuthorization>>>;
+pub(crate) type Slot = Arc<tokio::sync::Mutex<Option<CachedAuthorization>>>;
 
 /// A cached `Authorization` header.
-struct CachedAuthorization {
-    header: HeaderValue,
-    expires_at: Instant,
+pub(crate) struct CachedAuthorization {
+    pub(crate) header: HeaderValue,
+    pub(crate) expires_at: Instant,
 }
 
 /// Credentials and cached tokens for one registry.
 pub(crate) struct Auth {
-    credentials: Credentials,
+    pub(crate) credentials: Credentials,
     slots: Mutex<HashMap<Scope, Slot>>,
 }
 
@@ -131,7 +106,7 @@ impl Auth {
         Self { credentials, slots: Mutex::default() }
     }
 
-    fn slot(&self, scope: &Scope) -> Slot {
+    pub(crate) fn slot(&self, scope: &Scope) -> Slot {
         let mut slots = self.slots.lock();
         Arc::clone(slots.entry(scope.clone()).or_default())
     }
@@ -147,59 +122,4 @@ impl Auth {
     pub(crate) async fn forget(&self, scope: &Scope) {
         *self.slot(scope).lock().await = None;
     }
-
-    /// Obtains an `Authorization` header for a scope, as one of the challenges requires. `rejected` is the header that was
-    /// refused. Concurrent calls share one token request.
-    pub(crate) async fn authenticate(
-        &self,
-        registry: &Registry,
-        challenges: &[String],
-        scope: &Scope,
-        rejected: Option<&HeaderValue>,
-    ) -> Result<HeaderValue, SourceError> {
-        let slot = self.slot(scope);
-        let mut cached = slot.lock().await;
-        if let Some(cached) = &*cached
-            && Some(&cached.header) != rejected
-            && Instant::now() < cached.expires_at
-        {
-            return Ok(cached.header.clone());
-        }
-        let obtained = match (challenge::choose(challenges), &self.credentials.identity) {
-            (Some(Challenge::Bearer(bearer)), _) => token::obtain(registry, &self.credentials, &bearer, scope).await?,
-            (Some(Challenge::Basic), Identity::Password { user, password }) => {
-                self.credentials.check_password_transport(registry, registry.base())?;
-                // A password does not expire; if it is wrong, a second 401 follows.
-                CachedAuthorization {
-                    header: basic(user, password),
-                    expires_at: Instant::now() + std::time::Duration::from_secs(24 * 60 * 60),
-                }
-            }
-            (Some(Challenge::Basic), _) => {
-                return Err(registry.unauthorized("unauthorized: it requires a user and a password"));
-            }
-            (None, _) => {
-                return Err(registry.unauthorized("unauthorized: its response does not name an authentication scheme"));
-            }
-        };
-        let header = obtained.header.clone();
-        *cached = Some(obtained);
-        Ok(header)
-    }
 }
-
-/// A header value that debug output hides.
-fn sensitive_header(text: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-/// The header of HTTP basic authentication (RFC 7617).
-fn basic(user: &str, password: &str) -> HeaderValue {
-    let pair = STANDARD.encode(format!("{user}:{password}"));
-    sensitive_header(&format!("Basic {pair}")).expect("base64 is ASCII")
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,11 @@
 //! Registry client: the parts of the OCI distribution specification 1.1 that Ollama's registry supports, and Ollama's
 //! extensions.
 //!
-//! [`Registry`] makes requests over a [`Transport`]. [`request`] implements redirects and credentials,
-//! [`response`] maps HTTP status codes to errors.
+//! [`Registry`] makes requests over a [`Transport`]. [`request`] implements redirects,
+//! [`authenticate`] obtains tokens, and [`response`] maps HTTP status codes to errors.
 
+mod address;
+mod authenticate;
 mod blob;
 mod failure;
 mod json;
@@ -18,13 +20,15 @@ mod tls;
 mod transport;
 mod transport_error;
 
+pub(crate) use address::{host_and_port, is_allowed_redirect};
+pub(crate) use authenticate::EMPTY_BODY;
 pub use manifest::FetchedManifest;
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use proxies::Proxies;
 pub use redirect_policy::{RedirectPolicy, has_private_address};
+pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
-pub(crate) use registry::{is_loopback, scope};
-pub(crate) use request::{Request, host_and_port, is_allowed_redirect};
+pub(crate) use request::Request;
 pub(crate) use response::RegistryResponse;
 pub use transport::{Clock, Transport, TransportConfig};
 pub use transport_error::TransportError;

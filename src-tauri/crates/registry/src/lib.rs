@@ -15,7 +15,9 @@ mod download;
 mod downloads;
 #[cfg(test)]
 mod fake_source;
+mod manifest_signature;
 mod nearby;
+mod peer_key;
 mod push;
 mod source;
 mod sources;
@@ -33,7 +35,9 @@ pub use download::{BlobProgress, CompletedBlob, DownloadConfig, DownloadError, D
 pub use downloads::{
     BlobRequest, DownloadEvent, DownloadEventKind, DownloadId, DownloadRow, Downloads, Priority, Subscription,
 };
+pub use manifest_signature::ManifestSignature;
 pub use nearby::{Announcement, NearbyPeer, NearbyPeers, PeerDiscovery, PeerDiscoveryError, PeerEvent, PeerInfo};
+pub use peer_key::{PeerKey, PeerKeyError};
 pub use push::{PushConfig, PushError, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, BoxFuture, RangeResponse, SourceError, TlsError};
 pub use sources::{
@@ -41,6 +45,6 @@ pub use sources::{
     SourceStateFile, Sources,
 };
 pub use trust::{
-    Invitation, JoinCode, JoinError, JoinProof, JoinRequest, ManifestSignature, PeerKey, PeerKeyError, PeerList,
-    PeerListError, TokenError, TokenIssuer, TrustedPeer, join_mirror,
+    Invitation, JoinCode, JoinError, JoinProof, JoinRequest, PeerList, PeerListError, TokenError, TokenIssuer,
+    TrustedPeer, join_mirror,
 };

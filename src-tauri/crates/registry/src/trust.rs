@@ -2,16 +2,12 @@
 //!
 //! An ed25519 key identifies a machine. Two machines exchange their keys once over an untrusted network, authenticated by
 //! a code that the user carries from one to the other ([`join`]). Each stores the other's key ([`peer_list`]). From then on
-//! the mirror signs its manifest digests ([`manifest_signature`]), and the client signs its token requests ([`token_issuer`]).
+//! the mirror signs its manifest digests ([`crate::manifest_signature`]), and the client signs its token requests ([`token_issuer`]).
 
 mod join;
-mod manifest_signature;
-mod peer_key;
 mod peer_list;
 mod token_issuer;
 
 pub use join::{Invitation, JoinCode, JoinError, JoinProof, JoinRequest, join_mirror};
-pub use manifest_signature::ManifestSignature;
-pub use peer_key::{PeerKey, PeerKeyError};
 pub use peer_list::{PeerList, PeerListError, TrustedPeer};
 pub use token_issuer::{TokenError, TokenIssuer};

@@ -3,8 +3,8 @@
 use reqwest::{StatusCode, Url};
 use serde::de::DeserializeOwned;
 
+use super::address::host_and_port;
 use super::failure::{failure_reason, tls_error};
-use super::request::host_and_port;
 use super::response::RegistryResponse;
 use super::transport::Transport;
 use crate::SourceError;

@@ -4,13 +4,13 @@
 //! not sufficient, because a name may come from another user.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use cairn_store::ModelRef;
 use reqwest::Url;
 
+use super::address::{host_and_port, is_loopback};
 use super::transport::Transport;
 use crate::PeerKey;
 use crate::auth::{Auth, Credentials, Scope};
@@ -80,14 +80,14 @@ impl Registry {
         }
         if !base.username().is_empty() || base.password().is_some() {
             // Do not repeat them in the error.
-            let address = format!("{}://{}", base.scheme(), super::request::host_and_port(&base));
+            let address = format!("{}://{}", base.scheme(), host_and_port(&base));
             let reason = "it must not contain a user or a password".to_owned();
             return Err(AddressError::Invalid { address, reason });
         }
         if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
             return Err(invalid("it must contain only a host"));
         }
-        let host = super::request::host_and_port(&base);
+        let host = host_and_port(&base);
         if base.scheme() == "http" && !insecure && !is_loopback(&base) {
             return Err(AddressError::Insecure { host });
         }
@@ -151,11 +151,4 @@ impl fmt::Debug for Registry {
 /// The token scope of a model.
 pub(crate) fn scope(name: &ModelRef, push: bool) -> Scope {
     Scope { repository: format!("{}/{}", name.namespace(), name.model()), push }
-}
-
-/// Whether the URL's host is this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.ends_with(".localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Body, Method, StatusCode, Url};
 
+use super::address::{host_and_port, is_allowed_redirect};
 use super::failure::{failure_reason, tls_error};
 use super::redirect_policy::RedirectPolicy;
 use super::registry::Registry;
@@ -76,24 +77,6 @@ impl Registry {
     /// The cached `Authorization` header of a scope.
     pub(crate) async fn cached_authorization(&self, scope: &Scope) -> Option<HeaderValue> {
         self.auth.cached_authorization(scope).await
-    }
-
-    /// Obtains an `Authorization` header for the challenge in a 401 response. `rejected` is the header that was refused.
-    pub(crate) async fn authenticate(
-        &self,
-        unauthorized: RegistryResponse,
-        scope: &Scope,
-        rejected: Option<&HeaderValue>,
-    ) -> Result<HeaderValue, SourceError> {
-        let challenges: Vec<String> = unauthorized
-            .inner
-            .headers()
-            .get_all(WWW_AUTHENTICATE)
-            .iter()
-            .filter_map(|value| Some(value.to_str().ok()?.to_owned()))
-            .collect();
-        drop(unauthorized);
-        self.auth.authenticate(self, &challenges, scope, rejected).await
     }
 
     /// Sends a request and follows redirects.
@@ -213,15 +196,4 @@ impl Registry {
         let status = Some(StatusCode::UNAUTHORIZED.as_u16());
         SourceError::Refused { host: self.host().to_owned(), status, reason: reason.to_owned() }
     }
-}
-
-/// Whether a redirect from `from` to `to` is allowed: not from https to http.
-pub(crate) fn is_allowed_redirect(from: &Url, to: &Url) -> bool {
-    matches!((from.scheme(), to.scheme()), ("https" | "http", "https") | ("http", "http"))
-}
-
-/// The host of a URL, with a non-default port.
-pub(crate) fn host_and_port(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

@@ -21,9 +21,8 @@ use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::PeerKey;
 use crate::client::{Registry, Transport};
-use crate::{AddressError, Credentials, KeyError, KeyFile, SourceError};
+use crate::{AddressError, Credentials, KeyError, KeyFile, PeerKey, SourceError};
 
 /// Lifetime of a code.
 const LIFE: Duration = Duration::from_secs(600);

@@ -7,7 +7,7 @@ use cairn_disk::{Disk, DiskError, Mode};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::PeerKey;
+use crate::PeerKey;
 
 /// A trusted peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

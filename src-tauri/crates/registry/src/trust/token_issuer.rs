@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use super::PeerKey;
-use crate::auth::EMPTY_BODY;
+use crate::PeerKey;
+use crate::client::EMPTY_BODY;
 
 /// Maximum difference between the timestamp of a signature and the current time.
 const SIGNATURE_LIFE: Duration = Duration::from_secs(300);

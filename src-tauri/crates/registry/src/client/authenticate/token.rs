@@ -14,8 +14,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::challenge::Bearer;
-use super::{CachedAuthorization, Credentials, Identity, Scope, basic, sensitive_header};
+use super::{basic, check_password_transport, sensitive_header};
 use crate::SourceError;
+use crate::auth::{CachedAuthorization, Credentials, Identity, Scope};
 use crate::client::{Registry, RegistryResponse, Request, host_and_port, is_allowed_redirect};
 
 /// Maximum size of a token server's response.
@@ -49,7 +50,7 @@ pub(super) async fn obtain(
             send_token_request(registry, &token_url(registry, realm, bearer, scope)?, None, scope).await?
         }
         Identity::Password { user, password } => {
-            credentials.check_password_transport(registry, &realm)?;
+            check_password_transport(registry, credentials, &realm)?;
             let url = token_url(registry, realm, bearer, scope)?;
             send_token_request(registry, &url, Some(basic(user, password)), scope).await?
         }

@@ -8,8 +8,7 @@ use cairn_store::{Digest, ModelRef};
 use signature::Signer;
 use ssh_key::PrivateKey;
 
-use super::PeerKey;
-use crate::{KeyError, KeyFile};
+use crate::{KeyError, KeyFile, PeerKey};
 
 /// Maximum difference between the timestamp and now, either way: clocks differ, and old responses must not be replayed.
 const LIFE: Duration = Duration::from_secs(300);
