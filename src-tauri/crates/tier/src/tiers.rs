@@ -16,11 +16,14 @@
 mod background;
 mod commands;
 mod cost_model;
+mod counters;
 mod lower;
 mod persist;
 mod prefetch;
 mod ram;
+mod removed_chunks;
 mod restore;
+mod restore_job;
 mod state;
 mod status;
 #[cfg(test)]
@@ -51,9 +54,12 @@ use crate::tier::{Tier, TierKind};
 use crate::weighted_lru::WeightedLru;
 
 pub use self::commands::{Deletion, PinError, StoredPrefix};
-pub use self::restore::{Restore, RestoreEnd, RestorePoll, RestoredChunk, Waker};
+pub use self::counters::{DroppedWrites, Event, Health, RestoreCounts, TierCounters};
+pub use self::removed_chunks::RemovalReason;
+pub use self::restore::{Restore, RestorePoll};
+pub use self::restore_job::{RestoreEnd, RestoredChunk, Waker};
 use self::state::State;
-pub use self::status::{DroppedWrites, Event, Health, RemovalReason, RestoreCounts, Status, TierCounters, TierStatus};
+pub use self::status::{Status, TierStatus};
 pub use self::trace::{LookupTrace, MissReason};
 
 /// Default time limit for writing unsaved chunks at shutdown.

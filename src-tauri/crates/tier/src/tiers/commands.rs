@@ -10,8 +10,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::Tiers;
+use super::counters::Event;
+use super::removed_chunks::RemovalReason;
 use super::state::State;
-use super::status::{Event, RemovalReason};
 use crate::catalog::{Entry, LOWER_TIERS, TIER_KINDS};
 use crate::chunk::{ChunkId, Group};
 use crate::identity::Fingerprint;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::chunk::ChunkId;
 use crate::eviction_set::EvictionSet;
 
+/// Maximum size of a file beyond its sections: header, table, keys, trailer and folders.
+pub(super) const OVERHEAD_BYTES: u64 = 64 << 10;
+
 /// Chunks that wait to be written to a tier, parents before children.
 #[derive(Debug)]
 pub(super) struct WriteQueue {

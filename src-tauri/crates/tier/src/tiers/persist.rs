@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::removed_chunks::RemovalReason;
 use super::state::State;
-use super::status::RemovalReason;
 use super::{Config, Inner};
 use crate::catalog::LOWER_TIERS;
 use crate::chunk::ChunkId;

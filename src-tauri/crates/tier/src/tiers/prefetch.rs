@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::TierKind;
-use super::restore::{RestoreJob, Slot};
+use super::restore_job::{RestoreJob, Slot};
 use super::state::{State, high_mark};
 use crate::chunk::{ChunkId, Group};
 use crate::coverage::{ReadRequest, RestoreStep};

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::persist::INDEX_WRITE_INTERVAL;
+use super::removed_chunks::RemovalReason;
 use super::state::{State, high_mark, low_mark};
-use super::status::RemovalReason;
 use super::{IDLE_TICK, Inner};
 use crate::catalog::LOWER_TIERS;
 use crate::chunk::ChunkId;

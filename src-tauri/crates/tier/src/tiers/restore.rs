@@ -7,79 +7,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::removed_chunks::RemovalReason;
+use super::restore_job::{RestoreEnd, RestoreJob, RestoredChunk, Slot, Waker};
 use super::state::{ShutdownPhase, State, high_mark};
-use super::status::RemovalReason;
 use super::{Inner, TierKind};
 use crate::catalog::LOWER_TIERS;
-use crate::chunk::{Chunk, ChunkHead, ChunkId, Group};
+use crate::chunk::Group;
 use crate::coverage::{Coverage, ReadRequest};
-use crate::tier::{ChunkRequest, Miss, TierError};
+use crate::tier::{Miss, TierError};
 
-/// Maximum number of chunks of one restore that are being read or ready.
-const READ_AHEAD: usize = 4;
 /// Maximum wait for the first chunk of a remote restore.
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum wait for a remote tier's response before the reader computes instead.
-const RESPONSE_TIMEOUT: Duration = Duration::from_millis(60);
 /// Minimum time between two polls that check a deadline.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Callback that wakes a waiting thread. Must not block.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;
-
-/// A chunk that was compared with its request. Only this comparison creates one.
-#[derive(Clone, Debug)]
-pub struct RestoredChunk {
-    pub(super) chunk: Chunk,
-    rows: usize,
-    tier: TierKind,
-}
-
-impl RestoredChunk {
-    /// Compares a chunk with a request: id, parent, position, keys, arithmetic, size.
-    fn verify(chunk: Chunk, wanted: &ChunkRequest<'_>, tier: TierKind) -> Result<Self, Miss> {
-        wanted.check(&chunk.head)?;
-        if chunk.head.payload_bytes() != chunk.payload.len() as u64 {
-            return Err(Miss::Mismatch("the chunk's payload has another length than its head says"));
-        }
-        Ok(Self { rows: wanted.keys.len(), chunk, tier })
-    }
-
-    /// Returns the chunk's metadata.
-    pub fn head(&self) -> &ChunkHead {
-        &self.chunk.head
-    }
-
-    /// Returns the rows. Only those of the first [`RestoredChunk::rows`] tokens match the request.
-    pub fn payload(&self) -> &[u8] {
-        &self.chunk.payload
-    }
-
-    /// Returns the number of tokens that match the request.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns the tier that the chunk came from.
-    pub fn tier(&self) -> TierKind {
-        self.tier
-    }
-}
-
-/// Reason why a restore ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RestoreEnd {
-    /// All chunks were restored.
-    Complete,
-    /// The next chunk could not be loaded.
-    Missed(Miss),
-    /// The next chunk did not arrive in time.
-    Deadline,
-    /// The tier did not respond in time. Chunks that still arrive go to RAM, where the reader may find them later.
-    NoResponse,
-    /// The tiers are shutting down.
-    Closed,
-}
 
 /// Result of [`Restore::try_next`].
 #[derive(Debug)]
@@ -90,112 +30,6 @@ pub enum RestorePoll {
     Pending,
     /// The restore has ended.
     Ended(RestoreEnd),
-}
-
-/// State of one chunk of a restore.
-#[derive(Debug)]
-pub(super) enum Slot {
-    /// To be read from this tier.
-    Due(TierKind),
-    /// Being read from this tier, since this time.
-    Reading(TierKind, Duration),
-    Ready(RestoredChunk),
-    Missed(Miss),
-    Taken,
-}
-
-/// A running restore or prefetch.
-pub(super) struct RestoreJob {
-    pub(super) requests: Vec<ReadRequest>,
-    pub(super) slots: Vec<Slot>,
-    /// Number of slots that were taken.
-    pub(super) taken: usize,
-    /// Deadline. It moves while all slots that may be read ahead are ready, since the tier causes no wait then.
-    deadline: Duration,
-    /// Start of that state.
-    ready_since: Option<Duration>,
-    /// Time when the last slot was taken, or the restore began.
-    took_at: Duration,
-    /// Deadline of the first chunk.
-    first_by: Duration,
-    ended: Option<RestoreEnd>,
-    /// A prefetch: no reader takes the chunks, which go to RAM.
-    pub(super) is_prefetch: bool,
-    /// Wakes the reader.
-    pub(super) waker: Option<Waker>,
-}
-
-impl RestoreJob {
-    /// Wakes the reader: a slot is ready or missed, or the tiers are closing.
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.waker {
-            waker();
-        }
-    }
-
-    /// Until when [`Restore::try_next`] may return [`RestorePoll::Pending`] if no chunk arrives.
-    fn next_deadline(&self) -> Duration {
-        let first_by = if self.taken == 0 { self.first_by } else { Duration::MAX };
-        let response_by = self.response_window().map_or(Duration::MAX, |(_, by)| by);
-        self.deadline.min(first_by).min(response_by)
-    }
-
-    /// Removes a deleted chunk, and returns its rows if they were ready.
-    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
-        let index = self.requests.iter().position(|request| request.step.id == *id)?;
-        let slot = &mut self.slots[index];
-        match slot {
-            Slot::Taken => None,
-            _ => match std::mem::replace(slot, Slot::Missed(Miss::Absent)) {
-                Slot::Ready(restored) => Some(restored.chunk),
-                _ => {
-                    self.wake();
-                    None
-                }
-            },
-        }
-    }
-
-    /// Returns when a remote tier was asked for the next slot, and until when it must respond. `None` if the next slot
-    /// is in another tier. A reader without deadline also waits for the response without limit.
-    fn response_window(&self) -> Option<(Duration, Duration)> {
-        let asked_at = match self.slots.get(self.taken)? {
-            Slot::Due(TierKind::Remote) => self.took_at,
-            // The read may have started ahead of time.
-            Slot::Reading(TierKind::Remote, since) => self.took_at.min(*since),
-            _ => return None,
-        };
-        let by =
-            if self.deadline == Duration::MAX { Duration::MAX } else { self.took_at.saturating_add(RESPONSE_TIMEOUT) };
-        Some((asked_at, if self.taken == 0 { by.min(self.first_by) } else { by }))
-    }
-
-    /// Updates the start of the state in which the tier causes no wait.
-    fn update_ready_since(&mut self, now: Duration) {
-        let ahead = self.slots.iter().skip(self.taken).take(READ_AHEAD);
-        if !ahead.into_iter().all(|slot| matches!(slot, Slot::Ready(_))) {
-            self.ready_since = None;
-        } else if self.ready_since.is_none() {
-            self.ready_since = Some(now);
-        }
-    }
-
-    /// Records that the next slot was taken.
-    fn advance(&mut self, now: Duration) {
-        if let Some(since) = self.ready_since.take() {
-            self.deadline = self.deadline.saturating_add(now.saturating_sub(since));
-        }
-        self.took_at = now;
-        self.taken += 1;
-        self.update_ready_since(now);
-    }
-
-    /// Returns the first slot to read from `tier` now.
-    fn next_due(&self, tier: TierKind) -> Option<usize> {
-        let ahead = self.slots.iter().enumerate().skip(self.taken).take(READ_AHEAD);
-        let mut reachable = ahead.take_while(|(_, slot)| !matches!(slot, Slot::Missed(_)));
-        reachable.find(|(_, slot)| matches!(slot, Slot::Due(from) if *from == tier)).map(|(index, _)| index)
-    }
 }
 
 /// Handle of a running restore. Dropping it cancels the remaining reads.

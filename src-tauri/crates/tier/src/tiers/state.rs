@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lower::{LowerTierState, Removal};
-use super::restore::RestoreJob;
-use super::status::{Counts, RemovalReason};
-use super::trace::RemovedChunks;
-use super::writer::OVERHEAD_BYTES;
+use super::counters::Counts;
+use super::lower::{LowerTierState, OVERHEAD_BYTES, Removal};
+use super::removed_chunks::{RemovalReason, RemovedChunks};
+use super::restore_job::RestoreJob;
 use super::{Config, StoreError, StoreOutcome, StoreReason, StoreRequest};
 use crate::catalog::{Catalog, Entry, LOWER_TIERS};
 use crate::chunk::{Chunk, ChunkId, Group};

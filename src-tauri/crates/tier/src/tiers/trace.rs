@@ -1,17 +1,12 @@
 //! Reasons for cache misses.
 
-use std::collections::{HashMap, VecDeque};
-
-use super::status::RemovalReason;
+use super::removed_chunks::RemovalReason;
 use super::{State, Tiers};
 use crate::chunk::{ChunkId, Group, NumericClass};
 use crate::coverage::{Coverage, Prefix};
 use crate::identity::{CHUNK_TOKENS, Chain};
 use crate::key::Key;
 use crate::tier::TierKind;
-
-/// Number of removed chunks whose reason is remembered.
-const MAX_REMOVED_CHUNKS: usize = 16 << 10;
 
 /// Reason why a lookup covers no more of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,30 +45,6 @@ pub struct LookupTrace {
     pub group: Group,
     /// Reason why the coverage ends.
     pub reason: MissReason,
-}
-
-/// Recently removed chunks, with reasons.
-#[derive(Debug, Default)]
-pub(super) struct RemovedChunks {
-    order: VecDeque<ChunkId>,
-    why: HashMap<ChunkId, RemovalReason>,
-}
-
-impl RemovedChunks {
-    pub(super) fn add(&mut self, id: ChunkId, why: RemovalReason) {
-        if self.why.insert(id, why).is_none() {
-            self.order.push_back(id);
-        }
-        if self.order.len() > MAX_REMOVED_CHUNKS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.why.remove(&oldest);
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 impl Tiers {
@@ -133,8 +104,8 @@ impl State {
         let rest = &prefix.keys[first..prefix.keys.len().min(first + CHUNK_TOKENS)];
         let parent = ChunkId { fingerprint: prefix.fingerprint, hash: chain.last(), group };
         let id = ChunkId { hash: chain.peek(rest), ..parent };
-        if let Some(gone) = self.removed_chunks.why.get(&id).filter(|_| self.catalog.get(&id).is_none()) {
-            return MissReason::Removed(*gone);
+        if let Some(gone) = self.removed_chunks.reason(&id).filter(|_| self.catalog.get(&id).is_none()) {
+            return MissReason::Removed(gone);
         }
         let Some((kept, shared)) = self.catalog.nearest(&parent, &chain, rest, |_, _| true) else {
             let other =

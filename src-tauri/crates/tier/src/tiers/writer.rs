@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::background::BackgroundWorker;
-use super::lower::{Removal, WriteState};
+use super::lower::{OVERHEAD_BYTES, Removal, WriteState};
+use super::removed_chunks::RemovalReason;
 use super::state::{RETRY_INTERVAL, ShutdownPhase, State, high_mark, low_mark};
-use super::status::RemovalReason;
 use super::{BUSY_TICK, Config, IDLE_TICK, Inner, LowerTier, catch_panic};
 use crate::chunk::{Chunk, ChunkId, Group};
 use crate::index::IndexRow;
@@ -15,8 +15,6 @@ use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError, TierKind};
 
 /// Number of scanned chunks that are added per lock acquisition.
 const BATCH: usize = 256;
-/// Maximum size of a file beyond its sections: header, table, keys, trailer and folders.
-pub(super) const OVERHEAD_BYTES: u64 = 64 << 10;
 /// Alignment of a section.
 const SECTION_BYTES: u64 = 4 << 10;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a tier read-only.
