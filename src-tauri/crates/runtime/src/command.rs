@@ -1,9 +1,12 @@
 //! Commands to a scheduler thread. One channel carries all of them, so an idle scheduler blocks on it and never polls.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
-use crate::cache_command::CacheCommand;
+use cairn_kv::PrefixMatch;
+use cairn_tier::Owner;
+
 use crate::sequence::Job;
+use crate::wake::SchedulerWaker;
 
 /// A command to a scheduler.
 pub(crate) enum Command {
@@ -20,8 +23,18 @@ pub(crate) enum Command {
     Shutdown,
 }
 
+/// A command to the cache of a model. The scheduler runs it between two steps.
+pub(crate) enum CacheCommand {
+    /// Drop all rows that no running sequence uses.
+    Clear(mpsc::Sender<()>),
+    /// Drop the rows that only this owner has.
+    ForgetOwner(Owner, mpsc::Sender<()>),
+    /// Find the cached prefix of these tokens in this scope.
+    Lookup(Vec<u32>, Option<Arc<str>>, mpsc::Sender<PrefixMatch>),
+}
+
 /// The sending end of a scheduler's command channel.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CommandSender(mpsc::Sender<Command>);
 
 impl CommandSender {
@@ -35,14 +48,10 @@ impl CommandSender {
     pub(crate) fn send(&self, command: Command) {
         let _ = self.0.send(command);
     }
-}
 
-/// Sends [`Command::Wake`] when it is dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct WakeOnDrop(pub(crate) CommandSender);
-
-impl Drop for WakeOnDrop {
-    fn drop(&mut self) {
-        self.0.send(Command::Wake);
+    /// A callback that sends [`Command::Wake`].
+    pub(crate) fn waker(&self) -> SchedulerWaker {
+        let commands = self.clone();
+        SchedulerWaker::new(move || commands.send(Command::Wake))
     }
 }

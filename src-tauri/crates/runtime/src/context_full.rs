@@ -6,7 +6,7 @@
 
 use std::sync::mpsc;
 
-use crate::command::{CommandSender, WakeOnDrop};
+use crate::wake::{SchedulerWaker, WakeOnDrop};
 
 /// What to do when the context is full. The answer ends there if nothing else is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub struct ContextFull {
 
 impl ContextFull {
     /// A request, and the receiver of its reply.
-    pub(crate) fn new(answer_tokens: usize, commands: CommandSender) -> (Self, mpsc::Receiver<Vec<u32>>) {
+    pub(crate) fn new(answer_tokens: usize, waker: SchedulerWaker) -> (Self, mpsc::Receiver<Vec<u32>>) {
         let (replies, receiver) = mpsc::channel();
-        (Self { answer_tokens, replies, _wake: WakeOnDrop(commands) }, receiver)
+        (Self { answer_tokens, replies, _wake: WakeOnDrop(waker) }, receiver)
     }
 
     /// Continues the generation after this prompt, which replaces the request's.

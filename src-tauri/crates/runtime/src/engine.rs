@@ -3,6 +3,7 @@
 //! One model loads at a time while loaded ones keep answering. A model without leases stays for its keep-alive time. A new
 //! model without room replaces the idle one that would expire first.
 
+mod cache;
 mod lease;
 mod room;
 
@@ -22,6 +23,7 @@ use cairn_tier::Owner;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use self::cache::PrefixLookup;
 pub use self::lease::Lease;
 use self::lease::Timer;
 use crate::command::{Command, CommandSender};
@@ -239,12 +241,12 @@ impl Engine {
     }
 
     /// The loaded models.
-    pub(crate) fn models(&self) -> Vec<Arc<LoadedModel>> {
+    fn models(&self) -> Vec<Arc<LoadedModel>> {
         self.0.entries.lock().values().map(|entry| Arc::clone(&entry.model)).collect()
     }
 
     /// The running flags of models that were unloaded and still flush their caches.
-    pub(crate) fn flushing(&self) -> Vec<Arc<AtomicBool>> {
+    fn flushing(&self) -> Vec<Arc<AtomicBool>> {
         let entries = self.0.entries.lock();
         let schedulers = self.0.schedulers.lock();
         let unloaded = schedulers.iter().filter(|scheduler| !entries.contains_key(&scheduler.id));

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use crate::command::{Command, CommandSender};
 use crate::context_full::ContextFull;
 use crate::request::{Delta, Event, GenerateError};
+use crate::wake::SchedulerWaker;
 
 /// Events that a step can send: its text, the text that was held back, and the last event.
 const EVENTS_PER_STEP: usize = 3;
@@ -26,7 +26,7 @@ pub struct Generation {
 /// How a client wakes the scheduler.
 #[derive(Clone, Debug)]
 struct Wake {
-    commands: CommandSender,
+    waker: SchedulerWaker,
     /// Whether the scheduler waits for the client to read.
     is_awaited: Arc<AtomicBool>,
 }
@@ -69,7 +69,7 @@ impl Generation {
         // Pairs with the fence in `wait_for_client`: either the scheduler sees the room, or this sees the flag.
         fence(Ordering::SeqCst);
         if wake.is_awaited.load(Ordering::Relaxed) && wake.is_awaited.swap(false, Ordering::Relaxed) {
-            wake.commands.send(Command::Wake);
+            wake.waker.wake();
         }
     }
 }
@@ -86,7 +86,7 @@ impl Drop for Generation {
         if !self.events.is_closed() {
             self.events.close();
             if let Some(wake) = &self.wake {
-                wake.commands.send(Command::Wake);
+                wake.waker.wake();
             }
         }
     }
@@ -105,9 +105,9 @@ pub(crate) struct EventSender {
 
 impl EventSender {
     /// A channel for `capacity` events.
-    pub(crate) fn channel(capacity: usize, commands: CommandSender) -> (Self, Generation) {
+    pub(crate) fn channel(capacity: usize, waker: SchedulerWaker) -> (Self, Generation) {
         let (events, receiver) = mpsc::channel(capacity);
-        let wake = Wake { commands, is_awaited: Arc::default() };
+        let wake = Wake { waker, is_awaited: Arc::default() };
         let generation = Generation { events: receiver, wake: Some(wake.clone()) };
         (Self { events, wake, has_ended: false }, generation)
     }
@@ -140,7 +140,7 @@ impl EventSender {
     /// Requests a shorter prompt from the client, so that an answer of `answer_tokens` tokens can continue. Returns the
     /// receiver of the reply.
     pub(crate) fn request_prompt(&self, answer_tokens: usize) -> std::sync::mpsc::Receiver<Vec<u32>> {
-        let (request, replies) = ContextFull::new(answer_tokens, self.wake.commands.clone());
+        let (request, replies) = ContextFull::new(answer_tokens, self.wake.waker.clone());
         let _ = self.events.try_send(Event::ContextFull(request));
         replies
     }
@@ -162,27 +162,32 @@ impl Drop for EventSender {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::Receiver;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
-    fn channel(capacity: usize) -> (EventSender, Generation, Receiver<Command>) {
-        let (commands, receiver) = CommandSender::channel();
-        let (sender, generation) = EventSender::channel(capacity, commands);
-        (sender, generation, receiver)
+    fn channel(capacity: usize) -> (EventSender, Generation, Arc<AtomicUsize>) {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&wakes);
+        let waker = SchedulerWaker::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let (sender, generation) = EventSender::channel(capacity, waker);
+        (sender, generation, wakes)
     }
 
-    fn wakes(commands: &Receiver<Command>) -> usize {
-        commands.try_iter().filter(|command| matches!(command, Command::Wake)).count()
+    /// Number of wake-ups since the last call.
+    fn take(wakes: &AtomicUsize) -> usize {
+        wakes.swap(0, Ordering::Relaxed)
     }
 
     #[test]
     fn sender_dropped_before_last_event_sends_unloaded() {
-        let (sender, mut generation, _commands) = channel(1);
+        let (sender, mut generation, _wakes) = channel(1);
         drop(sender);
         let last = generation.try_recv();
         assert!(matches!(last, Ok(Event::Error(GenerateError::Unloaded))), "as when the thread panics: {last:?}");
-        let (mut sender, mut generation, _commands) = channel(1);
+        let (mut sender, mut generation, _wakes) = channel(1);
         sender.end(Event::Error(GenerateError::EmptyPrompt));
         drop(sender);
         let last = generation.try_recv();
@@ -192,27 +197,27 @@ mod tests {
 
     #[test]
     fn dropped_generation_wakes_scheduler_once() {
-        let (sender, generation, commands) = channel(4);
+        let (sender, generation, wakes) = channel(4);
         drop(generation);
         assert!(sender.is_cancelled(), "the generation is cancelled before the wake-up");
-        assert_eq!(wakes(&commands), 1, "the drop cancels");
-        let (mut sender, generation, commands) = channel(4);
+        assert_eq!(take(&wakes), 1, "the drop cancels");
+        let (mut sender, generation, wakes) = channel(4);
         sender.end(Event::Error(GenerateError::EmptyPrompt));
         drop(sender);
         drop(generation);
-        assert_eq!(wakes(&commands), 0, "a generation that has ended has nothing to cancel");
+        assert_eq!(take(&wakes), 0, "a generation that has ended has nothing to cancel");
     }
 
     #[test]
     fn client_wakes_scheduler_only_while_awaited() {
-        let (sender, mut generation, commands) = channel(4);
+        let (sender, mut generation, wakes) = channel(4);
         let send = |count: usize| (0..count).for_each(|_| sender.delta(Delta { text: "x".into(), ..Delta::default() }));
         send(4);
-        assert!(generation.try_recv().is_ok() && wakes(&commands) == 0, "the scheduler does not wait");
+        assert!(generation.try_recv().is_ok() && take(&wakes) == 0, "the scheduler does not wait");
         assert!(sender.wait_for_client(), "one of four places is free");
         assert!(generation.try_recv().is_ok(), "the second event");
-        assert_eq!(wakes(&commands), 1, "a place became free");
-        assert!(generation.try_recv().is_ok() && wakes(&commands) == 0, "one wake-up for each wait");
+        assert_eq!(take(&wakes), 1, "a place became free");
+        assert!(generation.try_recv().is_ok() && take(&wakes) == 0, "one wake-up for each wait");
         assert!(!sender.wait_for_client(), "three places are free");
     }
 }

@@ -6,7 +6,6 @@
 //! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
 #![forbid(unsafe_code)]
 
-mod cache_command;
 mod command;
 mod config;
 mod context_full;
@@ -22,12 +21,12 @@ mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
+mod wake;
 
-pub use cache_command::PrefixLookup;
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use context_full::{ContextFull, ContextFullPolicy};
-pub use engine::{Engine, Lease, ModelStatus};
+pub use engine::{Engine, Lease, ModelStatus, PrefixLookup};
 pub use error::LoadError;
 pub use generation::Generation;
 pub use keep_alive::KeepAlive;

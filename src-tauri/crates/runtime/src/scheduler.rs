@@ -24,7 +24,7 @@ use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::restore::FLUSH_TIMEOUT;
-use crate::command::Command;
+use crate::command::{CacheCommand, Command};
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
@@ -158,6 +158,23 @@ impl Scheduler {
                 Command::Shutdown => self.phase = Phase::ShuttingDown,
             }
             next = self.commands.try_recv().ok();
+        }
+    }
+
+    /// Runs a cache command. Its sender may have given up; that is not an error.
+    fn run_cache_command(&mut self, command: CacheCommand) {
+        match command {
+            CacheCommand::Clear(done) => {
+                self.cache.clear();
+                let _ = done.send(());
+            }
+            CacheCommand::ForgetOwner(owner, done) => {
+                self.cache.forget_owner(&owner);
+                let _ = done.send(());
+            }
+            CacheCommand::Lookup(tokens, scope, reply) => {
+                let _ = reply.send(self.cache.find_prefix(&tokens, scope.as_deref()));
+            }
         }
     }
 

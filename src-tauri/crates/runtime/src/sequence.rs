@@ -290,8 +290,8 @@ mod tests {
     use cairn_tokenizer::EncodeOptions;
 
     use super::*;
-    use crate::command::CommandSender;
     use crate::generation::Generation;
+    use crate::wake::SchedulerWaker;
 
     /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
     /// before, and its events.
@@ -300,7 +300,7 @@ mod tests {
         let gguf = Gguf::parse(&file).expect("testkit writes complete files");
         let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"));
         let [token] = tokenizer.encode("in", EncodeOptions::default())[..] else { panic!("`in` is one token") };
-        let (events, generation) = EventSender::channel(capacity, CommandSender::channel().0);
+        let (events, generation) = EventSender::channel(capacity, SchedulerWaker::new(|| ()));
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
         let job = Job { request, context_tokens: 10, events };

@@ -24,7 +24,7 @@ const EVENTS: usize = 32;
 pub struct Lease {
     pub(super) engine: Engine,
     pub(super) id: ModelId,
-    pub(crate) model: Arc<LoadedModel>,
+    pub(super) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
 }
@@ -66,7 +66,7 @@ impl Lease {
     /// Starts a generation. Dropping the result cancels it; computed rows stay cached.
     pub fn generate(&self, request: Request) -> Generation {
         let commands = &self.model.commands;
-        let (events, generation) = EventSender::channel(EVENTS, commands.clone());
+        let (events, generation) = EventSender::channel(EVENTS, commands.waker());
         let job = Job { request, context_tokens: self.context_tokens as usize, events };
         self.model.queued.fetch_add(1, Ordering::Relaxed);
         // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.

@@ -1,7 +1,6 @@
-//! Commands to the caches of loaded models: clear, delete an owner's rows, look up a prefix.
+//! Caches of loaded models: clear, delete an owner's rows, look up a prefix.
 //!
-//! Only a model's scheduler thread touches its cache, so these commands are sent to it. The scheduler runs them between two
-//! steps.
+//! Only a model's scheduler thread touches its cache, so these commands are sent to it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -10,22 +9,12 @@ use std::time::{Duration, Instant};
 use cairn_kv::PrefixMatch;
 use cairn_tier::{Fingerprint, Key, LookupTrace, Owner};
 
-use crate::command::Command;
-use crate::engine::{Engine, Lease};
-use crate::scheduler::{FLUSH_TIMEOUT, Scheduler};
+use super::{Engine, Lease};
+use crate::command::{CacheCommand, Command};
+use crate::scheduler::FLUSH_TIMEOUT;
 
 /// Timeout for a cache command.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A command to the cache of one model.
-pub(crate) enum CacheCommand {
-    /// Drop all rows that no running sequence uses.
-    Clear(mpsc::Sender<()>),
-    /// Drop the rows that only this owner has.
-    ForgetOwner(Owner, mpsc::Sender<()>),
-    /// Find the cached prefix of these tokens in this scope.
-    Lookup(Vec<u32>, Option<Arc<str>>, mpsc::Sender<PrefixMatch>),
-}
 
 /// The cached prefix of a prompt, in memory and in the tiers.
 #[derive(Clone, Debug)]
@@ -36,25 +25,6 @@ pub struct PrefixLookup {
     pub memory_next: Option<u32>,
     /// What the tiers hold, and the reason for the first miss; none if the model has no tiers.
     pub tiers: Option<LookupTrace>,
-}
-
-impl Scheduler {
-    /// Runs a cache command. Its sender may have given up; that is not an error.
-    pub(crate) fn run_cache_command(&mut self, command: CacheCommand) {
-        match command {
-            CacheCommand::Clear(done) => {
-                self.cache.clear();
-                let _ = done.send(());
-            }
-            CacheCommand::ForgetOwner(owner, done) => {
-                self.cache.forget_owner(&owner);
-                let _ = done.send(());
-            }
-            CacheCommand::Lookup(tokens, scope, reply) => {
-                let _ = reply.send(self.cache.find_prefix(&tokens, scope.as_deref()));
-            }
-        }
-    }
 }
 
 impl Engine {
