@@ -5,6 +5,7 @@
 
 mod answer;
 mod chat;
+mod conversation;
 mod error;
 mod fit;
 mod generate;
@@ -15,7 +16,8 @@ mod overflow;
 mod trace;
 
 pub use answer::{Answer, AnswerDelta, Cost, Done, Event, Reason};
-pub use chat::{AnswerPrefix, Chat};
+pub use chat::Chat;
+pub use conversation::AnswerPrefix;
 pub use error::Error;
 pub use generate::Generate;
 pub use handle::Inference;
@@ -25,5 +27,5 @@ pub use trace::{TracePrompt, Traced};
 
 pub use cairn_prompt::Message;
 pub use cairn_runtime::{CacheScope, Logprob, TokenLogprob};
-pub(crate) use chat::run_blocking;
+pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

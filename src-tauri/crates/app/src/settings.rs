@@ -19,6 +19,7 @@ mod other_apps;
 mod places;
 mod reader;
 mod row;
+mod sources;
 mod table;
 mod tiers;
 mod value;
@@ -33,10 +34,11 @@ pub use downloads::bytes;
 pub use env::Env;
 pub use load::Settings;
 pub use mirror::MirroredOrigin;
-pub use origin::{Flag, FlagError, Origin, Sources};
+pub use origin::Origin;
 pub use other_apps::{AppFolder, Keeper};
 pub use places::{NoHome, Places, System};
 pub use row::{Applies, Kind, Row};
+pub use sources::{Flag, FlagError, Sources};
 pub use table::{
     CacheSettings, ChatSettings, DownloadSettings, EngineSettings, EnvironmentSettings, LogSettings, ModelSettings,
     NetworkSettings, ServerSettings, SharingSettings, TABLE,

@@ -1,25 +1,22 @@
 //! Chat: computes the next message of a conversation.
 
-use std::sync::Arc;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::Instant;
 
 use cairn_prompt as prompt;
 use cairn_runtime::{CacheScope, ContextFullPolicy, Lease, Request};
-use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
+use super::conversation::{AnswerPrefix, Conversation, Cut, Rendering, run_blocking, with_model_messages};
 use super::error::Error;
-use super::fit::{self, Fitted, Rendered};
+use super::fit::Fitted;
 use super::handle::Inference;
 use super::load::Reply;
 use super::options::{self, Chosen};
 use super::overflow::{Overflow, OverflowState, Truncated, Turns};
 use super::trace;
 use crate::library::catalog::Model;
-use crate::library::template::{self, Choice};
-use crate::settings::ContextShift;
 
 /// Request for the next message of a conversation.
 #[derive(Debug, Clone, Default)]
@@ -50,33 +47,7 @@ pub struct Chat {
     pub explain_miss: bool,
 }
 
-/// The beginning of an answer that is continued.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AnswerPrefix {
-    /// Thinking so far.
-    pub thinking: Option<String>,
-    /// Text so far.
-    pub content: String,
-}
-
-/// Inputs of a rendering besides the model.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rendering {
-    /// The time that templates may print.
-    now: prompt::LocalTime,
-    /// `OLLAMA_GO_TEMPLATE`.
-    go_template: Option<bool>,
-}
-
 impl Inference {
-    /// Inputs of a rendering besides the model. The time is UTC, because the daemon does not know the client's time
-    /// zone.
-    pub(crate) fn rendering(&self) -> Rendering {
-        let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let now = prompt::LocalTime::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX));
-        Rendering { now, go_template: self.settings.models.go_template }
-    }
-
     /// Merges the options of a request over the model's over the settings'.
     pub(crate) fn chosen(&self, model: &Model, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
         let chosen = options::choose(&model.params, request)?;
@@ -110,7 +81,7 @@ impl Chat {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        let conversation = Conversation { prefix: self.prefix, ..conversation };
+        let conversation = conversation.with_prefix(self.prefix);
         let fitted = conversation.fit(with_model_messages(model, self.messages), self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
@@ -141,227 +112,5 @@ impl Chat {
         };
         let answer = Answer::new(lease, request, splitter, false, overflow, started_at);
         Ok(Reply::Answer(Box::new(answer.with_cache_miss(cache_miss))))
-    }
-}
-
-/// Prepends the model's own messages: its system message, unless the client sends one, and its examples.
-pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) -> Vec<prompt::Message> {
-    let first_is_system = asked.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
-    let mut messages: Vec<prompt::Message> = model.messages.clone();
-    if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
-        messages.insert(0, prompt::Message::new("system", system));
-    }
-    messages.extend(asked.into_iter().map(|message| prompt::Message { role: message.role.to_lowercase(), ..message }));
-    messages
-}
-
-/// Runs prompt work on a blocking thread. Long prompts take a while, and must not block the threads that serve clients.
-pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, E> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The daemon is shutting down.
-        Err(_) => Err(Error::EngineGone.into()),
-    }
-}
-
-/// Returns the prompt of a model without a template: the texts of the messages.
-fn plain(messages: &[prompt::Message]) -> String {
-    messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
-}
-
-/// Appends the beginning of an answer to the prompt, in the model's format. Some templates open the thinking
-/// themselves.
-fn append_prefix(text: &mut String, prefix: &AnswerPrefix, tags: Option<(&str, &str)>) {
-    if let Some((open, close)) = tags {
-        let is_open = text.trim_end().ends_with(open);
-        if let Some(thinking) = &prefix.thinking {
-            if !is_open {
-                text.push_str(open);
-                text.push('\n');
-            }
-            text.push_str(thinking);
-        }
-        if !prefix.content.is_empty() && (is_open || prefix.thinking.is_some()) {
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(close);
-            text.push_str("\n\n");
-        }
-    }
-    text.push_str(&prefix.content);
-}
-
-/// Returns whether the model thinks for this request; `None` if it cannot.
-fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
-    match (can, asked) {
-        (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
-        (false, Some(think)) if think.is_on() => Err(Error::NoThinking(name.to_owned())),
-        (false, _) => Ok(None),
-    }
-}
-
-/// Renders and encodes messages for one loaded model.
-pub(crate) struct Conversation {
-    pub(crate) model: String,
-    tokenizer: Arc<Tokenizer>,
-    /// Most tokens of prompt and answer together.
-    pub(crate) context_tokens: usize,
-    choice: Choice,
-    now: prompt::LocalTime,
-    /// Result of [`thinking`].
-    thinks: Option<Think>,
-    /// Beginning of the answer, which is appended to each prompt.
-    prefix: Option<AnswerPrefix>,
-}
-
-/// Whether tokens in the middle of a long prompt may be dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// No: the prompt is refused.
-    Never,
-    /// Yes, after this many tokens or those of the option `num_keep`, whichever are more.
-    After(usize),
-}
-
-impl Conversation {
-    /// Chooses the template of a model that a client calls `name`.
-    pub(crate) fn new(
-        model: &Model,
-        lease: &Lease,
-        rendering: Rendering,
-        name: &str,
-        think: Option<Think>,
-    ) -> Result<Self, Error> {
-        let choice = template::choose(model, lease.template(), rendering.go_template)?;
-        tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
-        let thinks = thinking(name, choice.capabilities().thinking, think)?;
-        Ok(Self {
-            model: model.summary.name.clone(),
-            tokenizer: Arc::clone(lease.tokenizer()),
-            context_tokens: lease.context_tokens() as usize,
-            choice,
-            now: rendering.now,
-            thinks,
-            prefix: None,
-        })
-    }
-
-    /// Fits a conversation, with room for one token of the answer. With `whole`, drops nothing.
-    pub(crate) fn fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<Fitted, Error> {
-        let limit_tokens = if whole { usize::MAX } else { self.context_tokens.saturating_sub(1) };
-        fit::turns(messages, limit_tokens, |kept| self.encode_messages(kept))
-    }
-
-    /// Renders and encodes a conversation.
-    pub(crate) fn encode_messages(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
-        let mut text = self.render(messages)?;
-        if let Some(prefix) = &self.prefix {
-            append_prefix(
-                &mut text,
-                prefix,
-                self.choice.template.as_ref().and_then(|template| template.thinking_tags()),
-            );
-        }
-        Ok(Rendered { tokens: self.encode(&text, true), text })
-    }
-
-    /// Returns how a conversation with these tokens may be cut.
-    pub(crate) fn cut(&self, messages: &[prompt::Message], tokens: &[u32], chosen: &Chosen) -> Result<Cut, Error> {
-        let rope = chosen.context_shift == Some(ContextShift::Rope);
-        let head_tokens = match messages.iter().position(|message| message.role != "system") {
-            // The messages before the first turn always stay.
-            Some(first) if rope => self.head_tokens(messages, tokens, first)?,
-            _ if tokens.len() < self.context_tokens => 0,
-            _ => self.head_tokens(messages, tokens, messages.len().saturating_sub(1))?,
-        };
-        Ok(Cut::After(head_tokens))
-    }
-
-    /// Returns the number of tokens before the text of a message. Returns 0 if they would take more than half of the
-    /// context, because too little would be left for the rest.
-    fn head_tokens(&self, messages: &[prompt::Message], tokens: &[u32], at: usize) -> Result<usize, Error> {
-        let mut without = messages[..messages.len().min(at + 1)].to_vec();
-        if let Some(last) = without.last_mut() {
-            last.content.clear();
-        }
-        let head = self.encode_messages(&without)?.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        Ok(if head <= self.context_tokens / 2 { head } else { 0 })
-    }
-
-    pub(crate) fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
-        let Some(template) = &self.choice.template else {
-            return Ok(plain(messages));
-        };
-        let tokenizer = &self.tokenizer;
-        let text = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.piece_with_special(id)));
-        let (bos, eos) = (text(tokenizer.bos()).unwrap_or_default(), text(tokenizer.eos()).unwrap_or_default());
-        let input = prompt::RenderInput {
-            messages,
-            tools: None,
-            add_generation_prompt: true,
-            bos_token: &bos,
-            eos_token: &eos,
-            thinking: self.thinks.map(|think| match think {
-                Think::Switch(false) => prompt::ThinkMode::Off,
-                Think::Switch(true) => prompt::ThinkMode::On,
-                Think::Level(level) => prompt::ThinkMode::Level(level.as_str().to_owned()),
-            }),
-            now: self.now,
-        };
-        Ok(template.render(&input)?)
-    }
-
-    /// Encodes a prompt; `starts` if no tokens precede it.
-    pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
-        let tokenizer = &self.tokenizer;
-        let mut tokens = tokenizer.encode(text, EncodeOptions { add_special: starts, parse_special: true });
-        // Many templates write the begin token themselves, and the tokenizer adds it again.
-        if let (Some(bos), [first, second, ..]) = (tokenizer.bos(), tokens.as_slice())
-            && tokenizer.adds_bos()
-            && *first == bos
-            && *second == bos
-        {
-            tokens.remove(0);
-        }
-        tokens
-    }
-
-    /// Returns the splitter of thinking and text, if the model thinks. Some templates open the thinking themselves.
-    pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
-        let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
-        // A continued answer has finished its thinking, unless it has no text yet.
-        let starts_inside = match &self.prefix {
-            Some(prefix) if !prefix.content.is_empty() => return None,
-            Some(AnswerPrefix { thinking: Some(_), .. }) => true,
-            _ => prompt.trim_end().ends_with(open),
-        };
-        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
-    }
-
-    /// Returns the engine's request with a prompt that fits, and the number of tokens that were cut.
-    pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, cut: Cut) -> Result<(Request, usize), Error> {
-        let all_tokens = tokens.len();
-        let head = match cut {
-            Cut::Never => 0,
-            Cut::After(tokens) => i64::try_from(tokens).unwrap_or(i64::MAX),
-        };
-        let bos = i64::from(self.tokenizer.adds_bos());
-        let keep_tokens =
-            if chosen.keep_tokens < 0 { chosen.keep_tokens } else { chosen.keep_tokens.saturating_add(bos).max(head) };
-        let prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
-        tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
-        let cut_tokens = all_tokens - prompt.len();
-        let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
-        let on_context_full = ContextFullPolicy {
-            // If all tokens must stay, no shift is possible.
-            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
-            ..ContextFullPolicy::default()
-        };
-        let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok((Request { prompt, sampling, stop, max_tokens, on_context_full, ..Request::default() }, cut_tokens))
     }
 }

@@ -8,7 +8,7 @@ use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::chat::{Conversation, Cut, Rendering, run_blocking};
+use super::conversation::{Conversation, Cut, Rendering, run_blocking};
 use super::error::Error;
 use super::handle::Inference;
 use super::load::Reply;

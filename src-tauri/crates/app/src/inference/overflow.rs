@@ -3,7 +3,7 @@
 use cairn_prompt::Message;
 use cairn_runtime::ContextFull;
 
-use super::chat::{Conversation, run_blocking};
+use super::conversation::{Conversation, run_blocking};
 use super::error::Error;
 use super::fit;
 

@@ -8,7 +8,7 @@ use cairn_tier::tiers::{MissReason, RemovalReason};
 use cairn_wire::Think;
 use serde_json::{Map, Value};
 
-use super::chat::{Conversation, Cut, run_blocking, with_model_messages};
+use super::conversation::{Conversation, Cut, run_blocking, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
 use cairn_prompt::Message;

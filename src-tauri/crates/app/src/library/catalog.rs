@@ -8,19 +8,21 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cairn_prompt::Message;
+use cairn_prompt::{Capabilities, Message};
 use cairn_runtime::Source;
 use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, LibraryState, ModelRef, StoredModel};
 use serde_json::{Map, Value};
 
-use crate::library::create::{ADAPTER, PROJECTOR};
 use crate::library::error::Error;
 use crate::library::file_digests::FileDigests;
 use crate::library::summary::{Details, Summary, capabilities, supported};
-use crate::library::template::of_file;
 use crate::library::{head, pebble};
 use crate::settings::Settings;
 
+/// Media type of adapters.
+pub(crate) const ADAPTER: &str = "application/vnd.ollama.image.adapter";
+/// Media type of projectors, which encode images for a model.
+pub(crate) const PROJECTOR: &str = "application/vnd.ollama.image.projector";
 /// Namespace of opened files. Libraries are not searched for such a name while a file has it.
 const OPENED_NAMESPACE: &str = "file";
 
@@ -95,7 +97,7 @@ impl Catalog {
             size_bytes: head.file_bytes,
             modified_at: started_at,
             details: Details::of_file(&head.gguf),
-            capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
+            capabilities: file_capabilities(&head.gguf),
             origin: Some("built in"),
         };
         Self {
@@ -183,7 +185,7 @@ impl Catalog {
             size_bytes: head.file_bytes,
             modified_at,
             details: Details::of_file(&head.gguf),
-            capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
+            capabilities: file_capabilities(&head.gguf),
             origin: Some("file"),
         };
         let weights = self.file_digests.weights(&head.paths);
@@ -244,7 +246,12 @@ pub(crate) fn is_pebble(name: &ModelRef) -> bool {
 
 /// Whether a file has a chat template.
 pub(crate) fn has_chat_template(gguf: &cairn_gguf::Gguf) -> bool {
-    !crate::library::template::in_file(gguf.metadata()).is_empty()
+    !head::chat_template(gguf.metadata()).is_empty()
+}
+
+fn file_capabilities(gguf: &cairn_gguf::Gguf) -> Vec<String> {
+    let metadata = gguf.metadata();
+    capabilities(metadata, Capabilities::of_jinja(head::chat_template(metadata)))
 }
 
 impl Model {

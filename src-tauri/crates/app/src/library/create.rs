@@ -21,7 +21,6 @@ use crate::library::handle::ModelLibrary;
 use crate::library::pebble;
 use base::Base;
 use cairn_prompt::Message;
-pub(crate) use files::{ADAPTER, PROJECTOR};
 pub use steps::CreateStep;
 pub(crate) use steps::Steps;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cairn_gguf::reader::MAX_HEAD_BYTES;
 use cairn_gguf::split::{self, Split};
-use cairn_gguf::{Error as GgufError, Gguf};
+use cairn_gguf::{Error as GgufError, Gguf, Metadata};
 
 use crate::library::error::Error;
 
@@ -22,6 +22,11 @@ pub struct Head {
     pub file_bytes: u64,
     /// The files, indexed by [`Tensor::part`](cairn_gguf::Tensor::part).
     pub paths: Vec<PathBuf>,
+}
+
+/// Returns the chat template in a model's file; empty for none.
+pub(crate) fn chat_template(metadata: &Metadata) -> &str {
+    metadata.str("tokenizer.chat_template").ok().flatten().unwrap_or_default()
 }
 
 /// Reads the head of the model at `path`. For a part of a split model, reads the heads of all parts.

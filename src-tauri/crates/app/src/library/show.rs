@@ -70,7 +70,7 @@ impl ModelLibrary {
 
 fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) -> Shown {
     let metadata = gguf.metadata();
-    let own_template = template::in_file(metadata);
+    let own_template = head::chat_template(metadata);
     let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
     let (template, template_reason, shows) =
         match template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template) {

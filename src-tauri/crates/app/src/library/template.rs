@@ -8,21 +8,10 @@
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
-use cairn_gguf::Metadata;
 use cairn_prompt::{self as prompt, Capabilities, Template};
 
 use crate::library::catalog::Model;
 use crate::library::summary::Summary;
-
-/// Returns the template in a model's file; empty for none.
-pub(crate) fn in_file(metadata: &Metadata) -> &str {
-    metadata.str("tokenizer.chat_template").ok().flatten().unwrap_or_default()
-}
-
-/// Returns the capabilities of the template in a model's file.
-pub(crate) fn of_file(metadata: &Metadata) -> Capabilities {
-    Capabilities::of_jinja(in_file(metadata))
-}
 
 /// The chosen template.
 #[derive(Debug, Clone)]

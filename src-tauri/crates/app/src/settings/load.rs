@@ -7,10 +7,11 @@ use cairn_registry::Proxies;
 use super::config_file::ConfigFile;
 use super::derived::{TierSettings, proxies};
 use super::env::Env;
-use super::origin::{Assigned, Merged, Origin, Sources};
+use super::origin::{Assigned, Origin};
 use super::other_apps::{self, AppFolder};
 use super::places::{Places, System};
 use super::reader::Reader;
+use super::sources::{Merged, Sources};
 use super::table::{
     CacheSettings, ChatSettings, DownloadSettings, EngineSettings, EnvironmentSettings, LogSettings, ModelSettings,
     NetworkSettings, ServerSettings, SharingSettings, TABLE,

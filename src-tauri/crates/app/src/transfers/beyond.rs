@@ -8,8 +8,8 @@
 use cairn_registry::has_private_address;
 use cairn_store::ModelRef;
 
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 use crate::transfers::pull::Pull;
 use crate::transfers::share::DEFAULT_HOST;
 

@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 
 /// Number of models if the request does not set it.
 const DEFAULT_LIMIT: usize = 10;

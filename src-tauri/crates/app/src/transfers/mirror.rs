@@ -31,8 +31,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::settings::SharingSettings;
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 use crate::transfers::pull::PullError;
 use crate::transfers::pull::Pulls;
 use crate::transfers::share::{Reference, SharedBlob, SharedManifest, name_of};

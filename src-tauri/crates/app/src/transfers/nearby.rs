@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use cairn_registry::{Announcement, NearbyPeer, PeerDiscovery};
 use tokio::task::spawn_blocking;
 
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 use crate::version::VERSION;
 
 /// The running discovery; `None` while it is off.

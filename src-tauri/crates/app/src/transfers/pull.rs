@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::settings::Settings;
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 pub use error::PullError;
 pub(crate) use error::tls_advice;
 use job::{Intent, Job};

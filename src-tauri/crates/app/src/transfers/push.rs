@@ -17,8 +17,8 @@ use tokio::task::spawn_blocking;
 
 use crate::library::pebble;
 use crate::library::{self, catalog::Origin};
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 pub use error::PushError;
 
 /// Minimum time between two progress reports of one blob.

@@ -11,7 +11,7 @@ use cairn_store::{Digest, ModelRef, NameError, NamePart};
 
 use super::error::Error;
 use crate::library;
-use crate::transfers::handle::Transfers;
+use crate::transfers::Transfers;
 pub use peers::{Peer, Peers, Serving};
 
 /// The registry of names without a host.

@@ -13,8 +13,8 @@ use cairn_registry::{
 use cairn_store::{Digest, ModelRef};
 use tokio::task::spawn_blocking;
 
+use crate::transfers::Transfers;
 use crate::transfers::error::Error;
-use crate::transfers::handle::Transfers;
 
 /// Maximum length of the label that another machine gives itself.
 const MAX_LABEL_CHARS: usize = 80;

@@ -12,6 +12,7 @@ use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter};
 
 use super::base::Base;
 use super::steps::Steps;
+use crate::library::catalog::{ADAPTER, PROJECTOR};
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::head;
@@ -19,10 +20,6 @@ use crate::library::head::Head;
 use crate::library::import::{config, merge};
 use crate::library::summary::Details;
 
-/// Media type of adapters.
-pub(crate) const ADAPTER: &str = "application/vnd.ollama.image.adapter";
-/// Media type of projectors, which encode images for a model.
-pub(crate) const PROJECTOR: &str = "application/vnd.ollama.image.projector";
 /// First bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
 
