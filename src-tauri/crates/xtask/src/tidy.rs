@@ -3,6 +3,7 @@
 //! A rule is a function from the [`Tree`] to error lines, and a row in [`RULES`]. Tests run each rule on trees in
 //! memory.
 
+pub(crate) mod cycles;
 mod docs;
 mod layout;
 mod rust;
@@ -21,6 +22,7 @@ const RULES: &[Rule] = &[
     layout::top_level,
     layout::crates,
     layout::toolchain,
+    cycles::no_import_cycles,
     rust::length,
     rust::opening,
     rust::no_mod_rs,

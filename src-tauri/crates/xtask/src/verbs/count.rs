@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::Verb;
-use crate::imports::{Graph, cycles};
+use crate::imports::cycles;
 use crate::source::Production;
-use crate::tidy::{Tree, words};
+use crate::tidy::cycles::graphs;
+use crate::tidy::{File, Tree, words};
 use crate::{Repo, workspace};
 
 /// Definition of this command.
@@ -22,9 +23,6 @@ pub const VERB: Verb = Verb {
     about: "Print lines, public items, imports, cycles and counted words: `count [--root DIR] [--order CRATE:A,B+C]` (low to high)",
     run,
 };
-
-/// Folders of a crate that are not production code.
-const NOT_PRODUCTION: &[&str] = &["tests", "examples", "benches"];
 
 /// Files of the interface that are generated.
 const GENERATED: &[&str] = &["ui/src/api/types.ts"];
@@ -120,28 +118,21 @@ fn report(tree: &Tree, order: Option<&Order>) -> String {
 fn crates(tree: &Tree) -> BTreeMap<String, Crate> {
     let mut crates = BTreeMap::new();
     for manifest in tree.with_ending(&["Cargo.toml"]).filter(|file| file.text.contains("[package]")) {
-        let folder = manifest.path.trim_end_matches("Cargo.toml").trim_end_matches('/');
         let package = manifest.text.lines().find_map(|line| line.strip_prefix("name = \"cairn-"));
         // The package of the journeys has no production code.
         if let Some(name) = package {
-            crates.insert(name.trim_end_matches('"').to_owned(), count(tree, folder, &manifest.text));
+            crates.insert(name.trim_end_matches('"').to_owned(), count(tree, manifest));
         }
     }
     crates
 }
 
-fn count(tree: &Tree, folder: &str, manifest: &str) -> Crate {
-    let read = |path: &str| tree.get(path).map(|file| file.text.as_str());
-    let named = manifest.lines().filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix('"'));
-    let usual = ["src/lib.rs", "src/main.rs", "build.rs"];
-    let is_production = |path: &&str| !NOT_PRODUCTION.iter().any(|skipped| path.starts_with(skipped));
-    let roots: BTreeSet<String> =
-        usual.into_iter().chain(named.filter(is_production)).map(|path| format!("{folder}/{path}")).collect();
+fn count(tree: &Tree, manifest: &File) -> Crate {
+    let folder = manifest.path.trim_end_matches("Cargo.toml");
     let mut found = Crate::default();
     let mut files = BTreeSet::new();
-    let strip = |file: &str| file.trim_start_matches(&format!("{folder}/src/")).trim_end_matches(".rs").to_owned();
-    for root in roots {
-        let graph = Graph::read(&root, &read);
+    let strip = |file: &str| file.trim_start_matches(&format!("{folder}src/")).trim_end_matches(".rs").to_owned();
+    for graph in graphs(tree, manifest) {
         files.extend(graph.files().map(str::to_owned));
         let imports = graph.imports();
         let imports = imports.into_iter().map(|(from, to)| (strip(from), strip(to))).collect();
@@ -150,7 +141,7 @@ fn count(tree: &Tree, folder: &str, manifest: &str) -> Crate {
         found.imports.extend(imports);
     }
     found.files = files.len();
-    for text in files.iter().filter_map(|file| read(file)) {
+    for text in files.iter().filter_map(|file| tree.get(file)).map(|file| file.text.as_str()) {
         let source = Production::of(text);
         found.lines += source.lines();
         found.public_items += public_items(&source);
