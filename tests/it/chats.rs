@@ -76,7 +76,7 @@ fn answer_survives_a_daemon_restart() {
         (streamed.as_str(), &json!("complete")),
         "the stored text is the streamed text"
     );
-    assert!(done["stats"]["answer_tokens"].as_u64() > Some(0), "with usage: {done}");
+    assert!(done["usage"]["answer_tokens"].as_u64() > Some(0), "with usage: {done}");
     assert_eq!(client.get("/app/chats")["chats"][0]["title"], "How do I pull a model?", "titled by the first message");
     drop(daemon);
 

@@ -36,13 +36,13 @@ $$\\int_0^1 x^2\\,dx = \\frac13$$
 
 function sample() {
   const at = new Date().toISOString();
-  const stats = { prompt_tokens: 12380, cached_tokens: 12304, tiers: [{ tier: "ssd", tokens: 12304 }], restore_ms: 180, instead_of_ms: 11000, load_ms: 0, first_token_ms: 260, answer_tokens: 214, tokens_per_second: 47.2, length_reached: false };
+  const usage = { prompt_tokens: 12380, cached_tokens: 12304, ram_tokens: 0, ssd_tokens: 12304, remote_tokens: 0, restore_ms: 180, instead_of_ms: 11000, load_ms: 0, prompt_ms: 60, first_token_ms: 260, answer_tokens: 214, answer_ns: 4_533_898_305, total_ms: 4790, length_reached: false };
   const messages = [
     { id: "q1", role: "user", content: "Two requests in one tick can both take the last free slot. Where is the race?", files: [{ name: "scheduler.rs", text: "fn main() {}\n".repeat(800) }], created_at: at, state: "complete" },
     { id: "a0", parent: "q1", role: "assistant", content: "A first try.", model: "pebble", created_at: at, state: "stopped" },
-    { id: "a1", parent: "q1", role: "assistant", content: SAMPLE, thinking: "The counter is read in free_slots() and written in claim().", thinking_ms: 8000, model: "pebble", created_at: at, state: "complete", stats },
+    { id: "a1", parent: "q1", role: "assistant", content: SAMPLE, thinking: "The counter is read in free_slots() and written in claim().", thinking_ms: 8000, model: "pebble", created_at: at, state: "complete", usage },
     { id: "q2", parent: "a1", role: "user", content: "如果请求在排队时被取消呢？", created_at: at, state: "complete" },
-    { id: "a2", parent: "q2", role: "assistant", content: "它从未占用槽位，所以没有什么要归还。", model: "pebble", created_at: at, state: "cut", stats: { ...stats, cached_tokens: 0, tiers: [], recomputed: "changed", prompt_tokens: 3411 } },
+    { id: "a2", parent: "q2", role: "assistant", content: "它从未占用槽位，所以没有什么要归还。", model: "pebble", created_at: at, state: "cut", usage: { ...usage, cached_tokens: 0, ssd_tokens: 0, recomputed: "changed", prompt_tokens: 3411 } },
   ];
   const chat = { id: "looks", title: "Race in the slot scheduler", pinned: false, created_at: at, updated_at: at, head: "a2", system: "You review Rust. Be brief.", messages };
   const others = ["Bread timing for 21 °C", "Regex for log lines", "Trip to Lofoten, ferry plan", "给小船起名"].map((title, index) => {

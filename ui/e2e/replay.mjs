@@ -75,7 +75,8 @@ export class Replay {
     const parent = before.length > 0 ? { parent: `${before.length}` } : {};
     const user = { ...base, ...parent, id: questionId, role: "user", content: question.content, state: "complete", versions: [questionId] };
     const begun = { ...base, id: answerId, parent: questionId, role: "assistant", content: "", state: "answering", versions: [answerId] };
-    const stats = { prompt_tokens: 12, cached_tokens: 0, restore_ms: 0, instead_of_ms: 0, load_ms: 0, first_token_ms: 5, answer_tokens: this.pieces.length, tokens_per_second: this.perSecond, length_reached: false };
+    const count = this.pieces.length;
+    const usage = { prompt_tokens: 12, cached_tokens: 0, ram_tokens: 0, ssd_tokens: 0, remote_tokens: 0, restore_ms: 0, instead_of_ms: 0, load_ms: 0, prompt_ms: 0, first_token_ms: 5, answer_tokens: count, answer_ns: (count * 1e9) / this.perSecond, total_ms: (count * 1e3) / this.perSecond, length_reached: false };
     const line = (value) => answer.write(`${JSON.stringify(value)}\n`);
     answer.socket.setNoDelay(true);
     answer.writeHead(200, { "content-type": "application/x-ndjson" });
@@ -89,7 +90,7 @@ export class Replay {
       while (sent < due) line({ text: pieces[sent++] });
       if (sent < pieces.length) return;
       clearInterval(timer);
-      const done = { ...begun, content: pieces.join(""), state: "complete", stats };
+      const done = { ...begun, content: pieces.join(""), state: "complete", usage };
       this.#chats.set(chat, { messages: [...before, user, done], before: 0, total: before.length + 2 });
       line({ done });
       answer.end();

@@ -1,13 +1,13 @@
 // The last answer of this page, for the status bar.
-import type { MessageStats } from "./chats";
+import type { Usage } from "./chats";
 
 class Activity {
-  last = $state.raw<MessageStats | undefined>(undefined);
+  last = $state.raw<Usage | undefined>(undefined);
   /** Tokens of the shown chat, and the context size of its model. */
   context = $state.raw<{ used: number; room: number | undefined } | undefined>(undefined);
 
-  answered(stats: MessageStats | undefined): void {
-    if (stats !== undefined) this.last = stats;
+  answered(usage: Usage | undefined): void {
+    if (usage !== undefined) this.last = usage;
   }
 }
 

@@ -5,7 +5,7 @@ import type * as types from "./types";
 
 export type {
   AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, MessagesResponse,
-  MessageStats, NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Warmth,
+  NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth,
 } from "./types";
 
 export type Options = types.Chat["options"];

@@ -279,7 +279,7 @@ export type ExportedMessage = {
   model?: string;
   state: MessageState;
   error?: string;
-  stats?: MessageStats;
+  usage?: Usage;
 };
 
 /** `GET /app/chats/import`: chats of other apps on this machine. */
@@ -363,7 +363,7 @@ export type ChatMessage = {
   /** Why the answer failed. */
   error?: string;
   /** Usage of the answer. */
-  stats?: MessageStats;
+  usage?: Usage;
   /** Ids of all messages with the same parent, including this one, in the order of creation. */
   versions: string[];
 };
@@ -387,34 +387,6 @@ export type AttachedFile = {
   name: string;
   /** Contents. */
   text: string;
-};
-
-/** Usage of an answer. */
-export type MessageStats = {
-  /** Tokens of the whole prompt. */
-  prompt_tokens: number;
-  /** Prompt tokens that were found in the cache. */
-  cached_tokens: number;
-  /** Cached tokens that were restored from tiers, fastest tier first. The others were in pages of the loaded model. */
-  tiers?: TierTokens[];
-  /** Time of the restores. */
-  restore_ms: number;
-  /** Estimated time to compute the restored tokens. */
-  instead_of_ms: number;
-  /** Why the earlier messages were computed again: a reason of `POST /app/cache/trace`. */
-  recomputed?: string;
-  /** Time to load the model. */
-  load_ms: number;
-  /** Time from the request to the first delta. */
-  first_token_ms: number;
-  /** Tokens of the answer, including thinking. */
-  answer_tokens: number;
-  /** Speed of the answer. */
-  tokens_per_second: number;
-  /** Whether the answer reached its token limit. */
-  length_reached: boolean;
-  /** What was left out because the context was full. */
-  truncated?: Truncated;
 };
 
 /**
@@ -2233,29 +2205,6 @@ export type Details = {
   embedding_length?: number;
 };
 
-/** What was left out; on an answer's last chunk. */
-export type Truncated = {
-  /** When the last part was left out. */
-  reason: Overflow;
-  /** Number of dropped turns: a question and all messages before the next question. */
-  turns: number;
-  /** Number of messages in these turns. */
-  messages: number;
-  /** All dropped tokens. */
-  tokens: number;
-  /** Dropped tokens that were cut out of the middle of kept messages. */
-  cut_tokens?: number;
-  /** Size of the context. */
-  context_tokens: number;
-};
-
-/** When a context was too small. */
-export type Overflow =
-  /** Before the answer. */
-  | "prompt_too_long"
-  /** While the answer was being computed. */
-  | "context_full";
-
 /** `GET /api/version`. */
 export type VersionResponse = {
   /** `x.y.z` */
@@ -2310,3 +2259,62 @@ export type Think = boolean | "low" | "medium" | "high" | "max";
 
 /** A point in time. RFC 3339 cannot express years outside 0..=9999, so they are clamped. */
 export type Timestamp = string;
+
+/** Token counts and times of one answer. */
+export type Usage = {
+  /** Tokens of the whole prompt. */
+  prompt_tokens: number;
+  /** Prompt tokens that were found in the cache: restored from tiers, or in pages of the loaded model. */
+  cached_tokens: number;
+  /** Cached tokens that were restored from the RAM tier. */
+  ram_tokens: number;
+  /** Cached tokens that were restored from the SSD tier. */
+  ssd_tokens: number;
+  /** Cached tokens that were restored from the remote tier. */
+  remote_tokens: number;
+  /** Time of the restores, in milliseconds. */
+  restore_ms: number;
+  /** Estimated time to compute the restored tokens, in milliseconds. */
+  instead_of_ms: number;
+  /** Why most of the prompt was computed again: a reason of `POST /app/cache/trace`. */
+  recomputed?: string;
+  /** Time to load the model, in milliseconds. */
+  load_ms: number;
+  /** Time to compute the prompt tokens that were not cached, in milliseconds. */
+  prompt_ms: number;
+  /** Time from the request to the first delta, in milliseconds. */
+  first_token_ms: number;
+  /** Tokens of the answer, including thinking. */
+  answer_tokens: number;
+  /** Time to compute the answer, in nanoseconds. */
+  answer_ns: number;
+  /** Time from the request to the last token, in milliseconds. */
+  total_ms: number;
+  /** Whether the answer reached its token limit. */
+  length_reached: boolean;
+  /** What was left out because the context was full. */
+  truncated?: Truncated;
+};
+
+/** What was left out of a prompt or of an answer's context. */
+export type Truncated = {
+  /** When the last part was left out. */
+  reason: Overflow;
+  /** Number of dropped turns: a question and all messages before the next question. */
+  turns: number;
+  /** Number of messages in these turns. */
+  messages: number;
+  /** All dropped tokens. */
+  tokens: number;
+  /** Dropped tokens that were cut out of the middle of kept messages. */
+  cut_tokens?: number;
+  /** Size of the context. */
+  context_tokens: number;
+};
+
+/** When a context was too small. */
+export type Overflow =
+  /** Before the answer. */
+  | "prompt_too_long"
+  /** While the answer was being computed. */
+  | "context_full";

@@ -49,8 +49,8 @@ export class Conversation {
     return this.answering !== undefined || this.#abort !== undefined;
   }
 
-  get lastStats(): api.MessageStats | undefined {
-    return this.messages.findLast((message) => message.stats !== undefined)?.stats;
+  get lastUsage(): api.Usage | undefined {
+    return this.messages.findLast((message) => message.usage !== undefined)?.usage;
   }
 
   /** Loads the chat. Calls during loading wait for the same load. */

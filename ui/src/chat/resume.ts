@@ -1,5 +1,6 @@
 // Cache use of an answer in one line: the tier, the time and the estimated time without cache; or why there was a miss.
-import type { MessageStats } from "../api/chats";
+import type { Usage } from "../api/chats";
+import { restored } from "../api/usage";
 import type { Tier } from "../components";
 
 /** Shorter prompts are computed faster than restored: they have no badge. */
@@ -10,15 +11,15 @@ export type Resume =
   | { kind: "again"; prompt: number; reason: string }
   | undefined;
 
-export function resume(stats: MessageStats): Resume {
-  const { prompt_tokens: prompt, cached_tokens: cached } = stats;
-  const reason = stats.recomputed;
+export function resume(usage: Usage): Resume {
+  const { prompt_tokens: prompt, cached_tokens: cached } = usage;
+  const reason = usage.recomputed;
   if (cached >= MIN_BADGE_TOKENS) {
-    const tiers = stats.tiers ?? [];
+    const tiers = restored(usage);
     // The tier with most of the tokens determines the time.
-    const restored = tiers.reduce((sum, tier) => sum + tier.tokens, 0);
-    const main = restored * 2 < cached ? undefined : tiers.toSorted((a, b) => b.tokens - a.tokens)[0];
-    return { kind: "kept", tier: main?.tier ?? "device", cached, prompt, restoreMs: stats.restore_ms, insteadMs: stats.instead_of_ms };
+    const all = tiers.reduce((sum, tier) => sum + tier.tokens, 0);
+    const main = all * 2 < cached ? undefined : tiers.toSorted((a, b) => b.tokens - a.tokens)[0];
+    return { kind: "kept", tier: main?.tier ?? "device", cached, prompt, restoreMs: usage.restore_ms, insteadMs: usage.instead_of_ms };
   }
   if (reason !== undefined && reason !== "whole" && prompt >= MIN_BADGE_TOKENS) return { kind: "again", prompt, reason };
   return undefined;

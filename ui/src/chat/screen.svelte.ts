@@ -268,7 +268,7 @@ export class ChatScreen {
   }
 
   #ended(answer: api.Message): void {
-    activity.answered(answer.stats);
+    activity.answered(answer.usage);
     void models.refreshLoaded().catch(() => {});
     void cacheTotals.refresh().catch(() => {});
   }

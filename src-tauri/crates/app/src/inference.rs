@@ -15,17 +15,16 @@ mod options;
 mod overflow;
 mod trace;
 
-pub use answer::{Answer, AnswerDelta, Cost, Done, Event, Reason};
+pub use answer::{Answer, Done, Event};
 pub use chat::Chat;
 pub use conversation::AnswerPrefix;
 pub use error::Error;
 pub use generate::Generate;
 pub use handle::Inference;
 pub use load::Reply;
-pub use overflow::{Overflow, Truncated};
 pub use trace::{TracePrompt, Traced};
 
-pub use cairn_prompt::Message;
+pub use cairn_prompt::{Delta, Message};
 pub use cairn_runtime::{CacheScope, Logprob, TokenLogprob};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

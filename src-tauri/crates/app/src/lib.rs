@@ -29,6 +29,7 @@ mod live_settings;
 pub mod settings;
 pub mod system;
 pub mod transfers;
+mod values;
 mod version;
 
 pub use app::App;

@@ -15,10 +15,13 @@ mod tags;
 mod unsupported;
 mod version;
 
+use std::time::Duration;
+
 use axum::Router;
 use cairn_app::Error;
-use cairn_app::inference::{Answer, Cost, Done, Event, Logprob, Overflow, Reason, TokenLogprob, Truncated};
+use cairn_app::inference::{Answer, Delta, Done, Event, Logprob, TokenLogprob};
 use cairn_app::library::Details;
+use cairn_wire::Usage;
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
 
 use crate::Server;
@@ -67,13 +70,12 @@ impl FullAnswer {
         let (mut text, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
         loop {
             match answer.next().await {
-                Some(Event::Text(delta)) => {
-                    text += &delta.text;
-                    logprobs.extend(delta.logprobs);
-                }
-                Some(Event::Thinking(delta)) => {
-                    thinking += &delta.text;
-                    logprobs.extend(delta.logprobs);
+                Some(Event::Delta(delta, more)) => {
+                    match delta {
+                        Delta::Text(delta) => text += &delta,
+                        Delta::Thinking(delta) => thinking += &delta,
+                    }
+                    logprobs.extend(more);
                 }
                 Some(Event::Done(mut done)) => {
                     logprobs.append(&mut done.logprobs);
@@ -87,36 +89,21 @@ impl FullAnswer {
     }
 }
 
-fn metrics(cost: &Cost) -> Metrics {
-    let [ram_tokens, ssd_tokens, remote_tokens] = cost.recalled_tokens;
+fn metrics(usage: &Usage) -> Metrics {
+    let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     Metrics {
-        total_duration: cost.total_ns,
-        load_duration: cost.load_ns,
-        prompt_eval_count: cost.prompt_tokens,
-        prompt_eval_duration: cost.prompt_ns,
-        eval_count: cost.answer_tokens,
-        eval_duration: cost.answer_ns,
-        cached_tokens: cost.cached_tokens,
-        ram_tokens,
-        ssd_tokens,
-        remote_tokens,
-        restore_duration: cost.recall_ns,
-        recompute_duration: cost.recompute_ns,
-    }
-}
-
-fn truncated(truncated: Truncated) -> wire::Truncated {
-    let Truncated { reason, turns, messages, tokens, cut_tokens, context_tokens } = truncated;
-    wire::Truncated {
-        reason: match reason {
-            Overflow::Prompt => wire::Overflow::PromptTooLong,
-            Overflow::Answer => wire::Overflow::ContextFull,
-        },
-        turns: turns as u64,
-        messages: messages as u64,
-        tokens: tokens as u64,
-        cut_tokens: cut_tokens as u64,
-        context_tokens: context_tokens as u64,
+        total_duration: ns(usage.total),
+        load_duration: ns(usage.load),
+        prompt_eval_count: usage.prompt_tokens,
+        prompt_eval_duration: ns(usage.prompt),
+        eval_count: usage.answer_tokens,
+        eval_duration: ns(usage.answer),
+        cached_tokens: usage.cached_tokens,
+        ram_tokens: usage.ram_tokens,
+        ssd_tokens: usage.ssd_tokens,
+        remote_tokens: usage.remote_tokens,
+        restore_duration: ns(usage.restore),
+        recompute_duration: ns(usage.recompute_estimate),
     }
 }
 
@@ -139,9 +126,6 @@ fn requested_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize>
     (logprobs == Some(true)).then_some(top)
 }
 
-fn done_reason(reason: Reason) -> DoneReason {
-    match reason {
-        Reason::Stop => DoneReason::Stop,
-        Reason::Length => DoneReason::Length,
-    }
+fn done_reason(usage: &Usage) -> DoneReason {
+    if usage.length_reached { DoneReason::Length } else { DoneReason::Stop }
 }

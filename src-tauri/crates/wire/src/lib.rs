@@ -15,6 +15,7 @@ pub mod ollama;
 mod options;
 mod think;
 mod timestamp;
+mod usage;
 
 pub use count::human_count;
 pub use error::{ErrorBody, ErrorCode};
@@ -22,3 +23,10 @@ pub use keep_alive::KeepAlive;
 pub use options::{OptionError, OptionKind, Options};
 pub use think::{Level, Think};
 pub use timestamp::Timestamp;
+pub use usage::{Overflow, Truncated, Usage};
+
+/// Whether a count is omitted in the JSON.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -12,7 +12,6 @@ mod pull;
 mod push;
 mod show;
 mod tags;
-mod truncated;
 
 pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
 pub use copy::CopyRequest;
@@ -26,7 +25,6 @@ pub use pull::{PullLine, PullRequest};
 pub use push::PushRequest;
 pub use show::{ShowRequest, ShowResponse, ShowTensor};
 pub use tags::{Details, TagsModel, TagsResponse};
-pub use truncated::{Overflow, Truncated};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,11 +54,6 @@ pub enum DoneReason {
 pub struct DebugInfo {
     /// The rendered prompt.
     pub rendered_template: String,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Reads `null` as an empty list or text, as Go does. Clients send it for absent values.

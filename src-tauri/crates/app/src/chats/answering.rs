@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cairn_chats::{Chats, Message, MessageBody, MessageId, MessageState};
-use cairn_wire::Think;
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -19,10 +18,10 @@ use super::follow::Follower;
 use super::handle::ChatSessions;
 use super::ids::is_temporary;
 use super::live::{End, Live};
-use super::stats::Stats;
 use super::title;
-use crate::inference::{self, Answer, AnswerPrefix, Cost, Event, Reason, Reply};
+use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
 use crate::library::pebble;
+use crate::values::Think;
 
 /// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
 const WRITE_INTERVAL: Duration = Duration::from_millis(700);
@@ -266,10 +265,9 @@ impl ChatSessions {
     }
 
     async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
-        let started = Instant::now();
         let request = inference::Chat { explain_miss: self.may_miss(live), ..live.request.clone() };
         match self.inference.chat(request).await {
-            Ok(Reply::Answer(answer)) => self.record(*answer, live, chats, started).await,
+            Ok(Reply::Answer(answer)) => self.record(*answer, live, chats).await,
             Ok(_) => Outcome::Failed(inference::Error::EngineGone.into()),
             Err(error) => Outcome::Failed(error.into()),
         }
@@ -281,12 +279,10 @@ impl ChatSessions {
         was_answered && !live.request.scope.incognito && !self.state.hot.lock().contains_key(&live.chat)
     }
 
-    /// Receives the answer and stores its progress, including the statistics.
-    async fn record(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>, started: Instant) -> Outcome {
+    /// Receives the answer and stores its progress, including the usage.
+    async fn record(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>) -> Outcome {
         let mut writes = interval(WRITE_INTERVAL);
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let cache_miss = answer.cache_miss();
-        let mut first_token_ms = None;
         let mut thinking_since: Option<Instant> = None;
         let earlier_thinking_ms = live.first.body.thinking_ms.unwrap_or(0);
         let mut is_written = true;
@@ -308,27 +304,21 @@ impl ChatSessions {
                 }
             };
             let Some(event) = event else { return Outcome::Failed(inference::Error::EngineGone.into()) };
-            if matches!(event, Event::Text(_) | Event::Thinking(_)) {
-                first_token_ms.get_or_insert_with(|| millis(started.elapsed()));
-                is_written = false;
-            }
-            let stats_of = |cost: &Cost, truncated| {
-                Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).with_cache_miss(cache_miss)
-            };
-            let stats = answer.so_far().map(|(cost, truncated)| stats_of(&cost, truncated));
+            let usage = answer.so_far();
             match event {
-                Event::Thinking(delta) => {
-                    let since = *thinking_since.get_or_insert_with(Instant::now);
-                    live.add(stats, |progress| {
-                        progress.thinking.get_or_insert_default().push_str(&delta.text);
-                        progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()).cast_signed());
+                Event::Delta(delta, _) => {
+                    is_written = false;
+                    live.add(usage, |progress| match delta {
+                        Delta::Text(text) => progress.content += &text,
+                        Delta::Thinking(text) => {
+                            let since = *thinking_since.get_or_insert_with(Instant::now);
+                            progress.thinking.get_or_insert_default().push_str(&text);
+                            progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()).cast_signed());
+                        }
                     });
                 }
-                Event::Text(delta) => live.add(stats, |progress| progress.content += &delta.text),
                 Event::Done(done) => {
-                    let stats =
-                        Stats { length_reached: done.reason == Reason::Length, ..stats_of(&done.cost, done.truncated) };
-                    live.add(Some(stats), |_| ());
+                    live.add(Some(done.usage), |_| ());
                     return Outcome::Done;
                 }
                 Event::Failed(error) => return Outcome::Failed(error.into()),

@@ -1,11 +1,11 @@
 //! A user's message, and the inference request for its answer.
 
 use cairn_chats::{Attachment, Chat as Kept, Message as KeptMessage, MessageBody, MessageId, MessageState};
-use cairn_wire::Think;
 use serde_json::{Map, Value};
 
 use super::ids::{is_temporary, owner};
 use crate::inference::Chat;
+use crate::values::Think;
 use cairn_prompt::Message;
 use cairn_runtime::CacheScope;
 

@@ -7,8 +7,8 @@ use cairn_chats::{AnswerProgress, Message, MessageId};
 use tokio::sync::watch;
 
 use super::error::Error;
-use super::stats::Stats;
 use crate::inference::Chat;
+use crate::values::Usage;
 
 /// An answer in progress.
 pub(super) struct Live {
@@ -35,7 +35,7 @@ pub(super) struct Live {
 pub(super) struct LiveState {
     /// The text so far. Its `stats` are unused.
     pub(super) progress: AnswerProgress,
-    pub(super) stats: Option<Stats>,
+    pub(super) usage: Option<Usage>,
     pub(super) end: Option<End>,
 }
 
@@ -69,10 +69,10 @@ impl Live {
         }
     }
 
-    /// Changes the progress, and replaces the statistics if they are given.
-    pub(super) fn add(&self, stats: Option<Stats>, add: impl FnOnce(&mut AnswerProgress)) {
+    /// Changes the progress, and replaces the usage if it is given.
+    pub(super) fn add(&self, usage: Option<Usage>, add: impl FnOnce(&mut AnswerProgress)) {
         self.state.send_modify(|state| {
-            state.stats = stats.or(state.stats.take());
+            state.usage = usage.or(state.usage.take());
             add(&mut state.progress);
         });
     }
@@ -84,7 +84,8 @@ impl Live {
     /// Returns the progress in its stored form.
     pub(super) fn progress(&self) -> AnswerProgress {
         let state = self.state.borrow();
-        AnswerProgress { stats: state.stats.as_ref().map(Stats::to_json), ..state.progress.clone() }
+        let stats = state.usage.as_ref().map(|usage| serde_json::to_value(usage).expect("numbers can be written"));
+        AnswerProgress { stats, ..state.progress.clone() }
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<LiveState> {

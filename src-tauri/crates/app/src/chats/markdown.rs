@@ -3,7 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use cairn_chats::{Attachment, Chat, Message, MessageState};
-use cairn_wire::Timestamp;
+
+use crate::values::Timestamp;
 
 /// Returns the text of a chat.
 pub(super) fn of(chat: &Chat, path: &[Message]) -> String {

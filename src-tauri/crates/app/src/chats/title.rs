@@ -9,7 +9,8 @@ use serde_json::{Map, json};
 use super::handle::ChatSessions;
 use super::ids::{is_temporary, owner};
 use super::live::Live;
-use crate::inference::{Event, Reply};
+use crate::inference::{Delta, Event, Reply};
+use crate::values::Think;
 use cairn_prompt::Message;
 use cairn_runtime::CacheScope;
 
@@ -88,16 +89,16 @@ impl ChatSessions {
         options
             .extend(Map::from_iter([("num_predict".to_owned(), json!(TOKENS)), ("temperature".to_owned(), json!(0))]));
         chat.options = Some(options);
-        chat.think = chat.think.map(|_| cairn_wire::Think::Switch(false));
+        chat.think = chat.think.map(|_| Think::Switch(false));
         chat.prefix = None;
         chat.scope = CacheScope { owner: Some(owner(&id)), ..CacheScope::default() };
         let Ok(Reply::Answer(mut answer)) = self.inference.chat(chat).await else { return };
         let mut title = String::new();
         while let Some(event) = answer.next().await {
             match event {
-                Event::Text(delta) => title += &delta.text,
+                Event::Delta(Delta::Text(text), _) => title += &text,
                 Event::Failed(_) => return,
-                Event::Thinking(_) | Event::Done(_) => {}
+                Event::Delta(Delta::Thinking(_), _) | Event::Done(_) => {}
             }
         }
         let title = first_words(&title);

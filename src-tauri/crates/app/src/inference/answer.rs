@@ -1,83 +1,36 @@
 //! The stream of an answer: text and thinking as separate deltas, and usage at the end.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cairn_prompt::{Delta, ThinkingSplitter};
 use cairn_runtime::{self as runtime, Logprob};
 
 use super::error::Error;
-use super::overflow::{OverflowState, Truncated};
+use super::overflow::OverflowState;
+use crate::values::Usage;
 
 /// Event of an answer.
 #[derive(Debug)]
 pub enum Event {
-    /// Text of the answer.
-    Text(AnswerDelta),
-    /// Text of the thinking before the answer.
-    Thinking(AnswerDelta),
+    /// Text of the answer or of the thinking before it, and log probabilities of the tokens since the delta before, if
+    /// requested.
+    Delta(Delta, Vec<Logprob>),
     /// The answer is complete; the last event.
     Done(Done),
     /// The answer is incomplete; the last event.
     Failed(Error),
 }
 
-/// A delta of text.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AnswerDelta {
-    /// The text.
-    pub text: String,
-    /// Log probabilities of the tokens since the delta before, if requested.
-    pub logprobs: Vec<Logprob>,
-}
-
 /// End of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// The finish reason.
-    pub reason: Reason,
     /// The usage.
-    pub cost: Cost,
+    pub usage: Usage,
     /// Token ids of the prompt and the answer, if requested.
     pub context: Option<Vec<u32>>,
     /// Log probabilities of the tokens after the last delta.
     pub logprobs: Vec<Logprob>,
-    /// What was left out because the context was full.
-    pub truncated: Option<Truncated>,
-}
-
-/// Finish reason of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// The model generated an end token or a stop string.
-    Stop,
-    /// The token limit was reached.
-    Length,
-}
-
-/// Usage of an answer. Times are nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// From the request to the last token.
-    pub total_ns: u64,
-    /// Time to load the model.
-    pub load_ns: u64,
-    /// Tokens of the whole prompt.
-    pub prompt_tokens: u64,
-    /// Prompt tokens that were found in the cache.
-    pub cached_tokens: u64,
-    /// Cached tokens that were restored from RAM, SSD and the remote tier.
-    pub recalled_tokens: [u64; 3],
-    /// Time of the restores.
-    pub recall_ns: u64,
-    /// Estimated time to compute the restored tokens, from recent speed.
-    pub recompute_ns: u64,
-    /// Time to compute the other prompt tokens.
-    pub prompt_ns: u64,
-    /// Tokens of the answer.
-    pub answer_tokens: u64,
-    /// Time to compute the answer.
-    pub answer_ns: u64,
 }
 
 /// An answer in progress. Dropping it cancels the computation.
@@ -91,8 +44,9 @@ pub struct Answer {
     overflow: OverflowState,
     /// Why the cached prefix of the prompt ends, if it was looked up.
     cache_miss: Option<&'static str>,
-    load_ns: u64,
+    load: Duration,
     started_at: Instant,
+    first_token: Option<Duration>,
     ready: VecDeque<Event>,
     /// Log probabilities of tokens whose text is buffered or part of a tag.
     logprobs: Vec<Logprob>,
@@ -112,18 +66,17 @@ impl Answer {
     ) -> Self {
         let context = wants_context.then(|| request.prompt.clone());
         let events = lease.generate(request);
-        let load_ns = lease.load_ns();
-        Self { lease: Some(lease), overflow, ..Self::of(events, splitter, context, load_ns, started_at) }
+        let load = Duration::from_nanos(lease.load_ns());
+        Self { lease: Some(lease), overflow, ..Self::of(events, splitter, context, load, started_at) }
     }
 
     fn of(
         events: runtime::Generation,
         splitter: Option<ThinkingSplitter>,
         context: Option<Vec<u32>>,
-        load_ns: u64,
+        load: Duration,
         started_at: Instant,
     ) -> Self {
-        let ready = VecDeque::new();
         Self {
             events,
             lease: None,
@@ -131,30 +84,24 @@ impl Answer {
             context,
             overflow: OverflowState::default(),
             cache_miss: None,
-            load_ns,
+            load,
             started_at,
-            ready,
+            first_token: None,
+            ready: VecDeque::new(),
             logprobs: Vec::new(),
             usage: None,
             ended: false,
         }
     }
 
-    /// Usage so far, and what was left out: the only usage of a cancelled answer. `None` before the first delta.
+    /// Usage so far: the only usage of a cancelled answer. `None` before the first delta.
     #[must_use]
-    pub fn so_far(&self) -> Option<(Cost, Option<Truncated>)> {
-        self.usage.map(|usage| (self.cost(usage), self.overflow.truncated))
+    pub fn so_far(&self) -> Option<Usage> {
+        self.usage.map(|usage| self.usage_of(usage))
     }
 
     pub(super) fn with_cache_miss(self, cache_miss: Option<&'static str>) -> Self {
         Self { cache_miss, ..self }
-    }
-
-    /// Why the cached prefix of the prompt ends: [`super::Traced::reason`]. `None` unless
-    /// [`explain_miss`](super::Chat::explain_miss) is set.
-    #[must_use]
-    pub fn cache_miss(&self) -> Option<&'static str> {
-        self.cache_miss
     }
 
     /// Returns the next event; `None` after the last.
@@ -195,11 +142,8 @@ impl Answer {
     /// Queues deltas as events. The first one gets the log probabilities.
     fn push_events(&mut self, deltas: Vec<Delta>) {
         for delta in deltas {
-            let logprobs = std::mem::take(&mut self.logprobs);
-            self.ready.push_back(match delta {
-                Delta::Thinking(text) => Event::Thinking(AnswerDelta { text, logprobs }),
-                Delta::Text(text) => Event::Text(AnswerDelta { text, logprobs }),
-            });
+            self.first_token.get_or_insert_with(|| self.started_at.elapsed());
+            self.ready.push_back(Event::Delta(delta, std::mem::take(&mut self.logprobs)));
         }
     }
 
@@ -209,35 +153,43 @@ impl Answer {
         self.lease = None;
     }
 
-    fn cost(&self, usage: runtime::Usage) -> Cost {
-        let restored = usage.restored;
-        Cost {
-            total_ns: u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            load_ns: self.load_ns,
-            prompt_tokens: usage.prompt_tokens as u64,
-            cached_tokens: usage.cached_tokens as u64,
-            recalled_tokens: [restored.ram_tokens, restored.ssd_tokens, restored.remote_tokens]
-                .map(|tokens| tokens as u64),
-            recall_ns: restored.wait_ns,
-            recompute_ns: restored.recompute_ns,
-            prompt_ns: usage.prompt_ns,
-            answer_tokens: usage.eval_tokens as u64,
-            answer_ns: usage.eval_ns,
+    fn usage_of(&self, usage: runtime::Usage) -> Usage {
+        let runtime::Usage { prompt_tokens, cached_tokens, restored, prompt_ns, eval_tokens, eval_ns } = usage;
+        // `whole` and `ends` are not misses: the prompt continues the cached prefix.
+        let reason = self.cache_miss.filter(|reason| !matches!(*reason, "whole" | "ends"));
+        let is_miss = cached_tokens < prompt_tokens / 2;
+        Usage {
+            prompt_tokens: prompt_tokens as u64,
+            cached_tokens: cached_tokens as u64,
+            ram_tokens: restored.ram_tokens as u64,
+            ssd_tokens: restored.ssd_tokens as u64,
+            remote_tokens: restored.remote_tokens as u64,
+            restore: Duration::from_nanos(restored.wait_ns),
+            recompute_estimate: Duration::from_nanos(restored.recompute_ns),
+            recomputed: reason.filter(|_| is_miss).map(str::to_owned),
+            load: self.load,
+            prompt: Duration::from_nanos(prompt_ns),
+            first_token: self.first_token.unwrap_or_default(),
+            answer_tokens: eval_tokens as u64,
+            answer: Duration::from_nanos(eval_ns),
+            total: self.started_at.elapsed(),
+            length_reached: false,
+            truncated: self.overflow.truncated,
         }
     }
 
     fn done(&mut self, finish: runtime::Finish) -> Done {
-        let reason = match finish.reason {
-            runtime::FinishReason::Stop => Reason::Stop,
-            runtime::FinishReason::Length => Reason::Length,
+        self.overflow.add_shift(finish.dropped_tokens as u64);
+        let length_reached = match finish.reason {
+            runtime::FinishReason::Stop => false,
+            runtime::FinishReason::Length => true,
         };
-        let cost = self.cost(finish.usage);
-        self.overflow.add_shift(finish.dropped_tokens);
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
             tokens
         });
-        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs), truncated: self.overflow.truncated }
+        let usage = Usage { length_reached, ..self.usage_of(finish.usage) };
+        Done { usage, context, logprobs: std::mem::take(&mut self.logprobs) }
     }
 }
 
@@ -271,14 +223,15 @@ mod tests {
         }
         drop(sender);
         let splitter = thinks.then(|| ThinkingSplitter::new("<think>", "</think>", false));
-        let mut answer = Answer::of(receiver.into(), splitter, Some(vec![5, 6, 7]), 10, Instant::now());
+        let mut answer = Answer::of(receiver.into(), splitter, Some(vec![5, 6, 7]), Duration::ZERO, Instant::now());
         let mut line = Vec::new();
         while let Some(event) = answer.next().await {
             line.push(match event {
-                Event::Text(delta) => format!("{}{}", delta.text, "*".repeat(delta.logprobs.len())),
-                Event::Thinking(delta) => format!("({}{})", delta.text, "*".repeat(delta.logprobs.len())),
-                Event::Done(done) => {
-                    format!("{:?} {:?}{}", done.reason, done.context.unwrap(), "*".repeat(done.logprobs.len()))
+                Event::Delta(Delta::Text(text), logprobs) => format!("{text}{}", "*".repeat(logprobs.len())),
+                Event::Delta(Delta::Thinking(text), logprobs) => format!("({text}{})", "*".repeat(logprobs.len())),
+                Event::Done(Done { usage, context, logprobs }) => {
+                    let reason = if usage.length_reached { "Length" } else { "Stop" };
+                    format!("{reason} {:?}{}", context.unwrap(), "*".repeat(logprobs.len()))
                 }
                 Event::Failed(error) => format!("! {error}"),
             });
@@ -333,15 +286,15 @@ mod tests {
     #[tokio::test]
     async fn usage_is_available_from_the_first_delta() {
         let (sender, receiver) = mpsc::channel(2);
-        let mut answer = Answer::of(receiver.into(), None, None, 10, Instant::now());
+        let mut answer = Answer::of(receiver.into(), None, None, Duration::from_nanos(10), Instant::now());
         assert_eq!(answer.so_far(), None, "no usage during prefill");
         let usage = runtime::Usage { prompt_tokens: 9, cached_tokens: 8, eval_tokens: 1, ..runtime::Usage::default() };
         let piece = runtime::Delta { text: "So".to_owned(), usage, ..runtime::Delta::default() };
         sender.send(runtime::Event::Delta(piece)).await.unwrap();
         answer.next().await.unwrap();
-        let (cost, truncated) = answer.so_far().unwrap();
-        assert_eq!((cost.prompt_tokens, cost.cached_tokens, cost.answer_tokens), (9, 8, 1), "{cost:?}");
-        assert_eq!((cost.load_ns, truncated), (10, None), "{cost:?}");
+        let usage = answer.so_far().unwrap();
+        assert_eq!((usage.prompt_tokens, usage.cached_tokens, usage.answer_tokens), (9, 8, 1), "{usage:?}");
+        assert_eq!((usage.load, usage.truncated), (Duration::from_nanos(10), None), "{usage:?}");
     }
 
     #[tokio::test]

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use cairn_prompt as prompt;
 use cairn_runtime::{CacheScope, ContextFullPolicy, Lease, Request};
-use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
@@ -14,9 +13,10 @@ use super::fit::Fitted;
 use super::handle::Inference;
 use super::load::Reply;
 use super::options::{self, Chosen};
-use super::overflow::{Overflow, OverflowState, Truncated, Turns};
+use super::overflow::{OverflowState, Turns, logged};
 use super::trace;
 use crate::library::catalog::Model;
+use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
 /// Request for the next message of a conversation.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ pub struct Chat {
     pub render_only: bool,
     /// Text of an earlier answer to continue.
     pub prefix: Option<AnswerPrefix>,
-    /// Look up why the cached prefix of the prompt ends: [`Answer::cache_miss`].
+    /// Look up why the cached prefix of the prompt ends, for [`Usage::recomputed`](crate::values::Usage::recomputed).
     pub explain_miss: bool,
 }
 
@@ -94,20 +94,20 @@ impl Chat {
         };
         let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
         let truncated = Truncated {
-            turns,
-            messages: dropped,
-            tokens: all_tokens - request.prompt.len(),
-            cut_tokens,
-            ..Truncated::empty(Overflow::Prompt, conversation.context_tokens)
+            turns: turns as u64,
+            messages: dropped as u64,
+            tokens: (all_tokens - request.prompt.len()) as u64,
+            cut_tokens: cut_tokens as u64,
+            ..Truncated::empty(Overflow::PromptTooLong, conversation.context_tokens as u64)
         };
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
         let cache_miss =
             self.explain_miss.then(|| trace::miss_reason(&lease, &request.prompt, self.scope.name.clone()));
         let request = Request { logprobs: self.logprobs, scope: self.scope, on_context_full, ..request };
         let overflow = OverflowState {
-            truncated: truncated.logged(&conversation.model),
+            truncated: logged(truncated, &conversation.model),
             model: conversation.model.clone(),
-            context_tokens: conversation.context_tokens,
+            context_tokens: conversation.context_tokens as u64,
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
         let answer = Answer::new(lease, request, splitter, false, overflow, started_at);

@@ -6,7 +6,6 @@ use std::time::UNIX_EPOCH;
 use cairn_prompt as prompt;
 use cairn_runtime::{ContextFullPolicy, Lease, Request};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
-use cairn_wire::Think;
 
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
@@ -15,6 +14,7 @@ use super::options::Chosen;
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
 use crate::settings::ContextShift;
+use crate::values::Think;
 
 /// The beginning of an answer that is continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

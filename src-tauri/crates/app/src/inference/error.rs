@@ -1,7 +1,7 @@
 //! Errors of inference: loading, prompts, options and generation.
 
+use crate::values::OptionError;
 use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
-use cairn_wire::OptionError;
 
 use crate::library;
 use crate::settings::UnknownContextShift;

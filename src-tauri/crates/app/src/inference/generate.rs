@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use cairn_prompt as prompt;
 use cairn_runtime::{CacheScope, Lease, Request};
-use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
@@ -13,8 +12,9 @@ use super::error::Error;
 use super::handle::Inference;
 use super::load::Reply;
 use super::options::Chosen;
-use super::overflow::{Overflow, OverflowState, Truncated};
+use super::overflow::{OverflowState, logged};
 use crate::library::catalog::Model;
+use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
 /// Request for the answer to a prompt.
 #[derive(Debug, Clone, Default)]
@@ -99,10 +99,11 @@ impl Generate {
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
-        let nothing = Truncated::empty(Overflow::Prompt, conversation.context_tokens);
+        let (cut_tokens, context_tokens) = (cut_tokens as u64, conversation.context_tokens as u64);
+        let nothing = Truncated::empty(Overflow::PromptTooLong, context_tokens);
         let overflow = OverflowState {
-            truncated: Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.logged(&conversation.model),
-            context_tokens: conversation.context_tokens,
+            truncated: logged(Truncated { tokens: cut_tokens, cut_tokens, ..nothing }, &conversation.model),
+            context_tokens,
             model: conversation.model,
             turns: None,
         };

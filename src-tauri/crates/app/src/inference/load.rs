@@ -1,9 +1,9 @@
 //! Loads and unloads models.
 
+use crate::values::KeepAlive;
 use cairn_gguf::DType;
 use cairn_runtime::{Lease, LoadOptions};
 use cairn_tier::WeightsDigest;
-use cairn_wire::KeepAlive;
 
 use super::answer::Answer;
 use super::error::Error;

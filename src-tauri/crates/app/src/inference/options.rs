@@ -1,8 +1,8 @@
 //! Options of a request: merged from the request, the model and the defaults.
 
+use crate::values::Options;
 use cairn_gguf::DType;
 use cairn_runtime::Sampling;
-use cairn_wire::Options;
 use serde_json::{Map, Value};
 
 use super::error::Error;

@@ -6,68 +6,24 @@ use cairn_runtime::ContextFull;
 use super::conversation::{Conversation, run_blocking};
 use super::error::Error;
 use super::fit;
+use crate::values::{Overflow, Truncated};
 
-/// What was left out of a prompt or an answer's context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truncated {
-    /// When the last part was left out.
-    pub reason: Overflow,
-    /// Number of dropped turns.
-    pub turns: usize,
-    /// Number of messages in these turns.
-    pub messages: usize,
-    /// All dropped tokens.
-    pub tokens: usize,
-    /// Dropped tokens that were cut out of the middle of kept messages.
-    pub cut_tokens: usize,
-    /// Size of the context.
-    pub context_tokens: usize,
-}
-
-/// When a context was too small.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overflow {
-    /// Before the answer.
-    Prompt,
-    /// While the answer was being computed.
-    Answer,
-}
-
-impl Truncated {
-    /// The empty value: nothing was left out.
-    pub(crate) fn empty(reason: Overflow, context_tokens: usize) -> Self {
-        Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, context_tokens }
-    }
-
-    /// Logs the value and returns it; returns `None` if nothing was left out.
-    pub(crate) fn logged(self, model: &str) -> Option<Self> {
-        (self.tokens > 0).then(|| {
-            let Self { reason, turns, messages, tokens, cut_tokens, context_tokens } = self;
-            tracing::warn!(
-                model,
-                ?reason,
-                turns,
-                messages,
-                tokens,
-                cut_tokens,
-                context_tokens,
-                "the context is full: dropped a part of the conversation"
-            );
-            self
-        })
-    }
-
-    /// Adds both; `second` came later.
-    pub(crate) fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
-        let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
-        Some(Self {
-            turns: first.turns + second.turns,
-            messages: first.messages + second.messages,
-            tokens: first.tokens + second.tokens,
-            cut_tokens: first.cut_tokens + second.cut_tokens,
-            ..second
-        })
-    }
+/// Logs what was left out and returns it; returns `None` if nothing was left out.
+pub(crate) fn logged(truncated: Truncated, model: &str) -> Option<Truncated> {
+    (truncated.tokens > 0).then(|| {
+        let Truncated { reason, turns, messages, tokens, cut_tokens, context_tokens } = truncated;
+        tracing::warn!(
+            model,
+            ?reason,
+            turns,
+            messages,
+            tokens,
+            cut_tokens,
+            context_tokens,
+            "the context is full: dropped a part of the conversation"
+        );
+        truncated
+    })
 }
 
 /// Overflow of one answer: what was left out, and how to shorten the conversation further.
@@ -75,7 +31,7 @@ impl Truncated {
 pub(crate) struct OverflowState {
     /// The model's name, for the log.
     pub(crate) model: String,
-    pub(crate) context_tokens: usize,
+    pub(crate) context_tokens: u64,
     /// What was left out so far.
     pub(crate) truncated: Option<Truncated>,
     /// Turns that can be dropped.
@@ -107,9 +63,9 @@ impl OverflowState {
     }
 
     /// Adds tokens that a context shift of the engine dropped.
-    pub(crate) fn add_shift(&mut self, tokens: usize) {
-        let nothing = Truncated::empty(Overflow::Answer, self.context_tokens);
-        let shifted = Truncated { tokens, cut_tokens: tokens, ..nothing }.logged(&self.model);
+    pub(crate) fn add_shift(&mut self, tokens: u64) {
+        let nothing = Truncated::empty(Overflow::ContextFull, self.context_tokens);
+        let shifted = logged(Truncated { tokens, cut_tokens: tokens, ..nothing }, &self.model);
         self.truncated = Truncated::merge(self.truncated, shifted);
     }
 }
@@ -147,13 +103,13 @@ impl Turns {
         };
         let prompt = fitted.rendered.tokens;
         let truncated = Truncated {
-            turns: fitted.turns,
-            messages: fitted.dropped,
-            tokens: self.tokens - prompt.len(),
-            ..Truncated::empty(Overflow::Answer, context_tokens)
+            turns: fitted.turns as u64,
+            messages: fitted.dropped as u64,
+            tokens: (self.tokens - prompt.len()) as u64,
+            ..Truncated::empty(Overflow::ContextFull, context_tokens as u64)
         };
         (self.messages, self.tokens) = (fitted.messages, prompt.len());
-        Ok(Some(Shorter { prompt, truncated: truncated.logged(&self.conversation.model) }))
+        Ok(Some(Shorter { prompt, truncated: logged(truncated, &self.conversation.model) }))
     }
 }
 
@@ -162,22 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn truncations_add_up_over_an_answer() {
-        let some = |reason, turns: usize, cut_tokens: usize| {
-            Some(Truncated { turns, messages: 2 * turns, tokens: 100, cut_tokens, ..Truncated::empty(reason, 512) })
-        };
-        let (first, second) = (some(Overflow::Prompt, 3, 7), some(Overflow::Answer, 1, 0));
-        let expected = Truncated {
-            reason: Overflow::Answer,
-            turns: 4,
-            messages: 8,
-            tokens: 200,
-            cut_tokens: 7,
-            context_tokens: 512,
-        };
-        assert_eq!(Truncated::merge(first, second), Some(expected), "the sum has the last reason");
-        assert_eq!(Truncated::merge(first, None), first, "only the first");
-        assert_eq!(Truncated::merge(None, second), second, "only the second");
-        assert_eq!(Truncated::empty(Overflow::Prompt, 512).logged("m"), None, "an empty value is not reported");
+    fn empty_truncation_is_not_reported() {
+        assert_eq!(logged(Truncated::empty(Overflow::PromptTooLong, 512), "m"), None);
     }
 }

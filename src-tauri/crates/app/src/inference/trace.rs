@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::values::Think;
 use cairn_runtime::{Lease, PrefixLookup};
 use cairn_tier::TierKind;
 use cairn_tier::tiers::{MissReason, RemovalReason};
-use cairn_wire::Think;
 use serde_json::{Map, Value};
 
 use super::conversation::{Conversation, Cut, run_blocking, with_model_messages};

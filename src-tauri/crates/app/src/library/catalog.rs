@@ -346,7 +346,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
 
 /// Parses the messages of a layer.
 fn preceding(model: &str, json: &str) -> Vec<Message> {
-    let read: Vec<cairn_wire::ollama::Message> = serde_json::from_str(json).unwrap_or_else(|error| {
+    let read: Vec<crate::values::OllamaMessage> = serde_json::from_str(json).unwrap_or_else(|error| {
         tracing::warn!(model, %error, "cannot read the model's messages; ignoring them");
         Vec::new()
     });

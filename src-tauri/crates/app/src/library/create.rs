@@ -9,10 +9,10 @@ mod files;
 mod quantise;
 mod steps;
 
+use crate::values::Options;
 use cairn_convert::FileType;
 use cairn_disk::RealDisk;
 use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef};
-use cairn_wire::Options;
 use serde_json::{Map, Value, json};
 
 use crate::library::catalog::is_pebble;

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::values::OptionError;
 use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
 use cairn_runtime::LoadError;
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
-use cairn_wire::OptionError;
 
 /// Why a use case of the model library failed.
 #[derive(Debug, thiserror::Error)]

@@ -53,7 +53,7 @@ impl Details {
         Self {
             format: "gguf".to_owned(),
             families: if family.is_empty() { Vec::new() } else { vec![family.to_owned()] },
-            parameter_size: cairn_wire::human_count(parameter_count(gguf)),
+            parameter_size: crate::values::human_count(parameter_count(gguf)),
             quantization: quantization(gguf),
             context_length: number("context_length"),
             embedding_length: number("embedding_length"),

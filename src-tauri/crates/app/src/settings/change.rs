@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cairn_wire::KeepAlive;
+use crate::values::KeepAlive;
 
 use super::config_file::ConfigFile;
 use super::load::Settings;

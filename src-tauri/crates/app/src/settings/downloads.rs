@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cairn_wire::go_duration;
+use crate::values::go_duration;
 
 /// Parses a number of bytes with decimal units: `20M`, `1.5G`, `500000`.
 #[must_use]

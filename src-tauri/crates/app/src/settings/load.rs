@@ -149,7 +149,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use cairn_wire::KeepAlive;
+    use crate::values::KeepAlive;
 
     use super::super::context_shift::ContextShift;
     use super::*;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cairn_wire::KeepAlive;
+use crate::values::KeepAlive;
 
 use super::address::{self, Address};
 use super::context_shift::ContextShift;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cairn_wire::go_duration;
+use crate::values::go_duration;
 
 use super::downloads::bytes;
 use super::env::Env;

@@ -1,6 +1,6 @@
 //! The messages that did not fit into the context, in one line after the answer.
 
-use cairn_wire::ollama::Truncated;
+use cairn_wire::Truncated;
 
 use crate::human;
 
@@ -22,7 +22,7 @@ pub(super) fn text(truncated: &Truncated) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cairn_wire::ollama::Overflow;
+    use cairn_wire::Overflow;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{AnswerDelta, CacheScope, Chat, Done, Event, Message, Reply};
+use cairn_app::inference::{CacheScope, Chat, Delta, Done, Event, Message, Reply};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
@@ -105,27 +105,26 @@ impl ChunkBuilder {
     }
 
     fn last(&self, done: Done, content: String, thinking: String) -> ChatChunk {
-        self.log.set_usage(&done.cost);
+        self.log.set_usage(&done.usage);
         ChatChunk {
             done: true,
-            done_reason: Some(super::done_reason(done.reason)),
-            metrics: super::metrics(&done.cost),
-            truncated: done.truncated.map(super::truncated),
+            done_reason: Some(super::done_reason(&done.usage)),
+            metrics: super::metrics(&done.usage),
+            truncated: done.usage.truncated,
             logprobs: super::logprobs(done.logprobs),
             ..self.delta(content, thinking)
         }
     }
 
     fn event(&self, event: Event) -> Result<ChatChunk, Error> {
-        if matches!(event, Event::Text(_) | Event::Thinking(_)) {
-            self.log.record_first_token();
-        }
         match event {
-            Event::Text(AnswerDelta { text, logprobs }) => {
-                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, String::new()) })
-            }
-            Event::Thinking(AnswerDelta { text, logprobs }) => {
-                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(String::new(), text) })
+            Event::Delta(delta, logprobs) => {
+                self.log.record_first_token();
+                let (text, thinking) = match delta {
+                    Delta::Text(text) => (text, String::new()),
+                    Delta::Thinking(thinking) => (String::new(), thinking),
+                };
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, thinking) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),

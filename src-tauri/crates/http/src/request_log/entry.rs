@@ -3,12 +3,12 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cairn_app::inference::Cost;
+use cairn_wire::Usage;
 use cairn_wire::app::{LoggedRequest, ServerClient};
 
 use super::{RequestLog, lock};
@@ -87,16 +87,16 @@ impl LogHandle {
     }
 
     /// Records the usage of a complete answer.
-    pub(crate) fn set_usage(&self, usage: &Cost) {
+    pub(crate) fn set_usage(&self, usage: &Usage) {
         self.update(|entry| {
             let request = &mut entry.request;
             request.prompt_tokens = Some(usage.prompt_tokens);
             request.cached_tokens = Some(usage.cached_tokens);
             request.answer_tokens = Some(usage.answer_tokens);
             // An answer without streaming has no recorded first token.
-            let first_token_ms = usage.total_ns.saturating_sub(usage.answer_ns) / 1_000_000;
-            request.first_token_ms = request.first_token_ms.or(Some(first_token_ms));
-            let seconds = usage.answer_ns as f64 / 1e9;
+            let first_token = usage.total.saturating_sub(usage.answer);
+            request.first_token_ms = request.first_token_ms.or(Some(millis(first_token)));
+            let seconds = usage.answer.as_secs_f64();
             request.tokens_per_second = (seconds > 0.0).then_some(usage.answer_tokens as f64 / seconds);
         });
     }
@@ -131,5 +131,9 @@ impl<S: Sync> FromRequestParts<S> for LogHandle {
 }
 
 fn elapsed_ms(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    millis(start.elapsed())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

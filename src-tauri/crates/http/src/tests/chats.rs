@@ -67,12 +67,12 @@ async fn answer_streams_and_is_stored() {
     let done = &lines.last().unwrap()["done"];
     assert_eq!(done["content"], streamed.as_str(), "the streamed text");
     assert_eq!((&done["state"], &done["model"]), (&json!("complete"), &json!("m")), "{done}");
-    assert_eq!(done["stats"]["answer_tokens"], 3, "the usage: {done}");
-    assert_eq!(done["stats"]["length_reached"], true, "the finish reason: {done}");
+    assert_eq!(done["usage"]["answer_tokens"], 3, "the usage: {done}");
+    assert_eq!(done["usage"]["length_reached"], true, "the finish reason: {done}");
 
     let second = fixture.send("and now?").await;
-    let stats = &second.last().unwrap()["done"]["stats"];
-    assert!(stats["cached_tokens"].as_u64() > Some(10), "the first turn is cached: {stats}");
+    let usage = &second.last().unwrap()["done"]["usage"];
+    assert!(usage["cached_tokens"].as_u64() > Some(10), "the first turn is cached: {usage}");
     let path = fixture.path().await;
     assert_eq!(path.len(), 4, "{path:?}");
     assert_eq!(path[2]["parent"], path[1]["id"], "each message has the previous one as parent");
@@ -154,9 +154,9 @@ async fn answer_can_be_followed_and_stopped_by_another_client() {
         "the stored text and the streamed text are the whole answer"
     );
     assert_eq!(done["state"], "stopped", "{done}");
-    let count = |name: &str| done["stats"][name].as_u64().unwrap_or(0);
+    let count = |name: &str| done["usage"][name].as_u64().unwrap_or(0);
     assert!(count("prompt_tokens") > 0 && count("answer_tokens") > 0, "the usage until the stop: {done}");
-    assert_eq!(fixture.path().await[1]["stats"], done["stats"], "the usage is stored");
+    assert_eq!(fixture.path().await[1]["usage"], done["usage"], "the usage is stored");
     assert_eq!(
         fixture.chat_request("POST", "/stop", &Value::Null, 200).await["stopped"],
         false,
@@ -268,8 +268,8 @@ async fn exports_can_be_imported_again() {
         export["chats"][0]["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
     };
     assert_eq!(texts(&again), texts(&export), "the same messages");
-    let stats = |export: &Value| export["chats"][0]["messages"][1]["stats"].clone();
-    assert_eq!(stats(&again)["prompt_tokens"], stats(&export)["prompt_tokens"], "the usage is imported");
+    let usage = |export: &Value| export["chats"][0]["messages"][1]["usage"].clone();
+    assert_eq!(usage(&again)["prompt_tokens"], usage(&export)["prompt_tokens"], "the usage is imported");
     let found = fixture.request("GET", "/app/chats/search?q=gran", &Value::Null, 200).await;
     assert_eq!(found["hits"].as_array().unwrap().len(), 2, "the title and the message are found: {found}");
     assert_eq!(found["hits"][1]["ranges"], json!([[4, 8]]), "{found}");

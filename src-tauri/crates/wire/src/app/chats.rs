@@ -15,8 +15,8 @@ pub use exchange::{
     PresetsResponse, SkippedChat,
 };
 pub use message::{
-    AnswerRequest, AttachedFile, ChatLine, ChatMessage, FailedAnswer, HeadRequest, MessageState, MessageStats,
-    MessagesResponse, SendRequest, StoppedResponse,
+    AnswerRequest, AttachedFile, ChatLine, ChatMessage, FailedAnswer, HeadRequest, MessageState, MessagesResponse,
+    SendRequest, StoppedResponse,
 };
 
 /// `GET /app/chats?folder=&trash=&limit=&after=`.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DebugInfo, DoneReason, Logprob, Metrics, Truncated};
-use crate::{KeepAlive, Think, Timestamp};
+use super::{DebugInfo, DoneReason, Logprob, Metrics};
+use crate::{KeepAlive, Think, Timestamp, Truncated};
 
 /// Request for the next message. Unsupported fields are read too, so that they can be refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -91,10 +91,10 @@ pub struct ProgressLine {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// Bytes in total.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub total: u64,
     /// Bytes completed.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub completed: u64,
 }
 

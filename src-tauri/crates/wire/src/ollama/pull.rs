@@ -33,13 +33,13 @@ pub struct PullLine {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// Bytes in total.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub total: u64,
     /// Bytes completed.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub completed: u64,
     /// Speed.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub bytes_per_second: u64,
     /// Host of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cairn_app::chats::{
-    self as app, Attachment, KeptChat, Line, Lists, Message, MessageBody, MessageState, Stats, Summary, Warmth,
-};
+use cairn_app::chats::{Attachment, KeptChat, Line, Lists, Message, MessageBody, MessageState, Summary, Warmth};
 use cairn_wire::app::chats as wire;
-use cairn_wire::app::{TierName, TierTokens};
-use cairn_wire::{Think, Timestamp, ollama};
+use cairn_wire::{Think, Timestamp};
 use serde_json::Value;
 
 use crate::error::chat_error;
@@ -90,7 +87,7 @@ pub(super) fn message(message: Message) -> wire::ChatMessage {
         model: body.model,
         state: state(body.state),
         error: body.error,
-        stats: body.stats.as_ref().and_then(Stats::from_json).map(|stored| stats(&stored)),
+        usage: body.stats.and_then(|stored| serde_json::from_value(stored).ok()),
         versions: versions.iter().map(ToString::to_string).collect(),
     }
 }
@@ -110,7 +107,7 @@ pub(super) fn exported(message: Message) -> wire::ExportedMessage {
         model: message.model,
         state: message.state,
         error: message.error,
-        stats: message.stats,
+        usage: message.usage,
     }
 }
 
@@ -132,7 +129,7 @@ pub(super) fn message_body(message: wire::ExportedMessage) -> MessageBody {
             wire::MessageState::Failed => MessageState::Failed,
         },
         error: message.error,
-        stats: message.stats.map(|stats| stored_stats(&stats).to_json()),
+        stats: message.usage.map(|usage| serde_json::to_value(usage).expect("numbers can be written")),
     }
 }
 
@@ -151,65 +148,6 @@ fn state(state: MessageState) -> wire::MessageState {
         MessageState::Stopped => wire::MessageState::Stopped,
         MessageState::Interrupted => wire::MessageState::Cut,
         MessageState::Failed => wire::MessageState::Failed,
-    }
-}
-
-fn stats(stats: &Stats) -> wire::MessageStats {
-    let tiers =
-        [(TierName::Ram, stats.ram_tokens), (TierName::Ssd, stats.ssd_tokens), (TierName::Remote, stats.remote_tokens)];
-    let tiers = tiers.into_iter().filter(|(_, tokens)| *tokens > 0);
-    wire::MessageStats {
-        prompt_tokens: stats.prompt_tokens,
-        cached_tokens: stats.cached_tokens,
-        tiers: tiers.map(|(tier, tokens)| TierTokens { tier, tokens }).collect(),
-        restore_ms: stats.restore_ms,
-        instead_of_ms: stats.instead_of_ms,
-        recomputed: stats.recomputed.clone(),
-        load_ms: stats.load_ms,
-        first_token_ms: stats.first_token_ms,
-        answer_tokens: stats.answer_tokens,
-        tokens_per_second: stats.tokens_per_second(),
-        length_reached: stats.length_reached,
-        truncated: stats.truncated.map(|truncated| ollama::Truncated {
-            reason: match truncated.while_answering {
-                true => ollama::Overflow::ContextFull,
-                false => ollama::Overflow::PromptTooLong,
-            },
-            turns: truncated.turns,
-            messages: truncated.messages,
-            tokens: truncated.tokens,
-            cut_tokens: truncated.cut_tokens,
-            context_tokens: truncated.context_tokens,
-        }),
-    }
-}
-
-fn stored_stats(stats: &wire::MessageStats) -> Stats {
-    let tier = |name| stats.tiers.iter().find(|row| row.tier == name).map_or(0, |row| row.tokens);
-    let speed = stats.tokens_per_second;
-    let answer_s = if speed > 0.0 { stats.answer_tokens as f64 / speed } else { 0.0 };
-    Stats {
-        prompt_tokens: stats.prompt_tokens,
-        cached_tokens: stats.cached_tokens,
-        ram_tokens: tier(TierName::Ram),
-        ssd_tokens: tier(TierName::Ssd),
-        remote_tokens: tier(TierName::Remote),
-        restore_ms: stats.restore_ms,
-        instead_of_ms: stats.instead_of_ms,
-        recomputed: stats.recomputed.clone(),
-        load_ms: stats.load_ms,
-        first_token_ms: stats.first_token_ms,
-        answer_tokens: stats.answer_tokens,
-        answer_ns: Duration::try_from_secs_f64(answer_s).map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0)),
-        length_reached: stats.length_reached,
-        truncated: stats.truncated.map(|truncated| app::KeptTruncated {
-            while_answering: truncated.reason == ollama::Overflow::ContextFull,
-            turns: truncated.turns,
-            messages: truncated.messages,
-            tokens: truncated.tokens,
-            cut_tokens: truncated.cut_tokens,
-            context_tokens: truncated.context_tokens,
-        }),
     }
 }
 

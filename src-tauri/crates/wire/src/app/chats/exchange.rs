@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::message::{AttachedFile, MessageState, MessageStats};
-use crate::{Think, Timestamp};
+use super::message::{AttachedFile, MessageState};
+use crate::{Think, Timestamp, Usage};
 
 /// `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,8 +68,8 @@ pub struct ExportedMessage {
     pub state: MessageState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stats: Option<MessageStats>,
+    #[serde(default, alias = "stats", skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// `GET /app/chats/import`: chats of other apps on this machine.

@@ -3,9 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::app::TierTokens;
-use crate::ollama::Truncated;
-use crate::{ErrorBody, Think, Timestamp};
+use crate::{ErrorBody, Think, Timestamp, Usage};
 
 /// A message of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ pub struct ChatMessage {
     pub error: Option<String>,
     /// Usage of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stats: Option<MessageStats>,
+    pub usage: Option<Usage>,
     /// Ids of all messages with the same parent, including this one, in the order of creation.
     pub versions: Vec<String>,
 }
@@ -71,38 +69,6 @@ pub struct AttachedFile {
     pub name: String,
     /// Contents.
     pub text: String,
-}
-
-/// Usage of an answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct MessageStats {
-    /// Tokens of the whole prompt.
-    pub prompt_tokens: u64,
-    /// Prompt tokens that were found in the cache.
-    pub cached_tokens: u64,
-    /// Cached tokens that were restored from tiers, fastest tier first. The others were in pages of the loaded model.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tiers: Vec<TierTokens>,
-    /// Time of the restores.
-    pub restore_ms: u64,
-    /// Estimated time to compute the restored tokens.
-    pub instead_of_ms: u64,
-    /// Why the earlier messages were computed again: a reason of `POST /app/cache/trace`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recomputed: Option<String>,
-    /// Time to load the model.
-    pub load_ms: u64,
-    /// Time from the request to the first delta.
-    pub first_token_ms: u64,
-    /// Tokens of the answer, including thinking.
-    pub answer_tokens: u64,
-    /// Speed of the answer.
-    pub tokens_per_second: f64,
-    /// Whether the answer reached its token limit.
-    pub length_reached: bool,
-    /// What was left out because the context was full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub truncated: Option<Truncated>,
 }
 
 /// `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, on the path to

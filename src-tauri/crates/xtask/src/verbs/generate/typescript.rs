@@ -190,8 +190,10 @@ impl Body {
                     })
                     .collect();
                 let rest: String = flattened.iter().map(|ty| format!(" & {ty}")).collect();
-                if lines.is_empty() {
-                    format!("Record<string, never>{rest}")
+                if lines.is_empty() && !flattened.is_empty() {
+                    flattened.join(" & ")
+                } else if lines.is_empty() {
+                    "Record<string, never>".to_owned()
                 } else {
                     format!("{{\n{lines}{end}}}{rest}")
                 }

@@ -74,8 +74,10 @@ impl Attributes {
                 ("rename_all", Some(case)) if case == "lowercase" => self.rename_all = Some(Case::Lower),
                 ("tag", Some(name)) => self.tag = Tag::Internal(name),
                 ("untagged", None) => self.tag = Tag::Untagged,
-                // These do not change the JSON.
-                ("expecting" | "deserialize_with", Some(_)) | ("deny_unknown_fields", None) => {}
+                // These do not change the JSON that the daemon sends.
+                ("alias" | "expecting" | "deserialize_with", Some(_)) | ("deny_unknown_fields", None) => {}
+                // A duration is a number.
+                ("with", Some(unit)) if matches!(&*unit, "millis" | "nanos") => {}
                 (_, text) => unsupported = Some(text.map_or(word.clone(), |text| format!("{word} = {text:?}"))),
             }
             Ok(())

@@ -15,7 +15,9 @@ pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
     Ok(match &*name {
         "String" | "str" => "string".to_owned(),
         "bool" => "boolean".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "f32" | "f64" => "number".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "f32" | "f64" | "Duration" => {
+            "number".to_owned()
+        }
         "Value" => "unknown".to_owned(),
         "Option" => format!("{} | null", inner(0)?),
         "Box" => inner(0)?,

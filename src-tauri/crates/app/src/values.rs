@@ -1,0 +1,7 @@
+//! Values that clients send and receive, which use cases take and return as they are. Other modules import them from
+//! here, so that this file lists what `app` shares with the HTTP APIs.
+
+pub(crate) use cairn_wire::{
+    KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage, go_duration, human_count,
+    ollama::Message as OllamaMessage,
+};

@@ -1,0 +1,213 @@
+//! Usage of one answer: token counts and times, and what was left out because the context was full.
+//!
+//! It is stored with each answer, so the names in JSON never change, and absent fields have defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Token counts and times of one answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Tokens of the whole prompt.
+    pub prompt_tokens: u64,
+    /// Prompt tokens that were found in the cache: restored from tiers, or in pages of the loaded model.
+    pub cached_tokens: u64,
+    /// Cached tokens that were restored from the RAM tier.
+    pub ram_tokens: u64,
+    /// Cached tokens that were restored from the SSD tier.
+    pub ssd_tokens: u64,
+    /// Cached tokens that were restored from the remote tier.
+    pub remote_tokens: u64,
+    /// Time of the restores, in milliseconds.
+    #[serde(rename = "restore_ms", with = "millis")]
+    pub restore: Duration,
+    /// Estimated time to compute the restored tokens, in milliseconds.
+    #[serde(rename = "instead_of_ms", with = "millis")]
+    pub recompute_estimate: Duration,
+    /// Why most of the prompt was computed again: a reason of `POST /app/cache/trace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recomputed: Option<String>,
+    /// Time to load the model, in milliseconds.
+    #[serde(rename = "load_ms", with = "millis")]
+    pub load: Duration,
+    /// Time to compute the prompt tokens that were not cached, in milliseconds.
+    #[serde(rename = "prompt_ms", with = "millis")]
+    pub prompt: Duration,
+    /// Time from the request to the first delta, in milliseconds.
+    #[serde(rename = "first_token_ms", with = "millis")]
+    pub first_token: Duration,
+    /// Tokens of the answer, including thinking.
+    pub answer_tokens: u64,
+    /// Time to compute the answer, in nanoseconds.
+    #[serde(rename = "answer_ns", with = "nanos")]
+    pub answer: Duration,
+    /// Time from the request to the last token, in milliseconds.
+    #[serde(rename = "total_ms", with = "millis")]
+    pub total: Duration,
+    /// Whether the answer reached its token limit.
+    pub length_reached: bool,
+    /// What was left out because the context was full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+}
+
+/// What was left out of a prompt or of an answer's context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    /// When the last part was left out.
+    #[serde(alias = "while_answering", deserialize_with = "overflow")]
+    pub reason: Overflow,
+    /// Number of dropped turns: a question and all messages before the next question.
+    #[serde(default)]
+    pub turns: u64,
+    /// Number of messages in these turns.
+    #[serde(default)]
+    pub messages: u64,
+    /// All dropped tokens.
+    pub tokens: u64,
+    /// Dropped tokens that were cut out of the middle of kept messages.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub cut_tokens: u64,
+    /// Size of the context.
+    pub context_tokens: u64,
+}
+
+/// When a context was too small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// Before the answer.
+    PromptTooLong,
+    /// While the answer was being computed.
+    ContextFull,
+}
+
+impl Truncated {
+    /// The empty value: nothing was left out.
+    #[must_use]
+    pub fn empty(reason: Overflow, context_tokens: u64) -> Self {
+        Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, context_tokens }
+    }
+
+    /// Adds both; `second` came later.
+    #[must_use]
+    pub fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
+        Some(Self {
+            turns: first.turns + second.turns,
+            messages: first.messages + second.messages,
+            tokens: first.tokens + second.tokens,
+            cut_tokens: first.cut_tokens + second.cut_tokens,
+            ..second
+        })
+    }
+}
+
+/// Reads a reason, or the flag `while_answering` that older versions stored instead.
+fn overflow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overflow, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Reason(Overflow),
+        WhileAnswering(bool),
+    }
+    Ok(match Stored::deserialize(deserializer)? {
+        Stored::Reason(reason) => reason,
+        Stored::WhileAnswering(true) => Overflow::ContextFull,
+        Stored::WhileAnswering(false) => Overflow::PromptTooLong,
+    })
+}
+
+/// Durations as milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+/// Durations as nanoseconds.
+mod nanos {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_of_older_versions_can_be_read() {
+        let stored = r#"{"prompt_tokens":3411,"cached_tokens":300,"ram_tokens":44,"ssd_tokens":256,"remote_tokens":0,
+            "restore_ms":180,"instead_of_ms":11000,"recomputed":null,"load_ms":7,"first_token_ms":260,
+            "answer_tokens":214,"answer_ns":4500000001,"length_reached":true,
+            "truncated":{"while_answering":true,"turns":2,"messages":4,"tokens":812,"cut_tokens":0,
+            "context_tokens":4096}}"#;
+        let usage: Usage = serde_json::from_str(stored).expect("the usage parses");
+        let expected = Usage {
+            prompt_tokens: 3411,
+            cached_tokens: 300,
+            ram_tokens: 44,
+            ssd_tokens: 256,
+            restore: Duration::from_millis(180),
+            recompute_estimate: Duration::from_secs(11),
+            load: Duration::from_millis(7),
+            first_token: Duration::from_millis(260),
+            answer_tokens: 214,
+            answer: Duration::from_nanos(4_500_000_001),
+            length_reached: true,
+            truncated: Some(Truncated {
+                turns: 2,
+                messages: 4,
+                tokens: 812,
+                ..Truncated::empty(Overflow::ContextFull, 4096)
+            }),
+            ..Usage::default()
+        };
+        assert_eq!(usage, expected, "a row of the database");
+        let json = serde_json::to_string(&usage).expect("the usage serialises");
+        assert!(json.contains(r#""reason":"context_full""#), "{json}");
+        assert_eq!(serde_json::from_str::<Usage>(&json).expect("the usage parses"), usage, "{json}");
+        let before = json.replace(r#""reason":"context_full""#, r#""while_answering":false"#);
+        let before: Usage = serde_json::from_str(&before).expect("the usage parses");
+        assert_eq!(before.truncated.map(|truncated| truncated.reason), Some(Overflow::PromptTooLong), "{before:?}");
+        assert_eq!(serde_json::from_str::<Usage>("{}").expect("the usage parses"), Usage::default(), "no fields");
+    }
+
+    #[test]
+    fn truncations_add_up_over_an_answer() {
+        let some = |reason, turns: u64, cut_tokens: u64| {
+            Some(Truncated { turns, messages: 2 * turns, tokens: 100, cut_tokens, ..Truncated::empty(reason, 512) })
+        };
+        let (first, second) = (some(Overflow::PromptTooLong, 3, 7), some(Overflow::ContextFull, 1, 0));
+        let expected = Truncated {
+            reason: Overflow::ContextFull,
+            turns: 4,
+            messages: 8,
+            tokens: 200,
+            cut_tokens: 7,
+            context_tokens: 512,
+        };
+        assert_eq!(Truncated::merge(first, second), Some(expected), "the sum has the last reason");
+        assert_eq!(Truncated::merge(first, None), first, "only the first");
+        assert_eq!(Truncated::merge(None, second), second, "only the second");
+    }
+}
