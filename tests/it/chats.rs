@@ -115,15 +115,15 @@ fn interrupted_answer_survives_a_kill_and_continues() {
     drop(daemon);
 
     let _daemon = home.serve();
-    let cut = client.messages(&chat).pop().expect("the answer is stored");
-    assert_eq!(cut["state"], "cut", "the answer is marked as interrupted: {cut}");
-    let content = text(&cut).to_owned();
+    let interrupted = client.messages(&chat).pop().expect("the answer is stored");
+    assert_eq!(interrupted["state"], "interrupted", "the answer is marked as interrupted: {interrupted}");
+    let content = text(&interrupted).to_owned();
     assert!(content.starts_with(&on_disk), "no stored text is lost: {content:?} {on_disk:?}");
-    let request = json!({"continue": cut["id"], "options": {"temperature": 0, "num_predict": 5}});
+    let request = json!({"continue": interrupted["id"], "options": {"temperature": 0, "num_predict": 5}});
     let lines: Vec<Value> = client.lines(&format!("/app/chats/{chat}/answer"), &request).collect();
     assert_eq!(text(&lines[0]["answer"]), content, "it continues the stored text: {lines:?}");
     let done = &lines.last().expect("lines")["done"];
-    assert_eq!((&done["id"], &done["state"]), (&cut["id"], &json!("complete")), "it completes: {done}");
+    assert_eq!((&done["id"], &done["state"]), (&interrupted["id"], &json!("complete")), "it completes: {done}");
     let more = text(done).strip_prefix(content.as_str()).expect("the stored text is a prefix");
     assert!(!more.is_empty(), "text was added");
     assert_eq!(client.messages(&chat).len(), 2, "no message was added");
@@ -145,7 +145,7 @@ fn daemon_shutdown_saves_the_partial_answer() {
     daemon.child.wait().expect("the process exits");
     drop(daemon);
     let _daemon = home.serve();
-    let cut = client.messages(&chat).pop().expect("the answer is stored");
-    assert_eq!(cut["state"], "cut", "the answer is marked as interrupted: {cut}");
-    assert!(text(&cut).starts_with(&seen), "all streamed text is stored: {cut} {seen:?}");
+    let interrupted = client.messages(&chat).pop().expect("the answer is stored");
+    assert_eq!(interrupted["state"], "interrupted", "the answer is marked as interrupted: {interrupted}");
+    assert!(text(&interrupted).starts_with(&seen), "all streamed text is stored: {interrupted} {seen:?}");
 }

@@ -42,7 +42,7 @@ function sample() {
     { id: "a0", parent: "q1", role: "assistant", content: "A first try.", model: "pebble", created_at: at, state: "stopped" },
     { id: "a1", parent: "q1", role: "assistant", content: SAMPLE, thinking: "The counter is read in free_slots() and written in claim().", thinking_ms: 8000, model: "pebble", created_at: at, state: "complete", usage },
     { id: "q2", parent: "a1", role: "user", content: "如果请求在排队时被取消呢？", created_at: at, state: "complete" },
-    { id: "a2", parent: "q2", role: "assistant", content: "它从未占用槽位，所以没有什么要归还。", model: "pebble", created_at: at, state: "cut", usage: { ...usage, cached_tokens: 0, ssd_tokens: 0, recomputed: "changed", prompt_tokens: 3411 } },
+    { id: "a2", parent: "q2", role: "assistant", content: "它从未占用槽位，所以没有什么要归还。", model: "pebble", created_at: at, state: "interrupted", usage: { ...usage, cached_tokens: 0, ssd_tokens: 0, recomputed: "changed", prompt_tokens: 3411 } },
   ];
   const chat = { id: "looks", title: "Race in the slot scheduler", pinned: false, created_at: at, updated_at: at, head: "a2", system: "You review Rust. Be brief.", messages };
   const others = ["Bread timing for 21 °C", "Regex for log lines", "Trip to Lofoten, ferry plan", "给小船起名"].map((title, index) => {

@@ -236,6 +236,129 @@ export type DamagedChunk = {
   reason: string;
 };
 
+/** Stored part of a chat's list row. */
+export type ChatRow = {
+  /** Id of the chat. */
+  id: string;
+  /** Title; empty before the first message. */
+  title: string;
+  /** Model of the next answer. */
+  model?: string;
+  /** Folder of the chat. */
+  folder?: string;
+  /** Whether the chat is pinned to the top. */
+  pinned: boolean;
+  /** Time of creation. */
+  created_at: Timestamp;
+  /** Time of the last message. */
+  updated_at: Timestamp;
+  /** Time of the move to the trash. */
+  deleted_at?: Timestamp;
+  /** Number of messages in all branches. */
+  message_count: number;
+};
+
+/** A stored chat without its messages. */
+export type StoredChat = {
+  /** System message; if absent, the model's own. */
+  system?: string;
+  /** Options of all requests, as in `/api/chat`. */
+  options: Record<string, unknown>;
+  /** Whether the model thinks first; if absent, the model's default. */
+  think?: Think;
+  /** The preset of the chat. */
+  preset?: string;
+  /** Last message of the selected branch. */
+  head?: string;
+} & ChatRow;
+
+/** What the daemon adds to a stored chat. */
+export type ChatStatus = {
+  /** Nearest place of the cached rows. */
+  warmth: Warmth;
+  /** Whether an answer is in progress. */
+  answering: boolean;
+  /** Whether the chat is only in memory until the daemon stops. */
+  temporary: boolean;
+};
+
+/** Nearest place of a chat's cached rows, from the farthest. */
+export type Warmth =
+  /** Not cached. */
+  | "cold"
+  /** In the SSD tier or the remote tier. */
+  | "disk"
+  /** In the RAM tier. */
+  | "warm"
+  /** In the pages of a loaded model. */
+  | "hot";
+
+/** List row of a chat. */
+export type ChatSummary = ChatRow & ChatStatus;
+
+/** `GET /app/chats/{id}`. */
+export type Chat = StoredChat & ChatStatus;
+
+/** `POST /app/chats`. The response is a [`Chat`]. */
+export type NewChatRequest = {
+  /** Title; if absent or blank, it is generated. */
+  title?: string;
+  /** Model of the answers. */
+  model?: string;
+  /** Folder of the chat. */
+  folder?: string;
+  /** System message. */
+  system?: string;
+  /** Options of every request. */
+  options?: Record<string, unknown>;
+  /** Whether the model thinks first. */
+  think?: Think;
+  /** A preset, which sets absent fields. */
+  preset?: string;
+  /** Never write the chat to a disk. */
+  temporary?: boolean;
+};
+
+/** `PATCH /app/chats/{id}`. Absent fields stay unchanged; `null` removes an optional value. The response is a [`Chat`]. */
+export type ChatChange = {
+  /** Title; a blank one is generated again. */
+  title?: string;
+  /** Model of the answers. */
+  model?: string | null;
+  /** The folder. */
+  folder?: string | null;
+  /** Whether the chat is pinned to the top. */
+  pinned?: boolean;
+  /** System message. */
+  system?: string | null;
+  /** Options of all requests, which replace the old ones. */
+  options?: Record<string, unknown>;
+  /** Whether the model thinks first. */
+  think?: Think | null;
+  /** The preset of the chat. */
+  preset?: string | null;
+};
+
+/** `GET /app/presets`. */
+export type PresetsResponse = {
+  /** Presets, by name. */
+  presets: Preset[];
+};
+
+/** `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats. */
+export type Preset = {
+  /** Name; the name in the path takes precedence. */
+  name: string;
+  /** The model. */
+  model?: string;
+  /** System message. */
+  system?: string;
+  /** Options of all requests. */
+  options: Record<string, unknown>;
+  /** Whether the model thinks first. */
+  think?: Think;
+};
+
 /** `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`. */
 export type ChatsExport = {
   /** `cairn-chats`. */
@@ -248,39 +371,11 @@ export type ChatsExport = {
   chats: ExportedChat[];
 };
 
-/** A chat with all its branches. */
+/** A chat with all its branches. Imports accept also what older versions exported. */
 export type ExportedChat = {
-  id: string;
-  title: string;
-  model?: string;
-  folder?: string;
-  pinned: boolean;
-  created_at: Timestamp;
-  updated_at: Timestamp;
-  system?: string;
-  options: Record<string, unknown>;
-  think?: Think;
-  head?: string;
   /** Messages; a parent precedes its children. */
-  messages: ExportedMessage[];
-};
-
-/** A message of an [`ExportedChat`]. */
-export type ExportedMessage = {
-  id: string;
-  parent?: string;
-  role: string;
-  content: string;
-  thinking?: string;
-  thinking_ms?: number;
-  images?: string[];
-  files?: AttachedFile[];
-  created_at: Timestamp;
-  model?: string;
-  state: MessageState;
-  error?: string;
-  usage?: Usage;
-};
+  messages: ChatMessage[];
+} & StoredChat;
 
 /** `GET /app/chats/import`: chats of other apps on this machine. */
 export type ChatsToImport = {
@@ -316,26 +411,6 @@ export type SkippedChat = {
   reason: string;
 };
 
-/** `GET /app/presets`. */
-export type PresetsResponse = {
-  /** Presets, by name. */
-  presets: Preset[];
-};
-
-/** `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats. */
-export type Preset = {
-  /** Name; the name in the path takes precedence. */
-  name: string;
-  /** The model. */
-  model?: string;
-  /** System message. */
-  system?: string;
-  /** Options of all requests. */
-  options: Record<string, unknown>;
-  /** Whether the model thinks first. */
-  think?: Think;
-};
-
 /** A message of a chat. */
 export type ChatMessage = {
   /** Id of the message. */
@@ -361,11 +436,11 @@ export type ChatMessage = {
   /** State of the message. */
   state: MessageState;
   /** Why the answer failed. */
-  error?: string;
+  error?: ErrorBody;
   /** Usage of the answer. */
   usage?: Usage;
-  /** Ids of all messages with the same parent, including this one, in the order of creation. */
-  versions: string[];
+  /** Ids of all messages with the same parent, including this one, in the order of creation; absent in exports. */
+  versions?: string[];
 };
 
 /** State of a message. */
@@ -376,8 +451,8 @@ export type MessageState =
   | "answering"
   /** Stopped by the user. */
   | "stopped"
-  /** Interrupted: the daemon stopped before the answer was complete. */
-  | "cut"
+  /** The daemon stopped before the answer was complete. */
+  | "interrupted"
   /** Failed. */
   | "failed";
 
@@ -461,16 +536,8 @@ export type ChatLine =
   | { text: string }
   /** The final answer, complete or stopped; the last line. */
   | { done: ChatMessage }
-  /** The failed answer; the last line. */
-  | { failed: FailedAnswer };
-
-/** An answer that failed. */
-export type FailedAnswer = {
-  /** The error. */
-  error: ErrorBody;
-  /** The incomplete answer. */
-  message: ChatMessage;
-};
+  /** The incomplete answer with its error; the last line. */
+  | { failed: ChatMessage };
 
 /** `GET /app/chats?folder=&trash=&limit=&after=`. */
 export type ChatsResponse = {
@@ -492,106 +559,16 @@ export type ChatFolder = {
   chats: number;
 };
 
-/** List row of a chat. */
-export type ChatSummary = {
-  /** Id of the chat. */
-  id: string;
-  /** Title; empty before the first message. */
-  title: string;
-  /** Model of the next answer. */
-  model?: string;
-  /** Folder of the chat. */
-  folder?: string;
-  /** Whether the chat is pinned to the top. */
-  pinned: boolean;
-  /** Time of creation. */
-  created_at: Timestamp;
-  /** Time of the last message. */
-  updated_at: Timestamp;
-  /** Time of the move to the trash. */
-  deleted_at?: Timestamp;
-  /** Number of messages in all branches. */
-  messages: number;
-  /** Nearest place of the cached rows. */
-  warmth: Warmth;
-  /** Whether an answer is in progress. */
-  answering: boolean;
-  /** Whether the chat is only in memory until the daemon stops. */
-  temporary: boolean;
-};
-
-/** Nearest place of a chat's cached rows. */
-export type Warmth =
-  /** In the pages of a loaded model. */
-  | "hot"
-  /** In the RAM tier. */
-  | "warm"
-  /** In the SSD tier or the remote tier. */
-  | "disk"
-  /** Not cached. */
-  | "cold";
-
-/** `GET /app/chats/{id}`. */
-export type Chat = {
-  /** System message; if absent, the model's own. */
-  system?: string;
-  /** Options of all requests, as in `/api/chat`. */
-  options: Record<string, unknown>;
-  /** Whether the model thinks first; if absent, the model's default. */
-  think?: Think;
-  /** The preset of the chat. */
-  preset?: string;
-  /** Last message of the selected branch. */
-  head?: string;
-} & ChatSummary;
-
-/** `POST /app/chats`. The response is a [`Chat`]. */
-export type NewChatRequest = {
-  /** Title; if absent, it is generated. */
-  title?: string;
-  /** Model of the answers. */
-  model?: string;
-  /** Folder of the chat. */
-  folder?: string;
-  /** System message. */
-  system?: string;
-  /** Options of every request. */
-  options?: Record<string, unknown>;
-  /** Whether the model thinks first. */
-  think?: Think;
-  /** A preset, which sets absent fields. */
-  preset?: string;
-  /** Never write the chat to a disk. */
-  temporary?: boolean;
-};
-
-/** `PATCH /app/chats/{id}`. Absent fields stay unchanged; `null` removes an optional value. The response is a [`Chat`]. */
-export type ChatChange = {
-  /** Title; an empty one is generated again. */
-  title?: string;
-  /** Model of the answers. */
-  model?: string | null;
-  /** The folder. */
-  folder?: string | null;
-  /** Whether the chat is pinned to the top. */
-  pinned?: boolean;
-  /** System message. */
-  system?: string | null;
-  /** Options of all requests, which replace the old ones. */
-  options?: Record<string, unknown>;
-  /** Whether the model thinks first. */
-  think?: Think | null;
-  /** The preset of the chat. */
-  preset?: string | null;
-};
-
 /** One line of `GET /app/chats/events`, which sends a line for each change. */
 export type ChatEvent =
   /** A new chat, or a chat whose list row changed. */
   | { chat: ChatSummary }
   /** The id of a chat that was moved to the trash or deleted. */
   | { removed: string }
-  /** Number of changes that were dropped because the client read too slowly. The client should list again. */
+  /**
+   * Number of changes that are not sent one by one: of an import, or because the client read too slowly. The client
+   * should list again.
+   */
   | { missed: number };
 
 /** `GET /app/chats/search?q=&limit=`. */
@@ -608,7 +585,7 @@ export type ChatHit = {
   title: string;
   /** The message's id; absent if the title has the words. */
   message?: string;
-  /** The text around the words. */
+  /** The text around the words, on one line. */
   snippet: string;
   /** Positions of the words in the snippet: begin and end of each, in UTF-16 code units, as JavaScript counts. */
   ranges: [number, number][];

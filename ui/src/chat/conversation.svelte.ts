@@ -2,7 +2,6 @@
 // The daemon owns the data.
 import * as api from "../api/chats";
 import { ApiError } from "../api/client";
-import type { ErrorBody } from "../api/types";
 import { Streamed } from "./streamed";
 
 const PAGE = 60;
@@ -21,8 +20,6 @@ export class Conversation {
   error = $state.raw<ApiError | undefined>(undefined);
   /** Why the last request was refused; its text stays in the composer. */
   refused = $state.raw<ApiError | undefined>(undefined);
-  /** Errors with codes, by answer. The daemon stores only their English text. */
-  failures = $state.raw<Readonly<Record<string, ErrorBody>>>({});
   /** Id of the streaming answer. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
@@ -112,7 +109,7 @@ export class Conversation {
     const chat = this.chat;
     if (chat === undefined) return;
     // After a wrong clock, a chat can have an older time than its messages.
-    const hasNewMessages = chat.updated_at !== summary.updated_at || chat.messages !== summary.messages || summary.answering;
+    const hasNewMessages = chat.updated_at !== summary.updated_at || chat.message_count !== summary.message_count || summary.answering;
     this.chat = { ...chat, ...summary };
     if (this.busy || !hasNewMessages) return;
     if (!summary.answering) {
@@ -240,7 +237,8 @@ export class Conversation {
   }
 
   async version(message: api.Message, step: -1 | 1): Promise<void> {
-    const wanted = message.versions[message.versions.indexOf(message.id) + step];
+    const versions = message.versions ?? [];
+    const wanted = versions[versions.indexOf(message.id) + step];
     if (wanted === undefined || this.busy) return;
     try {
       this.chat = await api.setHead(this.id, wanted);
@@ -296,15 +294,14 @@ export class Conversation {
           abort.abort();
           break;
         }
+        const whole = line.done ?? line.failed;
         if (line.user) this.#append(line.user);
         else if (line.answer) {
           streamed = new Streamed(line.answer, performance.now());
           this.answering = line.answer.id;
           this.#append(line.answer);
-        } else if (line.done ?? line.failed) {
+        } else if (whole) {
           clearTimeout(timer);
-          if (line.failed) this.failures = { ...this.failures, [line.failed.message.id]: line.failed.error };
-          const whole = line.done ?? { ...line.failed!.message, error: line.failed!.message.error ?? line.failed!.error.error };
           streamed = undefined;
           this.#put(whole);
           this.ended(whole);

@@ -30,7 +30,7 @@ const message = (id: string, parent: string | undefined, role: string, more: Par
 });
 const q1 = message("q1", undefined, "user");
 const a1 = message("a1", "q1", "assistant");
-const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 2, warmth: "cold" as const, answering: false, temporary: false, options: {} };
+const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", message_count: 2, warmth: "cold" as const, answering: false, temporary: false, options: {} };
 
 async function* lines(...all: (ChatLine | Error)[]): AsyncGenerator<ChatLine> {
   for (const line of all) {
@@ -95,20 +95,19 @@ describe("an answer", () => {
     const conversation = await opened();
     const a2 = message("a2", "q1", "assistant", { content: "", state: "answering", versions: ["a1", "a2"] });
     const failure: ErrorBody = { error: "out of memory", code: "model_too_large", params: { need_bytes: "2", free_bytes: "1" } };
-    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { failed: { error: failure, message: { ...a2, content: "He", state: "failed" } } }));
+    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { failed: { ...a2, content: "He", state: "failed", error: failure } }));
     await conversation.regenerate(a1);
     expect(ids(conversation), "the other answer replaces the first one").toBe("q1 a2");
-    expect(conversation.messages.at(-1)).toMatchObject({ content: "He", state: "failed", error: "out of memory" });
-    expect(conversation.failures["a2"], "its code is kept for the translation").toEqual(failure);
+    expect(conversation.messages.at(-1)).toMatchObject({ content: "He", state: "failed", error: failure });
   });
 
   it("is followed again when the stream breaks", async () => {
     const conversation = await opened();
     const a2 = message("a2", "q1", "assistant", { content: "", state: "answering" });
     vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, new Error("network")));
-    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a2, content: "Hell", state: "cut" }], total: 2, before: 0 });
+    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a2, content: "Hell", state: "interrupted" }], total: 2, before: 0 });
     await conversation.regenerate(a1);
-    expect(conversation.messages.at(-1)).toMatchObject({ id: "a2", content: "Hell", state: "cut" });
+    expect(conversation.messages.at(-1)).toMatchObject({ id: "a2", content: "Hell", state: "interrupted" });
     expect(conversation.refused, "no error is left").toBeUndefined();
   });
 

@@ -8,7 +8,7 @@ const chat = (id: string, updated: string, more: Partial<ChatSummary> = {}): Cha
   pinned: false,
   created_at: updated,
   updated_at: updated,
-  messages: 2,
+  message_count: 2,
   warmth: "cold",
   answering: false,
   temporary: false,

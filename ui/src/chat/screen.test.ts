@@ -8,7 +8,7 @@ import { ChatScreen } from "./screen.svelte";
 // The daemon is simulated; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
 
-const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
+const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", message_count: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
 const pebble: TagsModel = { name: "pebble:latest", model: "pebble:latest", modified_at: "", size: 1, digest: "", details: { family: "", parameter_size: "", quantization_level: "" } };
 const sent = (): unknown[] => vi.mocked(api.sendMessage).mock.calls.map(([id, message]) => [id, message.model]);
 

@@ -8,7 +8,7 @@ use cairn_runtime::{Engine, EngineConfig};
 use cairn_store::GcReport;
 
 use crate::cache::{self, CacheLimits, KvCache, LimitChange};
-use crate::chats::ChatSessions;
+use crate::chats::{ChatSessions, DescribeError};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::inference::{self, Inference};
@@ -36,11 +36,18 @@ pub struct App {
 
 impl App {
     /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime.
-    /// `seed` is the source of seeds for requests that set none.
+    /// `seed` is the source of seeds for requests that set none. `describe` gives the errors of answers the codes that
+    /// clients know, so that a failed answer is stored with its code.
     ///
     /// # Errors
     /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache.
-    pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
+    pub fn start(
+        settings: Settings,
+        machine: Machine,
+        clock: Clock,
+        seed: u64,
+        describe: DescribeError,
+    ) -> Result<Self, Error> {
         let settings = Arc::new(cache::CacheMetadata::open(&settings).apply_limits(settings));
         let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
         let tiers = cache::open_tiers(&settings.tiers, &machine, &clock);
@@ -62,7 +69,7 @@ impl App {
         let transfers = Transfers::new(&library, &settings, &clock, seed);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &cache, &settings, &live, &clock);
-        let chats = ChatSessions::new(&inference, &cache, &settings, &clock);
+        let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
         let system = SystemInfo::new(machine, &engine, &library, &cache, &settings, &clock);
         let parts = LiveParts { cache: cache.clone(), transfers: transfers.clone(), system: system.clone() };
         let settings = SettingsStore::new(&settings, &live, Arc::new(parts));
@@ -70,6 +77,13 @@ impl App {
         let presence = library.clear_up(move || in_use.digests_in_use()).map(Arc::new);
         transfers.restore();
         Ok(Self { engine, settings, library, transfers, cache, inference, chats, system, _presence: presence, clock })
+    }
+
+    /// Starts with this machine and errors that have only a text.
+    #[cfg(test)]
+    pub(crate) fn for_test(settings: Settings, clock: Clock) -> Self {
+        let describe = |error: &crate::chats::Error| crate::values::ErrorBody::text(error.to_string());
+        Self::start(settings, Machine::probe(), clock, 1, describe).expect("the daemon starts")
     }
 
     /// Settings: what is in effect, and changes.

@@ -1,7 +1,7 @@
 //! Chats: conversations that the daemon stores. Answers are computed whether or not a client follows them.
 //!
 //! `cairn-chats` stores chats; this module connects them to models. `answering` computes an answer and stores its
-//! progress, `follow` streams an answer to a client, and `summary` reports where the cached context of a chat is.
+//! progress, `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
 //! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!
 //! **Invariants:** a chat has at most one answer in progress. What a client has received is on disk within a second,
@@ -10,9 +10,9 @@
 
 mod answering;
 mod ask;
-mod changes;
 mod edit;
 mod error;
+mod events;
 mod exchange;
 mod follow;
 mod handle;
@@ -22,22 +22,13 @@ mod live;
 mod markdown;
 mod presets;
 mod state;
-mod summary;
 mod title;
 mod trash;
 
-pub use answering::RegenerateRequest;
-pub use ask::Ask;
-pub use cairn_chats::{
-    Attachment, ChatFilter, ChatUpdate, ChatsError, ImportReport, ImportedChat, ImportedMessage, Message, MessageBody,
-    MessageState, Preset, SearchHit, Snippet, TitleSource,
-};
-pub use cairn_chats::{Chat as KeptChat, MessageId as ChatMessageId, NewChat as ChatToMake};
-pub use changes::{Changed, Changes};
+pub use cairn_chats::{ChatFilter, ChatsError};
 pub use edit::PathPart;
-pub use error::Error;
-pub use exchange::{Exported, ImportFrom};
-pub use follow::{Follower, Line};
+pub use error::{DescribeError, Error};
+pub use events::ChatEvents;
+pub use exchange::ImportFrom;
+pub use follow::Follower;
 pub use handle::ChatSessions;
-pub use list::Lists;
-pub use summary::{Summary, Warmth};

@@ -1,9 +1,10 @@
 //! Chats as a whole: create, list, update, and the trash.
 
+use cairn_wire::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use crate::{Chats, ChatsError, MessageId, words};
+use crate::{ChatChange, ChatFolder, ChatRow, Chats, ChatsError, NewChatRequest, StoredChat, words};
 
 /// Source of a chat's title. A later variant takes precedence over an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,76 +17,6 @@ pub enum TitleSource {
     Model,
     /// The user. No program changes such a title.
     User,
-}
-
-/// Row of a chat list. Times are milliseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChatRow {
-    /// Id of the chat.
-    pub id: String,
-    /// Title; empty if there is none.
-    pub title: String,
-    /// Model of the next answer.
-    pub model: Option<String>,
-    /// Folder that contains the chat.
-    pub folder: Option<String>,
-    /// Whether the chat is pinned.
-    pub pinned: bool,
-    /// Time of creation.
-    pub created_ms: i64,
-    /// Time of the last message.
-    pub updated_ms: i64,
-    /// Time when it was moved to the trash.
-    pub deleted_ms: Option<i64>,
-    /// Number of messages in all branches.
-    pub messages: u64,
-}
-
-/// Chat without its messages.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Chat {
-    /// Fields that chat lists also contain.
-    pub row: ChatRow,
-    /// Source of the title.
-    pub title_source: TitleSource,
-    /// System message.
-    pub system: Option<String>,
-    /// Options of each request. This crate does not interpret them.
-    pub options: Map<String, Value>,
-    /// The `think` option. This crate does not interpret it.
-    pub think: Option<Value>,
-    /// Preset that the chat was created from.
-    pub preset: Option<String>,
-    /// Last message of the selected branch.
-    pub head: Option<MessageId>,
-}
-
-/// Fields of a new chat.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "the fields are documented in `Chat`")]
-pub struct NewChat {
-    pub id: String,
-    pub title: Option<String>,
-    pub model: Option<String>,
-    pub folder: Option<String>,
-    pub system: Option<String>,
-    pub options: Map<String, Value>,
-    pub think: Option<Value>,
-    pub preset: Option<String>,
-}
-
-/// Changes of a chat. Fields that are `None` stay unchanged.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "the fields are documented in `Chat`")]
-pub struct ChatUpdate {
-    pub title: Option<(String, TitleSource)>,
-    pub model: Option<Option<String>>,
-    pub folder: Option<Option<String>>,
-    pub pinned: Option<bool>,
-    pub system: Option<Option<String>>,
-    pub options: Option<Map<String, Value>>,
-    pub think: Option<Option<Value>>,
-    pub preset: Option<Option<String>>,
 }
 
 /// Filter of a chat list.
@@ -124,34 +55,35 @@ impl TitleSource {
 }
 
 impl Chats {
-    /// Creates a chat.
+    /// Creates a chat. A preset is only named, not applied.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn create(&self, new: &NewChat, now_ms: i64) -> Result<Chat, ChatsError> {
+    pub fn create(&self, id: &str, new: &NewChatRequest, now_ms: i64) -> Result<StoredChat, ChatsError> {
         self.write(|connection| {
-            let source = if new.title.is_some() { TitleSource::User } else { TitleSource::None };
+            let title = new.title.as_deref().filter(|title| !title.trim().is_empty());
+            let source = if title.is_some() { TitleSource::User } else { TitleSource::None };
             connection.execute(
                 "INSERT INTO chats (id, title, titled, model, folder, created_ms, updated_ms, system, options, think, preset)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)",
                 params![
-                    new.id,
-                    new.title.as_deref().unwrap_or_default(),
+                    id,
+                    title.unwrap_or_default(),
                     source as i64,
                     new.model,
                     new.folder,
                     now_ms,
                     new.system,
-                    serde_json::to_string(&new.options)?,
-                    new.think.as_ref().map(Value::to_string),
+                    new.options.as_ref().map_or_else(|| Ok("{}".to_owned()), serde_json::to_string)?,
+                    new.think.as_ref().map(serde_json::to_string).transpose()?,
                     new.preset,
                 ],
             )?;
             let row = connection.last_insert_rowid();
-            if let Some(title) = &new.title {
+            if let Some(title) = title {
                 index_title(connection, row, title)?;
             }
-            chat(connection, &new.id)
+            chat(connection, id)
         })
     }
 
@@ -159,8 +91,20 @@ impl Chats {
     ///
     /// # Errors
     /// If it does not exist.
-    pub fn chat(&self, id: &str) -> Result<Chat, ChatsError> {
+    pub fn chat(&self, id: &str) -> Result<StoredChat, ChatsError> {
         self.read(|connection| chat(connection, id))
+    }
+
+    /// Returns the source of a chat's title.
+    ///
+    /// # Errors
+    /// If the chat does not exist.
+    pub fn title_source(&self, id: &str) -> Result<TitleSource, ChatsError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT titled FROM chats WHERE id = ?1")?;
+            let source = statement.query_row([id], |row| row.get(0).map(TitleSource::from_number)).optional()?;
+            source.ok_or_else(|| ChatsError::ChatNotFound(id.to_owned()))
+        })
     }
 
     /// Returns a page of chats, the last updated first. `after` is the cursor of the previous page.
@@ -186,7 +130,7 @@ impl Chats {
         );
         self.read(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let read = |row: &Row<'_>| Ok((row.get::<_, i64>("row")?, chat_row(row)?));
+            let read = |row: &Row<'_>| Ok(((row.get::<_, i64>("row")?, row.get::<_, i64>(order)?), chat_row(row)?));
             let rows = match folder {
                 None => statement
                     .query_map(params![last_ms, last_row, limit_plus_one], read)?
@@ -198,49 +142,53 @@ impl Chats {
             let mut rows = rows?;
             let has_next = rows.len() > limit;
             rows.truncate(limit);
-            let ms = |chat: &ChatRow| {
-                if *filter == ChatFilter::Trash { chat.deleted_ms.unwrap_or(0) } else { chat.updated_ms }
-            };
-            let next = rows.last().filter(|_| has_next).map(|(row, chat)| format!("{}.{row}", ms(chat)));
+            let next = rows.last().filter(|_| has_next).map(|((row, ms), _)| format!("{ms}.{row}"));
             Ok(ChatPage { chats: rows.into_iter().map(|(_, chat)| chat).collect(), next })
         })
     }
 
-    /// Returns all folders by name, each with its number of chats.
+    /// Returns all folders by name.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn folders(&self) -> Result<Vec<(String, u64)>, ChatsError> {
+    pub fn folders(&self) -> Result<Vec<ChatFolder>, ChatsError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT folder, count(*) FROM chats WHERE deleted_ms IS NULL AND folder IS NOT NULL GROUP BY folder ORDER BY folder",
             )?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+            let rows = statement
+                .query_map([], |row| Ok(ChatFolder { name: row.get(0)?, chats: row.get::<_, i64>(1)?.unsigned_abs() }))?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 
-    /// Updates a chat.
+    /// Changes a chat. `source` is that of a new title.
     ///
     /// # Errors
     /// If it does not exist, or the file cannot be written.
-    pub fn update(&self, id: &str, update: &ChatUpdate) -> Result<Chat, ChatsError> {
+    pub fn update(&self, id: &str, change: &ChatChange, source: TitleSource) -> Result<StoredChat, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
-            if let Some((title, source)) = &update.title {
+            if let Some(title) = &change.title {
                 connection.execute(
                     "UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1",
-                    params![row, title, *source as i64],
+                    params![row, title, source as i64],
                 )?;
                 index_title(connection, row, title)?;
             }
             let texts = [
-                ("model", update.model.clone()),
-                ("folder", update.folder.clone()),
-                ("system", update.system.clone()),
-                ("preset", update.preset.clone()),
-                ("think", update.think.as_ref().map(|think| think.as_ref().map(Value::to_string))),
-                ("options", update.options.as_ref().map(serde_json::to_string).transpose()?.map(Some)),
+                ("model", change.model.clone()),
+                ("folder", change.folder.clone()),
+                ("system", change.system.clone()),
+                ("preset", change.preset.clone()),
+                (
+                    "think",
+                    change
+                        .think
+                        .map(|think| think.map(|think| serde_json::to_string(&think)).transpose())
+                        .transpose()?,
+                ),
+                ("options", change.options.as_ref().map(serde_json::to_string).transpose()?.map(Some)),
             ];
             for (column, value) in texts {
                 if let Some(value) = value {
@@ -248,7 +196,7 @@ impl Chats {
                         .execute(&format!("UPDATE chats SET {column} = ?2 WHERE row = ?1"), params![row, value])?;
                 }
             }
-            if let Some(pinned) = update.pinned {
+            if let Some(pinned) = change.pinned {
                 connection.execute("UPDATE chats SET pinned = ?2 WHERE row = ?1", params![row, pinned])?;
             }
             chat(connection, id)
@@ -259,7 +207,7 @@ impl Chats {
     ///
     /// # Errors
     /// If the chat does not exist, or the file cannot be written.
-    pub fn set_title(&self, id: &str, title: &str, source: TitleSource) -> Result<Option<Chat>, ChatsError> {
+    pub fn set_title(&self, id: &str, title: &str, source: TitleSource) -> Result<Option<StoredChat>, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
             let sql = "UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1 AND titled < ?3";
@@ -275,7 +223,7 @@ impl Chats {
     ///
     /// # Errors
     /// If it does not exist, or the file cannot be written.
-    pub fn set_deleted(&self, id: &str, deleted_ms: Option<i64>) -> Result<Chat, ChatsError> {
+    pub fn set_deleted(&self, id: &str, deleted_ms: Option<i64>) -> Result<StoredChat, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
             // After a clock was set back, the deletion time could be before the last message, and the chat would be purged too
@@ -319,24 +267,23 @@ pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<i64, ChatsErro
     row.ok_or_else(|| ChatsError::ChatNotFound(id.to_owned()))
 }
 
-pub(crate) fn chat(connection: &Connection, id: &str) -> Result<Chat, ChatsError> {
-    let sql = format!("SELECT {ROW_COLUMNS}, titled, system, options, think, preset, head FROM chats WHERE id = ?1");
+pub(crate) fn chat(connection: &Connection, id: &str) -> Result<StoredChat, ChatsError> {
+    let sql = format!("SELECT {ROW_COLUMNS}, system, options, think, preset, head FROM chats WHERE id = ?1");
     let found = connection.prepare_cached(&sql)?.query_row([id], |row| {
         let (options, think): (String, Option<String>) = (row.get("options")?, row.get("think")?);
-        let chat = Chat {
+        let chat = StoredChat {
             row: chat_row(row)?,
-            title_source: TitleSource::from_number(row.get("titled")?),
             system: row.get("system")?,
             options: Map::new(),
             think: None,
             preset: row.get("preset")?,
-            head: row.get::<_, Option<i64>>("head")?.map(MessageId),
+            head: row.get::<_, Option<i64>>("head")?.map(|head| head.to_string()),
         };
         Ok((chat, options, think))
     });
     let (chat, options, think) = found.optional()?.ok_or_else(|| ChatsError::ChatNotFound(id.to_owned()))?;
-    let think = think.map(|text| serde_json::from_str(&text)).transpose()?;
-    Ok(Chat { options: serde_json::from_str(&options)?, think, ..chat })
+    let think = think.and_then(|text| serde_json::from_str(&text).ok());
+    Ok(StoredChat { options: serde_json::from_str(&options)?, think, ..chat })
 }
 
 fn chat_row(row: &Row<'_>) -> rusqlite::Result<ChatRow> {
@@ -346,10 +293,10 @@ fn chat_row(row: &Row<'_>) -> rusqlite::Result<ChatRow> {
         model: row.get("model")?,
         folder: row.get("folder")?,
         pinned: row.get("pinned")?,
-        created_ms: row.get("created_ms")?,
-        updated_ms: row.get("updated_ms")?,
-        deleted_ms: row.get("deleted_ms")?,
-        messages: row.get::<_, i64>("messages")?.unsigned_abs(),
+        created_at: Timestamp::from_unix_ms(row.get("created_ms")?),
+        updated_at: Timestamp::from_unix_ms(row.get("updated_ms")?),
+        deleted_at: row.get::<_, Option<i64>>("deleted_ms")?.map(Timestamp::from_unix_ms),
+        message_count: row.get::<_, i64>("messages")?.unsigned_abs(),
     })
 }
 

@@ -3,40 +3,20 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
 
 use crate::chat::index_title;
 use crate::message::insert;
-use crate::{Chats, ChatsError, MessageBody, MessageId, NewChat, TitleSource};
+use crate::{
+    ChatMessage, Chats, ChatsError, ChatsImported, ExportedChat, MessageState, SkippedChat, StoredChat, TitleSource,
+};
 
-/// Chat to import, with all its branches.
+/// Chat to import. Ids of messages are those of the source; the chat's id is the new one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedChat {
-    /// Fields of the chat. The id is the new one.
-    pub chat: NewChat,
     /// Source and the chat's id there. A chat is imported only once per origin.
     pub origin: String,
-    /// Whether the chat is pinned.
-    pub pinned: bool,
-    /// Time of creation, in milliseconds since 1970.
-    pub created_ms: i64,
-    /// Time of the last message.
-    pub updated_ms: i64,
-    /// Id of the head in `messages`; by default the last message.
-    pub head: Option<String>,
-    /// Messages, parents before children.
-    pub messages: Vec<ImportedMessage>,
-}
-
-/// Message of a chat to import.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ImportedMessage {
-    /// Id in the source.
-    pub id: String,
-    /// Id of the parent in the source.
-    pub parent: Option<String>,
-    /// Contents.
-    pub body: MessageBody,
+    /// The chat and its messages. The default of the head is the last message.
+    pub export: ExportedChat,
 }
 
 /// Handling of imported chats that exist in the trash.
@@ -48,42 +28,29 @@ pub enum TrashPolicy {
     Keep,
 }
 
-/// Result of an import.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImportReport {
-    /// Ids of chats that were added or restored.
-    pub chats: Vec<String>,
-    /// Number of messages in `chats`.
-    pub messages: u64,
-    /// Number of chats that existed already.
-    pub present: u64,
-    /// Titles of inconsistent chats, each with the reason.
-    pub skipped: Vec<(String, String)>,
-}
-
 impl Chats {
     /// Adds all consistent chats that do not exist yet, in one transaction.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn import(&self, chats: &[ImportedChat], trash: TrashPolicy) -> Result<ImportReport, ChatsError> {
+    pub fn import(&self, chats: &[ImportedChat], trash: TrashPolicy) -> Result<ChatsImported, ChatsError> {
         self.write(|connection| {
-            let mut report = ImportReport::default();
+            let mut report = ChatsImported::default();
             for chat in chats {
                 if let Some(existing) = find_existing(connection, chat)? {
                     if existing.in_trash && trash == TrashPolicy::Restore {
                         connection.execute("UPDATE chats SET deleted_ms = NULL WHERE row = ?1", [existing.row])?;
-                        report.chats.push(existing.id);
+                        report.chats += 1;
                         report.messages += existing.messages;
                     } else {
                         report.present += 1;
                     }
                 } else if let Some(reason) = chat.inconsistency() {
-                    report.skipped.push((chat.chat.title.clone().unwrap_or_default(), reason));
+                    report.skipped.push(SkippedChat { title: chat.export.chat.row.title.clone(), reason });
                 } else {
                     insert_chat(connection, chat)?;
-                    report.chats.push(chat.chat.id.clone());
-                    report.messages += chat.messages.len() as u64;
+                    report.chats += 1;
+                    report.messages += chat.export.messages.len() as u64;
                 }
             }
             Ok(report)
@@ -95,7 +62,7 @@ impl ImportedChat {
     /// Returns the reason why the messages do not form a tree.
     fn inconsistency(&self) -> Option<String> {
         let mut ids = HashSet::new();
-        for message in &self.messages {
+        for message in &self.export.messages {
             if let Some(parent) = message.parent.as_deref().filter(|parent| !ids.contains(parent)) {
                 return Some(format!("the message {:?} follows {parent:?}, which does not come before it", message.id));
             }
@@ -103,7 +70,7 @@ impl ImportedChat {
                 return Some(format!("two messages have the id {:?}", message.id));
             }
         }
-        let head = self.head.as_deref().filter(|head| !ids.contains(head))?;
+        let head = self.export.chat.head.as_deref().filter(|head| !ids.contains(head))?;
         Some(format!("the head {head:?} is not among the messages"))
     }
 }
@@ -111,53 +78,60 @@ impl ImportedChat {
 /// A chat that is here already.
 struct ExistingChat {
     row: i64,
-    id: String,
     messages: u64,
     in_trash: bool,
 }
 
 fn find_existing(connection: &Connection, imported: &ImportedChat) -> Result<Option<ExistingChat>, ChatsError> {
-    let sql = "SELECT row, id, messages, deleted_ms IS NOT NULL FROM chats WHERE origin = ?1 OR id = ?1 OR id = ?2";
-    let found = connection.prepare_cached(sql)?.query_row([&imported.origin, &imported.chat.id], |row| {
-        let messages = row.get::<_, i64>(2)?.unsigned_abs();
-        Ok(ExistingChat { row: row.get(0)?, id: row.get(1)?, messages, in_trash: row.get(3)? })
+    let sql = "SELECT row, messages, deleted_ms IS NOT NULL FROM chats WHERE origin = ?1 OR id = ?1 OR id = ?2";
+    let found = connection.prepare_cached(sql)?.query_row([&imported.origin, &imported.export.chat.row.id], |row| {
+        let messages = row.get::<_, i64>(1)?.unsigned_abs();
+        Ok(ExistingChat { row: row.get(0)?, messages, in_trash: row.get(2)? })
     });
     Ok(found.optional()?)
 }
 
 fn insert_chat(connection: &Connection, imported: &ImportedChat) -> Result<(), ChatsError> {
-    let new = &imported.chat;
-    let title = new.title.as_deref().unwrap_or_default();
-    let title_source = if title.is_empty() { TitleSource::None } else { TitleSource::User };
+    let ExportedChat { chat: StoredChat { row, system, options, think, head, .. }, messages } = &imported.export;
+    let title_source = if row.title.is_empty() { TitleSource::None } else { TitleSource::User };
     connection.execute(
         "INSERT INTO chats (id, origin, title, titled, model, folder, pinned, created_ms, updated_ms, system, options, think)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
-            new.id,
+            row.id,
             imported.origin,
-            title,
+            row.title,
             title_source as i64,
-            new.model,
-            new.folder,
-            imported.pinned,
-            imported.created_ms,
-            imported.updated_ms,
-            new.system,
-            serde_json::to_string(&new.options)?,
-            new.think.as_ref().map(Value::to_string),
+            row.model,
+            row.folder,
+            row.pinned,
+            row.created_at.unix_ms(),
+            row.updated_at.unix_ms(),
+            system,
+            serde_json::to_string(options)?,
+            think.as_ref().map(serde_json::to_string).transpose()?,
         ],
     )?;
     let chat_row = connection.last_insert_rowid();
-    index_title(connection, chat_row, title)?;
+    index_title(connection, chat_row, &row.title)?;
     let mut rows: HashMap<&str, i64> = HashMap::new();
     let mut last = None;
-    for message in &imported.messages {
-        let parent = message.parent.as_deref().and_then(|parent| rows.get(parent)).copied().map(MessageId);
-        let row = insert(connection, chat_row, parent, &message.body)?;
-        rows.insert(&message.id, row);
-        last = Some(row);
+    for message in messages {
+        let parent = message.parent.as_deref().and_then(|parent| rows.get(parent)).copied();
+        let new = match message.state {
+            // An answer that was in progress during the export.
+            MessageState::Answering => insert(
+                connection,
+                chat_row,
+                parent,
+                &ChatMessage { state: MessageState::Interrupted, ..message.clone() },
+            )?,
+            _ => insert(connection, chat_row, parent, message)?,
+        };
+        rows.insert(&message.id, new);
+        last = Some(new);
     }
-    let head = imported.head.as_deref().and_then(|head| rows.get(head)).copied().or(last);
+    let head = head.as_deref().and_then(|head| rows.get(head)).copied().or(last);
     connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, head])?;
     Ok(())
 }

@@ -4,15 +4,17 @@
 //! do not wait for writes. Every change is one transaction that is durable when the call returns, so a killed process loses no
 //! acknowledged change. Answers that were being computed are marked as interrupted when the file is opened next.
 //!
-//! **Invariants:** this crate does not depend on models, engines or HTTP: options, statistics and the like are opaque JSON. Callers
-//! pass in the time and the ids. Times are milliseconds since 1970. All calls block.
+//! A chat, a message and the like are the types of `cairn-wire`, which `/app` sends as they are. Ids of messages are opaque texts
+//! outside of this crate.
+//!
+//! **Invariants:** this crate does not depend on models, engines or HTTP, and does not interpret options. Callers pass in the ids of
+//! chats and the time, in milliseconds since 1970. All calls block.
 #![forbid(unsafe_code)]
 
 mod chat;
 mod error;
 mod import;
 mod message;
-mod message_id;
 pub mod ollama;
 mod preset;
 mod schema;
@@ -24,14 +26,15 @@ use std::path::Path;
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
-pub use chat::{Chat, ChatFilter, ChatPage, ChatRow, ChatUpdate, NewChat, TitleSource};
+pub use cairn_wire::app::chats::{
+    AnswerRequest, AttachedFile, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
+    ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, ExportedChat, MessageState,
+    MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
+};
+pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;
-pub use import::{ImportReport, ImportedChat, ImportedMessage, TrashPolicy};
-pub use message::{AnswerProgress, Attachment, Message, MessageBody, MessagePath, MessageState};
-pub use message_id::MessageId;
-pub use preset::Preset;
-pub use search::SearchHit;
-pub use words::Snippet;
+pub use import::{ImportedChat, TrashPolicy};
+pub use message::AnswerProgress;
 
 /// All chats of one user.
 #[derive(Debug)]

@@ -1,86 +1,13 @@
 //! Messages: one tree per chat. An edited question and a further answer are siblings of the original.
 
+use std::collections::BTreeMap;
+
+use cairn_wire::{ErrorBody, ErrorCode, Timestamp, Usage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::chat::row_of;
-use crate::{Chats, ChatsError, MessageId, words};
-
-/// State of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageState {
-    /// The message is complete.
-    Complete,
-    /// The answer is being computed.
-    Answering,
-    /// A user stopped the answer.
-    Stopped,
-    /// The program ended before the answer was complete. Stored as `cut`.
-    Interrupted,
-    /// An error ended the answer.
-    Failed,
-}
-
-/// Text file that is attached to a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
-    /// File name.
-    pub name: String,
-    /// Contents.
-    pub text: String,
-}
-
-/// Message with its place in the tree.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    /// Id of the message.
-    pub id: MessageId,
-    /// The message that it follows.
-    pub parent: Option<MessageId>,
-    /// Contents.
-    pub body: MessageBody,
-    /// All children of the same parent, this message included, in the order of creation.
-    pub versions: Vec<MessageId>,
-}
-
-/// Contents of a message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MessageBody {
-    /// `user` or `assistant`, or another program's role.
-    pub role: String,
-    /// Text.
-    pub content: String,
-    /// The model's thinking before the text.
-    pub thinking: Option<String>,
-    /// Duration of the thinking.
-    pub thinking_ms: Option<i64>,
-    /// Images, in base64.
-    pub images: Vec<String>,
-    /// Attached text files.
-    pub files: Vec<Attachment>,
-    /// Time of creation, in milliseconds since 1970.
-    pub created_ms: i64,
-    /// Model that wrote it.
-    pub model: Option<String>,
-    /// State of the message.
-    pub state: MessageState,
-    /// Error of a failed answer.
-    pub error: Option<String>,
-    /// Statistics of the answer. This crate does not interpret them.
-    pub stats: Option<Value>,
-}
-
-/// Part of the path from the root of a tree to a leaf.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct MessagePath {
-    /// Messages in order.
-    pub messages: Vec<Message>,
-    /// Number of messages on the whole path.
-    pub total: u64,
-    /// Number of messages on the path before `messages`.
-    pub before: u64,
-}
+use crate::{ChatMessage, Chats, ChatsError, MessageState, MessagesResponse, words};
 
 /// Contents of an answer so far.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -90,75 +17,62 @@ pub struct AnswerProgress {
     /// Thinking.
     pub thinking: Option<String>,
     /// Duration of the thinking.
-    pub thinking_ms: Option<i64>,
-    /// Statistics, as far as they are available.
-    pub stats: Option<Value>,
+    pub thinking_ms: Option<u64>,
+    /// Usage, as far as it is available.
+    pub usage: Option<Usage>,
 }
 
-const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, stats";
+const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats";
 
-impl MessageState {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Complete, "complete"),
-        (Self::Answering, "answering"),
-        (Self::Stopped, "stopped"),
-        (Self::Interrupted, "cut"),
-        (Self::Failed, "failed"),
-    ];
+/// Words of states in the database.
+const STATES: [(MessageState, &str); 5] = [
+    (MessageState::Complete, "complete"),
+    (MessageState::Answering, "answering"),
+    (MessageState::Stopped, "stopped"),
+    (MessageState::Interrupted, "cut"),
+    (MessageState::Failed, "failed"),
+];
 
-    fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(state, _)| *state == self).map_or("complete", |(_, word)| word)
-    }
-
-    fn from_word(word: &str) -> Self {
-        Self::ALL.iter().find(|(_, stored)| *stored == word).map_or(Self::Complete, |(state, _)| *state)
-    }
+fn word_of(state: MessageState) -> &'static str {
+    STATES.iter().find(|(known, _)| *known == state).map_or("complete", |(_, word)| word)
 }
 
-impl MessageBody {
-    /// Creates a complete message that is only text.
-    #[must_use]
-    pub fn new(role: impl Into<String>, content: impl Into<String>, created_ms: i64) -> Self {
-        Self {
-            role: role.into(),
-            content: content.into(),
-            thinking: None,
-            thinking_ms: None,
-            images: Vec::new(),
-            files: Vec::new(),
-            created_ms,
-            model: None,
-            state: MessageState::Complete,
-            error: None,
-            stats: None,
-        }
-    }
+fn state_of(word: &str) -> MessageState {
+    STATES.iter().find(|(_, known)| *known == word).map_or(MessageState::Complete, |(state, _)| *state)
+}
+
+/// Code and parameters of an error, in the column `error_detail`. The column `error` has the text.
+#[derive(Serialize, Deserialize)]
+struct ErrorDetail {
+    code: Option<ErrorCode>,
+    params: BTreeMap<String, String>,
 }
 
 impl Chats {
-    /// Adds a sequence of messages below `parent` and makes the last one the chat's head. All are written, or none.
+    /// Adds a sequence of messages below `parent` and makes the last one the chat's head. All are written, or none. Ids,
+    /// parents and versions of `messages` are ignored.
     ///
     /// # Errors
     /// If the chat or the parent does not exist, or the file cannot be written.
     pub fn add(
         &self,
         chat: &str,
-        parent: Option<MessageId>,
-        bodies: &[MessageBody],
+        parent: Option<&str>,
+        messages: &[ChatMessage],
         now_ms: i64,
-    ) -> Result<Vec<Message>, ChatsError> {
+    ) -> Result<Vec<ChatMessage>, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            let mut last = parent;
-            let mut added = Vec::with_capacity(bodies.len());
-            for body in bodies {
-                let row = insert(connection, chat_row, last, body)?;
-                last = Some(MessageId(row));
-                added.push(MessageId(row));
+            let mut last = parent.map(row_id).transpose()?;
+            let mut added = Vec::with_capacity(messages.len());
+            for message in messages {
+                let row = insert(connection, chat_row, last, message)?;
+                last = Some(row);
+                added.push(row);
             }
             let sql = "UPDATE chats SET head = ?2, updated_ms = max(updated_ms, ?3) WHERE row = ?1";
-            connection.execute(sql, params![chat_row, last.map(|id| id.0), now_ms])?;
-            added.into_iter().map(|id| message(connection, chat_row, id)).collect()
+            connection.execute(sql, params![chat_row, last, now_ms])?;
+            added.into_iter().map(|row| message(connection, chat_row, row)).collect()
         })
     }
 
@@ -166,8 +80,8 @@ impl Chats {
     ///
     /// # Errors
     /// If it does not exist.
-    pub fn message(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
-        self.read(|connection| message(connection, row_of(connection, chat)?, id))
+    pub fn message(&self, chat: &str, id: &str) -> Result<ChatMessage, ChatsError> {
+        self.read(|connection| message(connection, row_of(connection, chat)?, row_id(id)?))
     }
 
     /// Returns the last `limit` messages of the path to `leaf`, or of its part above `before`. The default leaf is the chat's head.
@@ -177,47 +91,49 @@ impl Chats {
     pub fn path(
         &self,
         chat: &str,
-        leaf: Option<MessageId>,
-        before: Option<MessageId>,
+        leaf: Option<&str>,
+        before: Option<&str>,
         limit: usize,
-    ) -> Result<MessagePath, ChatsError> {
+    ) -> Result<MessagesResponse, ChatsError> {
         self.read(|connection| {
             let chat_row = row_of(connection, chat)?;
             let head: Option<i64> =
                 connection.query_row("SELECT head FROM chats WHERE row = ?1", [chat_row], |row| row.get(0))?;
-            let Some(leaf) = leaf.or(head.map(MessageId)) else { return Ok(MessagePath::default()) };
+            let leaf = leaf.map(row_id).transpose()?;
+            let Some(leaf) = leaf.or(head) else { return Ok(MessagesResponse::default()) };
             let total = depth(connection, chat_row, leaf)?.unsigned_abs() + 1;
             let mut next = match before {
                 None => Some(leaf),
-                Some(before) => read_message(connection, chat_row, before)?.1.parent,
+                Some(before) => read_message(connection, chat_row, row_id(before)?)?.parent,
             };
             let mut messages = Vec::new();
             let mut first = 0;
-            while let Some(id) = next.filter(|_| messages.len() < limit) {
-                let (depth, message) = read_message(connection, chat_row, id)?;
-                next = message.parent;
-                first = depth.unsigned_abs();
-                messages.push(message);
+            while let Some(row) = next.filter(|_| messages.len() < limit) {
+                let read = read_message(connection, chat_row, row)?;
+                (next, first) = (read.parent, read.depth.unsigned_abs());
+                let versions = versions(connection, chat_row, read.parent)?;
+                messages.push(ChatMessage { versions, ..read.message });
             }
             messages.reverse();
-            for message in &mut messages {
-                message.versions = versions(connection, chat_row, message.parent)?;
-            }
-            Ok(MessagePath { before: if messages.is_empty() { 0 } else { first }, messages, total })
+            Ok(MessagesResponse { before: if messages.is_empty() { 0 } else { first }, messages, total })
         })
     }
 
-    /// Returns all messages of a chat, parents before children.
+    /// Returns all messages of a chat without their versions, parents before children.
     ///
     /// # Errors
     /// If the chat does not exist.
-    pub fn messages(&self, chat: &str) -> Result<Vec<Message>, ChatsError> {
+    pub fn messages(&self, chat: &str) -> Result<Vec<ChatMessage>, ChatsError> {
         self.read(|connection| {
             let chat_row = row_of(connection, chat)?;
             let sql = format!("SELECT {COLUMNS} FROM messages WHERE chat = ?1 ORDER BY row");
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map([chat_row], raw)?.collect::<Result<Vec<_>, _>>()?;
-            rows.into_iter().map(|raw| raw.read().map(|(_, message)| message)).collect()
+            let mut rows = statement.query([chat_row])?;
+            let mut messages = Vec::new();
+            while let Some(row) = rows.next()? {
+                messages.push(read(row)?.message);
+            }
+            Ok(messages)
         })
     }
 
@@ -225,13 +141,14 @@ impl Chats {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_progress(&self, id: MessageId, progress: &AnswerProgress) -> Result<(), ChatsError> {
+    pub fn write_progress(&self, id: &str, progress: &AnswerProgress) -> Result<(), ChatsError> {
+        let row = row_id(id)?;
         self.write(|connection| {
             let sql = "SELECT state = 'answering' FROM messages WHERE row = ?1";
             let is_open: Option<bool> =
-                connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0)).optional()?;
+                connection.prepare_cached(sql)?.query_row([row], |row| row.get(0)).optional()?;
             // A progress write that started before the end of the answer may run after it.
-            if is_open == Some(true) { Ok(write_answer(connection, id, progress)?) } else { Ok(()) }
+            if is_open == Some(true) { write_answer(connection, row, progress) } else { Ok(()) }
         })
     }
 
@@ -242,21 +159,23 @@ impl Chats {
     pub fn finish(
         &self,
         chat: &str,
-        id: MessageId,
+        id: &str,
         progress: &AnswerProgress,
-        end: (MessageState, Option<&str>),
+        end: (MessageState, Option<&ErrorBody>),
         now_ms: i64,
-    ) -> Result<Message, ChatsError> {
+    ) -> Result<ChatMessage, ChatsError> {
+        let row = row_id(id)?;
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            write_answer(connection, id, progress)?;
+            write_answer(connection, row, progress)?;
             let (state, error) = end;
-            let sql = "UPDATE messages SET state = ?2, error = ?3 WHERE row = ?1";
-            connection.execute(sql, params![id.0, state.word(), error])?;
+            let sql = "UPDATE messages SET state = ?2, error = ?3, error_detail = ?4 WHERE row = ?1";
+            let text = error.map(|error| &error.error);
+            connection.execute(sql, params![row, word_of(state), text, detail(error)?])?;
             let sql = "UPDATE chats SET updated_ms = max(updated_ms, ?2) WHERE row = ?1";
             connection.execute(sql, params![chat_row, now_ms])?;
-            index(connection, id.0, &progress.content)?;
-            message(connection, chat_row, id)
+            index(connection, row, &progress.content)?;
+            message(connection, chat_row, row)
         })
     }
 
@@ -264,43 +183,45 @@ impl Chats {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn has_reply(&self, id: MessageId) -> Result<bool, ChatsError> {
+    pub fn has_reply(&self, id: &str) -> Result<bool, ChatsError> {
+        let row = row_id(id)?;
         self.read(|connection| {
             let sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE parent = ?1)";
-            Ok(connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0))?)
+            Ok(connection.prepare_cached(sql)?.query_row([row], |row| row.get(0))?)
         })
     }
 
-    /// Sets an ended answer back to `answering`, without its error and statistics.
+    /// Sets an ended answer back to `answering`, without its error and usage.
     ///
     /// # Errors
     /// If the message does not exist, or the file cannot be written.
-    pub fn resume_answer(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
+    pub fn resume_answer(&self, chat: &str, id: &str) -> Result<ChatMessage, ChatsError> {
+        let row = row_id(id)?;
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            let sql =
-                "UPDATE messages SET state = 'answering', error = NULL, stats = NULL WHERE row = ?1 AND chat = ?2";
-            connection.execute(sql, params![id.0, chat_row])?;
-            connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, id.0])?;
-            message(connection, chat_row, id)
+            let sql = "UPDATE messages SET state = 'answering', error = NULL, error_detail = NULL, stats = NULL
+                       WHERE row = ?1 AND chat = ?2";
+            connection.execute(sql, params![row, chat_row])?;
+            connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, row])?;
+            message(connection, chat_row, row)
         })
     }
 
-    /// Selects the branch of a message: the path through it and its newest descendants. Returns the new head.
+    /// Selects the branch of a message: the path through it and its newest descendants.
     ///
     /// # Errors
     /// If the chat or the message does not exist, or the file cannot be written.
-    pub fn select_branch(&self, chat: &str, id: MessageId) -> Result<MessageId, ChatsError> {
+    pub fn select_branch(&self, chat: &str, id: &str) -> Result<(), ChatsError> {
+        let mut head = row_id(id)?;
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            depth(connection, chat_row, id)?;
-            let mut head = id.0;
+            depth(connection, chat_row, head)?;
             let mut statement = connection.prepare_cached("SELECT max(row) FROM messages WHERE parent = ?1")?;
             while let Some(next) = statement.query_row([head], |row| row.get::<_, Option<i64>>(0))? {
                 head = next;
             }
             connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, head])?;
-            Ok(MessageId(head))
+            Ok(())
         })
     }
 }
@@ -321,46 +242,57 @@ pub(crate) fn mark_interrupted(connection: &Connection) -> rusqlite::Result<usiz
 pub(crate) fn insert(
     connection: &Connection,
     chat_row: i64,
-    parent: Option<MessageId>,
-    body: &MessageBody,
+    parent: Option<i64>,
+    message: &ChatMessage,
 ) -> Result<i64, ChatsError> {
     let depth = match parent {
         None => 0,
         Some(parent) => depth(connection, chat_row, parent)? + 1,
     };
     let mut statement = connection.prepare_cached(
-        "INSERT INTO messages (chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, stats)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT INTO messages (chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error,
+             error_detail, stats)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     statement.execute(params![
         chat_row,
-        parent.map(|id| id.0),
+        parent,
         depth,
-        body.role,
-        body.content,
-        body.thinking,
-        body.thinking_ms,
-        serde_json::to_string(&body.images)?,
-        serde_json::to_string(&body.files)?,
-        body.created_ms,
-        body.model,
-        body.state.word(),
-        body.error,
-        body.stats.as_ref().map(Value::to_string),
+        message.role,
+        message.content,
+        message.thinking,
+        message.thinking_ms.and_then(|ms| i64::try_from(ms).ok()),
+        serde_json::to_string(&message.images)?,
+        serde_json::to_string(&message.files)?,
+        message.created_at.unix_ms(),
+        message.model,
+        word_of(message.state),
+        message.error.as_ref().map(|error| &error.error),
+        detail(message.error.as_ref())?,
+        message.usage.as_ref().map(serde_json::to_string).transpose()?,
     ])?;
     let row = connection.last_insert_rowid();
-    if body.state != MessageState::Answering {
-        index(connection, row, &body.content)?;
+    if message.state != MessageState::Answering {
+        index(connection, row, &message.content)?;
     }
     connection.prepare_cached("UPDATE chats SET messages = messages + 1 WHERE row = ?1")?.execute([chat_row])?;
     Ok(row)
 }
 
-fn write_answer(connection: &Connection, id: MessageId, progress: &AnswerProgress) -> rusqlite::Result<()> {
-    let AnswerProgress { content, thinking, thinking_ms, stats } = progress;
+fn write_answer(connection: &Connection, row: i64, progress: &AnswerProgress) -> Result<(), ChatsError> {
+    let AnswerProgress { content, thinking, thinking_ms, usage } = progress;
     let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4, stats = ?5 WHERE row = ?1";
-    let stats = stats.as_ref().map(Value::to_string);
-    connection.prepare_cached(sql)?.execute(params![id.0, content, thinking, thinking_ms, stats]).map(drop)
+    let usage = usage.as_ref().map(serde_json::to_string).transpose()?;
+    let values = params![row, content, thinking, thinking_ms.and_then(|ms| i64::try_from(ms).ok()), usage];
+    connection.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+/// Returns the value of the column `error_detail`.
+fn detail(error: Option<&ErrorBody>) -> Result<Option<String>, ChatsError> {
+    let detail = error.filter(|error| error.code.is_some());
+    let detail = detail.map(|error| ErrorDetail { code: error.code, params: error.params.clone() });
+    Ok(detail.map(|detail| serde_json::to_string(&detail)).transpose()?)
 }
 
 fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<()> {
@@ -369,67 +301,67 @@ fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<(
     connection.prepare_cached(sql)?.execute(params![row, words, singles]).map(drop)
 }
 
+/// Returns the row of a message by its id.
+fn row_id(id: &str) -> Result<i64, ChatsError> {
+    id.parse().map_err(|_| ChatsError::MessageNotFound(id.to_owned()))
+}
+
 /// Returns the number of messages above one.
-fn depth(connection: &Connection, chat_row: i64, id: MessageId) -> Result<i64, ChatsError> {
+fn depth(connection: &Connection, chat_row: i64, row: i64) -> Result<i64, ChatsError> {
     let mut statement = connection.prepare_cached("SELECT depth FROM messages WHERE row = ?1 AND chat = ?2")?;
-    let depth = statement.query_row([id.0, chat_row], |row| row.get(0)).optional()?;
-    depth.ok_or_else(|| ChatsError::MessageNotFound(id.to_string()))
+    let depth = statement.query_row([row, chat_row], |row| row.get(0)).optional()?;
+    depth.ok_or_else(|| ChatsError::MessageNotFound(row.to_string()))
 }
 
-fn message(connection: &Connection, chat_row: i64, id: MessageId) -> Result<Message, ChatsError> {
-    let (_, message) = read_message(connection, chat_row, id)?;
-    Ok(Message { versions: versions(connection, chat_row, message.parent)?, ..message })
+fn message(connection: &Connection, chat_row: i64, row: i64) -> Result<ChatMessage, ChatsError> {
+    let read = read_message(connection, chat_row, row)?;
+    Ok(ChatMessage { versions: versions(connection, chat_row, read.parent)?, ..read.message })
 }
 
-/// Returns a message with its depth, without its versions.
-fn read_message(connection: &Connection, chat_row: i64, id: MessageId) -> Result<(i64, Message), ChatsError> {
+fn read_message(connection: &Connection, chat_row: i64, row: i64) -> Result<ReadMessage, ChatsError> {
     let sql = format!("SELECT {COLUMNS} FROM messages WHERE row = ?1 AND chat = ?2");
-    let raw = connection.prepare_cached(&sql)?.query_row([id.0, chat_row], raw).optional()?;
-    raw.ok_or_else(|| ChatsError::MessageNotFound(id.to_string()))?.read()
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([row, chat_row])?;
+    read(rows.next()?.ok_or_else(|| ChatsError::MessageNotFound(row.to_string()))?)
 }
 
-fn versions(connection: &Connection, chat_row: i64, parent: Option<MessageId>) -> Result<Vec<MessageId>, ChatsError> {
+fn versions(connection: &Connection, chat_row: i64, parent: Option<i64>) -> Result<Vec<String>, ChatsError> {
     let sql = "SELECT row FROM messages WHERE parent IS ?1 AND chat = ?2 ORDER BY row";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![parent.map(|id| id.0), chat_row], |row| row.get(0).map(MessageId))?;
+    let rows = statement.query_map(params![parent, chat_row], |row| Ok(row.get::<_, i64>(0)?.to_string()))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Row whose JSON columns are not parsed yet.
-struct Raw {
+/// Message without its versions, with its place in the tree.
+struct ReadMessage {
     depth: i64,
-    message: Message,
-    images: String,
-    files: String,
-    stats: Option<String>,
+    parent: Option<i64>,
+    message: ChatMessage,
 }
 
-fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
-    let body = MessageBody {
-        content: row.get("content")?,
+fn read(row: &Row<'_>) -> Result<ReadMessage, ChatsError> {
+    let parent: Option<i64> = row.get("parent")?;
+    let text = |column: &str| row.get::<_, String>(column);
+    let json = |column: &str| row.get::<_, Option<String>>(column);
+    // A usage or an error code of another version may be unreadable; the message is still shown.
+    let detail = json("error_detail")?.and_then(|json| serde_json::from_str::<ErrorDetail>(&json).ok());
+    let error = row.get::<_, Option<String>>("error")?.map(|error| match detail {
+        Some(ErrorDetail { code, params }) => ErrorBody { error, code, params },
+        None => ErrorBody::text(error),
+    });
+    let created_at = Timestamp::from_unix_ms(row.get("created_ms")?);
+    let message = ChatMessage {
+        id: row.get::<_, i64>("row")?.to_string(),
+        parent: parent.map(|parent| parent.to_string()),
         thinking: row.get("thinking")?,
-        thinking_ms: row.get("thinking_ms")?,
+        thinking_ms: row.get::<_, Option<i64>>("thinking_ms")?.map(i64::unsigned_abs),
+        images: serde_json::from_str(&text("images")?)?,
+        files: serde_json::from_str(&text("files")?)?,
         model: row.get("model")?,
-        state: MessageState::from_word(&row.get::<_, String>("state")?),
-        error: row.get("error")?,
-        ..MessageBody::new(row.get::<_, String>("role")?, "", row.get("created_ms")?)
+        state: state_of(&text("state")?),
+        error,
+        usage: json("stats")?.and_then(|json| serde_json::from_str(&json).ok()),
+        ..ChatMessage::new(text("role")?, text("content")?, created_at)
     };
-    let parent = row.get::<_, Option<i64>>("parent")?.map(MessageId);
-    Ok(Raw {
-        depth: row.get("depth")?,
-        message: Message { id: MessageId(row.get("row")?), parent, body, versions: Vec::new() },
-        images: row.get("images")?,
-        files: row.get("files")?,
-        stats: row.get("stats")?,
-    })
-}
-
-impl Raw {
-    fn read(self) -> Result<(i64, Message), ChatsError> {
-        let mut message = self.message;
-        message.body.images = serde_json::from_str(&self.images)?;
-        message.body.files = serde_json::from_str(&self.files)?;
-        message.body.stats = self.stats.map(|text| serde_json::from_str(&text)).transpose()?;
-        Ok((self.depth, message))
-    }
+    Ok(ReadMessage { depth: row.get("depth")?, parent, message })
 }

@@ -16,8 +16,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
+use serde_json::Map;
 
-use crate::{Attachment, ImportedChat, ImportedMessage, MessageBody, NewChat};
+use cairn_wire::Timestamp;
+
+use crate::{AttachedFile, ChatMessage, ChatRow, ExportedChat, ImportedChat, StoredChat};
 
 /// Required columns.
 const REQUIRED: &[(&str, &[&str])] = &[
@@ -219,18 +222,21 @@ fn chats(connection: &Connection, mut id: impl FnMut() -> String) -> rusqlite::R
     for row in rows {
         let (original_id, title, created_ms) = row?;
         let messages = messages(connection, &original_id, created_ms, has_attachments)?;
-        let updated_ms = messages.iter().map(|message| message.body.created_ms).max().unwrap_or(created_ms);
-        let model = messages.iter().rev().find_map(|message| message.body.model.clone());
-        let title = Some(title).filter(|title| !title.trim().is_empty());
-        imported.push(ImportedChat {
-            chat: NewChat { id: id(), title, model, ..NewChat::default() },
-            origin: format!("ollama:{original_id}"),
+        let created_at = Timestamp::from_unix_ms(created_ms);
+        let row = ChatRow {
+            id: id(),
+            title: if title.trim().is_empty() { String::new() } else { title },
+            model: messages.iter().rev().find_map(|message| message.model.clone()),
+            folder: None,
             pinned: false,
-            created_ms,
-            updated_ms,
-            head: None,
-            messages,
-        });
+            created_at,
+            updated_at: messages.iter().map(|message| message.created_at).max().unwrap_or(created_at),
+            deleted_at: None,
+            message_count: messages.len() as u64,
+        };
+        let chat = StoredChat { row, system: None, options: Map::new(), think: None, preset: None, head: None };
+        imported
+            .push(ImportedChat { origin: format!("ollama:{original_id}"), export: ExportedChat { chat, messages } });
     }
     Ok(imported)
 }
@@ -240,29 +246,30 @@ fn messages(
     chat: &str,
     created_ms: i64,
     has_attachments: bool,
-) -> rusqlite::Result<Vec<ImportedMessage>> {
+) -> rusqlite::Result<Vec<ChatMessage>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, role, content, thinking, model_name, CAST(round(1000 * unixepoch(created_at, 'subsec')) AS INTEGER),
             CAST(round(1000 * (unixepoch(thinking_time_end, 'subsec') - unixepoch(thinking_time_start, 'subsec'))) AS INTEGER)
          FROM messages WHERE chat_id = ?1 ORDER BY id",
     )?;
     let rows = statement.query_map([chat], |row| {
-        let body = MessageBody {
+        let created_at = Timestamp::from_unix_ms(row.get::<_, Option<i64>>(5)?.unwrap_or(created_ms));
+        Ok(ChatMessage {
+            id: row.get::<_, i64>(0)?.to_string(),
             thinking: Some(text(row, 3)?).filter(|thinking| !thinking.is_empty()),
             model: Some(text(row, 4)?).filter(|model| !model.is_empty()),
-            thinking_ms: row.get::<_, Option<i64>>(6)?.filter(|ms| *ms >= 0),
-            ..MessageBody::new(text(row, 1)?, text(row, 2)?, row.get::<_, Option<i64>>(5)?.unwrap_or(created_ms))
-        };
-        Ok((row.get::<_, i64>(0)?, body))
+            thinking_ms: row.get::<_, Option<i64>>(6)?.and_then(|ms| u64::try_from(ms).ok()),
+            ..ChatMessage::new(text(row, 1)?, text(row, 2)?, created_at)
+        })
     })?;
-    let mut messages: Vec<ImportedMessage> = Vec::new();
+    let mut messages: Vec<ChatMessage> = Vec::new();
     for row in rows {
-        let (id, mut body) = row?;
+        let mut message = row?;
         if has_attachments {
-            attach(connection, id, &mut body)?;
+            attach(connection, &mut message)?;
         }
-        let parent = messages.last().map(|last| last.id.clone());
-        messages.push(ImportedMessage { id: id.to_string(), parent, body });
+        message.parent = messages.last().map(|last| last.id.clone());
+        messages.push(message);
     }
     Ok(messages)
 }
@@ -275,16 +282,16 @@ fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<u8>> {
 }
 
 /// Adds the attachments of a message. A file that is neither an image nor UTF-8 text gets no contents.
-fn attach(connection: &Connection, message: i64, body: &mut MessageBody) -> rusqlite::Result<()> {
-    let sql = "SELECT filename, data FROM attachments WHERE message_id = ?1 ORDER BY id";
+fn attach(connection: &Connection, message: &mut ChatMessage) -> rusqlite::Result<()> {
+    let sql = "SELECT filename, data FROM attachments WHERE message_id = CAST(?1 AS INTEGER) ORDER BY id";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([message], |row| Ok((text(row, 0)?, bytes(row, 1)?)))?;
+    let rows = statement.query_map([&message.id], |row| Ok((text(row, 0)?, bytes(row, 1)?)))?;
     for row in rows {
         let (name, data) = row?;
         if IMAGE_MAGICS.iter().any(|magic| data.starts_with(magic)) {
-            body.images.push(BASE64_STANDARD.encode(&data));
+            message.images.push(BASE64_STANDARD.encode(&data));
         } else {
-            body.files.push(Attachment { name, text: String::from_utf8(data).unwrap_or_default() });
+            message.files.push(AttachedFile { name, text: String::from_utf8(data).unwrap_or_default() });
         }
     }
     Ok(())

@@ -1,24 +1,8 @@
 //! Presets: named settings of new chats.
 
 use rusqlite::{OptionalExtension, Row, params};
-use serde_json::{Map, Value};
 
-use crate::{Chats, ChatsError};
-
-/// Named settings of new chats.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Preset {
-    /// Name of the preset.
-    pub name: String,
-    /// Model.
-    pub model: Option<String>,
-    /// System message.
-    pub system: Option<String>,
-    /// Options of each request.
-    pub options: Map<String, Value>,
-    /// The `think` option.
-    pub think: Option<Value>,
-}
+use crate::{Chats, ChatsError, Preset};
 
 type Raw = (Preset, String, Option<String>);
 
@@ -54,7 +38,8 @@ impl Chats {
     pub fn put_preset(&self, preset: &Preset) -> Result<(), ChatsError> {
         self.write(|connection| {
             let Preset { name, model, system, options, think } = preset;
-            let (options, think) = (serde_json::to_string(options)?, think.as_ref().map(Value::to_string));
+            let options = serde_json::to_string(options)?;
+            let think = think.as_ref().map(serde_json::to_string).transpose()?;
             let sql =
                 "INSERT OR REPLACE INTO presets (name, model, system, options, think) VALUES (?1, ?2, ?3, ?4, ?5)";
             connection.execute(sql, params![name, model, system, options, think])?;
@@ -80,6 +65,6 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
 }
 
 fn read((preset, options, think): Raw) -> Result<Preset, ChatsError> {
-    let think = think.map(|text| serde_json::from_str(&text)).transpose()?;
+    let think = think.and_then(|text| serde_json::from_str(&text).ok());
     Ok(Preset { options: serde_json::from_str(&options)?, think, ..preset })
 }

@@ -25,7 +25,8 @@ const APPLICATION_ID: i64 = 0x4372_6e43;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Migrations from each version to the next. The first one creates the tables.
-pub(crate) const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE chats (
         row INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -86,7 +87,10 @@ pub(crate) const MIGRATIONS: &[&str] = &["
     CREATE VIRTUAL TABLE found_titles USING fts5 (
         words, singles, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3'
     );
-"];
+",
+    // Code and parameters of the error, as JSON. The column `error` has its text.
+    "ALTER TABLE messages ADD COLUMN error_detail TEXT;",
+];
 
 /// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
 pub(crate) fn open(path: &Path, migrations: &[&str], now_ms: i64) -> Result<Connection, ChatsError> {
@@ -214,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_version_1_keep_their_errors() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let path = home.path().join("chats.sqlite");
+        let rows = "
+            INSERT INTO chats (id, title, titled, created_ms, updated_ms, options) VALUES ('c', '', 0, 1, 1, '{}');
+            INSERT INTO messages (chat, depth, role, content, images, files, created_ms, state, error, stats)
+                VALUES (1, 0, 'assistant', '', '[]', '[]', 1, 'failed', 'out of memory', '{\"answer_tokens\": 3}');";
+        open(&path, &MIGRATIONS[..1], 5).expect("a new file").execute_batch(rows).expect("rows of version 1");
+        let chats = crate::Chats::open(&path, 6).expect("the file is migrated");
+        let [message] = &chats.messages("c").expect("messages")[..] else { panic!("one message") };
+        assert_eq!(message.error, Some(cairn_wire::ErrorBody::text("out of memory")), "an error without a code");
+        assert_eq!(message.usage.as_ref().map(|usage| usage.answer_tokens), Some(3), "the usage");
+    }
+
+    #[test]
     fn failed_backup_is_removed() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
@@ -251,11 +270,13 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
         drop(
-            open(&path, &[MIGRATIONS[0], "CREATE TABLE more (a TEXT) STRICT;"], 5).expect("a file of a newer version"),
+            open(&path, &[MIGRATIONS, &["CREATE TABLE more (a TEXT) STRICT;"]].concat(), 5)
+                .expect("a file of a newer version"),
         );
         let before = std::fs::read(&path).expect("the file");
         let error = open(&path, MIGRATIONS, 6).expect_err("the file is newer").to_string();
-        assert!(error.contains("version 2") && error.contains("newer version of Cairn"), "{error}");
+        let newer = format!("version {}", MIGRATIONS.len() + 1);
+        assert!(error.contains(&newer) && error.contains("newer version of Cairn"), "{error}");
         assert_eq!(std::fs::read(&path).expect("the file"), before, "the file is unchanged");
 
         let foreign = home.path().join("other.sqlite");

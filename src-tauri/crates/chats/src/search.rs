@@ -9,30 +9,18 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::{Chats, ChatsError, MessageId, Snippet, words};
+use crate::words::{self, Snippet};
+use crate::{ChatHit, Chats, ChatsError};
 
 /// Bytes of texts that are filtered before the index is queried for a long prefix.
 const MAX_SCAN_BYTES: usize = 512 * 1024;
-
-/// Search result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchHit {
-    /// Id of the chat.
-    pub chat: String,
-    /// Title of the chat.
-    pub title: String,
-    /// The message; `None` if the title matches.
-    pub message: Option<MessageId>,
-    /// Part of the text with the matches.
-    pub snippet: Snippet,
-}
 
 impl Chats {
     /// Finds titles and messages that contain all words of the search, or words with these prefixes.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn search(&self, search: &str, limit: usize) -> Result<Vec<SearchHit>, ChatsError> {
+    pub fn search(&self, search: &str, limit: usize) -> Result<Vec<ChatHit>, ChatsError> {
         let Some(expression) = words::expression(search) else { return Ok(Vec::new()) };
         self.read(|connection| {
             let sql_limit = |left: usize| i64::try_from(left).unwrap_or(i64::MAX);
@@ -42,8 +30,7 @@ impl Chats {
             )?;
             let titles = statement.query_map(params![expression, sql_limit(limit)], |row| {
                 let title: String = row.get(1)?;
-                let snippet = words::snippet(&title, search);
-                Ok(SearchHit { chat: row.get(0)?, title, message: None, snippet })
+                Ok(hit(row.get(0)?, None, words::snippet(&title, search), title))
             })?;
             let mut hits = titles.collect::<Result<Vec<_>, _>>()?;
             let left = limit - hits.len();
@@ -72,7 +59,7 @@ fn search_by_scan(
     expression: &str,
     search: &str,
     limit: usize,
-) -> Result<Option<Vec<SearchHit>>, ChatsError> {
+) -> Result<Option<Vec<ChatHit>>, ChatsError> {
     let wanted = words::search_words(search);
     let mut statement = connection.prepare_cached(MATCHES)?;
     let (mut rows, mut hits, mut read_bytes) = (statement.query(params![expression, i64::MAX])?, Vec::new(), 0);
@@ -81,7 +68,7 @@ fn search_by_scan(
         let content: &str = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
         read_bytes += content.len();
         if words::contains_all(content, &wanted) {
-            hits.push(hit(row, search)?);
+            hits.push(message_hit(row, search)?);
         }
     }
     Ok(Some(hits))
@@ -93,15 +80,23 @@ fn search_by_index(
     expression: &str,
     search: &str,
     limit: usize,
-) -> Result<Vec<SearchHit>, ChatsError> {
+) -> Result<Vec<ChatHit>, ChatsError> {
     let mut statement = connection.prepare_cached(MATCHES)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let hits = statement.query_map(params![expression, limit], |row| hit(row, search))?;
+    let hits = statement.query_map(params![expression, limit], |row| message_hit(row, search))?;
     Ok(hits.collect::<Result<_, _>>()?)
 }
 
 /// Converts a row of [`MATCHES`].
-fn hit(row: &Row<'_>, search: &str) -> rusqlite::Result<SearchHit> {
+fn message_hit(row: &Row<'_>, search: &str) -> rusqlite::Result<ChatHit> {
     let snippet = words::snippet(row.get_ref(3)?.as_str()?, search);
-    Ok(SearchHit { chat: row.get(0)?, title: row.get(1)?, message: Some(MessageId(row.get(2)?)), snippet })
+    Ok(hit(row.get(0)?, Some(row.get::<_, i64>(2)?.to_string()), snippet, row.get(1)?))
+}
+
+/// Makes a hit, with ranges in UTF-16 code units.
+fn hit(chat: String, message: Option<String>, snippet: Snippet, title: String) -> ChatHit {
+    let Snippet { text, ranges } = snippet;
+    let offset = |byte| u32::try_from(text[..byte].encode_utf16().count()).unwrap_or(u32::MAX);
+    let ranges = ranges.into_iter().map(|range| [offset(range.start), offset(range.end)]).collect();
+    ChatHit { chat, title, message, snippet: text, ranges }
 }

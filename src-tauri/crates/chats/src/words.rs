@@ -163,11 +163,11 @@ pub(crate) fn contains_all(text: &str, words: &[String]) -> bool {
 
 /// Short part of a text around the first match, with the byte ranges of all matches in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snippet {
+pub(crate) struct Snippet {
     /// The part, on one line.
-    pub text: String,
+    pub(crate) text: String,
     /// Byte ranges of the matches, ascending and disjoint.
-    pub ranges: Vec<Range<usize>>,
+    pub(crate) ranges: Vec<Range<usize>>,
 }
 
 /// Characters of a snippet before its first match.

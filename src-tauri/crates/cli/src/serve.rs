@@ -71,7 +71,7 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     let token = random_hex()?;
     let pid = std::process::id();
     let seed = u64::from_str_radix(&random_hex()?[..16], 16).expect("sixteen hex digits are 64 bits");
-    let app = App::start(settings, Machine::probe(), clock.clone(), seed)?;
+    let app = App::start(settings, Machine::probe(), clock.clone(), seed, cairn_http::chat_error)?;
     let activity = Activity::new(Instant::now());
     let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid, host_name.clone());
     let file = DaemonFile {

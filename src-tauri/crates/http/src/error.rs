@@ -78,8 +78,9 @@ pub(crate) fn pull_error(error: &PullError) -> ErrorBody {
     body(classify::of_pull(error), error.to_string())
 }
 
-/// Returns the error of a failed answer in a chat.
-pub(crate) fn chat_error(error: &chats::Error) -> ErrorBody {
+/// Returns the error of a failed answer in a chat, as it is stored and sent.
+#[must_use]
+pub fn chat_error(error: &chats::Error) -> ErrorBody {
     body(classify::of_chats(error), error.to_string())
 }
 

@@ -33,6 +33,7 @@ use axum::response::{IntoResponse, Response};
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
 pub use credentials::Token;
+pub use error::chat_error;
 pub use server::Server;
 
 /// Limit of a request body, which may contain images as base64.

@@ -59,7 +59,7 @@ impl Daemon {
         let env = Env::of(defaults.into_iter().chain(settings.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
-        let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
+        let app = App::start(settings, Machine::probe(), clock, 1, chat_error).unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
         let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, None);
         let daemon = Self { folder, router: router(server.clone()), server };

@@ -1,9 +1,8 @@
 //! Requests and responses as serde types: the Ollama API, and Cairn's own API for its own clients.
 //!
 //! The order of fields is the order in the JSON, and a field that is omitted in the JSON is omitted here. Rules of a
-//! value (`keep_alive`, `think`, `options`) are next to its type. `cairn-app` defines what the daemon does with the
-//! values;
-//! `cairn-http` converts between both.
+//! value (`keep_alive`, `think`, `options`) are next to its type. Chats, messages, presets and usage are stored and sent
+//! as they are; for other types `cairn-http` converts between these and the types of `cairn-app`.
 #![forbid(unsafe_code)]
 
 pub mod app;

@@ -25,6 +25,23 @@ const LAST_SECOND: i64 = 253_402_300_799;
 /// The first second of the year 0.
 const FIRST_SECOND: i64 = -62_167_219_200;
 
+impl Timestamp {
+    /// Creates a time from milliseconds since 1970.
+    #[must_use]
+    pub fn from_unix_ms(ms: i64) -> Self {
+        let since = Duration::from_millis(ms.unsigned_abs());
+        let time = if ms < 0 { UNIX_EPOCH.checked_sub(since) } else { UNIX_EPOCH.checked_add(since) };
+        Self(time.unwrap_or(UNIX_EPOCH))
+    }
+
+    /// Returns the milliseconds since 1970; 0 for earlier times.
+    #[must_use]
+    pub fn unix_ms(self) -> i64 {
+        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, ns) = unix(self.0);
@@ -168,6 +185,15 @@ mod tests {
         check(-1, 0, "1969-12-31T23:59:59Z");
         check(-1, 500_000_000, "1969-12-31T23:59:59.5Z");
         check(LAST_SECOND, 0, "9999-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn timestamp_round_trips_through_milliseconds() {
+        for ms in [0, 1, 1_767_323_045_678] {
+            assert_eq!(Timestamp::from_unix_ms(ms).unix_ms(), ms, "{ms}");
+        }
+        assert_eq!(Timestamp::from_unix_ms(-500).to_string(), "1969-12-31T23:59:59.5Z", "a time before 1970");
+        assert_eq!(Timestamp::from_unix_ms(-500).unix_ms(), 0, "a time before 1970");
     }
 
     #[test]

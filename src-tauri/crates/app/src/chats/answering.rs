@@ -8,45 +8,32 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cairn_chats::{Chats, Message, MessageBody, MessageId, MessageState};
-use serde_json::{Map, Value};
+use cairn_chats::{
+    AnswerProgress, AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, StoredChat,
+    TitleSource,
+};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::ask::{self, Ask};
+use super::ask;
 use super::error::Error;
 use super::follow::Follower;
 use super::handle::ChatSessions;
 use super::ids::is_temporary;
-use super::live::{End, Live};
+use super::live::Live;
 use super::title;
 use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
 use crate::library::pebble;
-use crate::values::Think;
+use crate::values::Timestamp;
 
 /// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
 const WRITE_INTERVAL: Duration = Duration::from_millis(700);
-
-/// Request for another answer to a message, or for the continuation of an answer.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RegenerateRequest {
-    /// The user's message to answer again.
-    pub message: Option<MessageId>,
-    /// The answer to continue.
-    pub resume: Option<MessageId>,
-    /// New model of the chat.
-    pub model: Option<String>,
-    /// Whether to think, for this answer.
-    pub think: Option<Think>,
-    /// Options, for this answer.
-    pub options: Option<Map<String, Value>>,
-}
 
 /// An answer that is stored but not computed yet.
 struct AnswerStart {
     chats: Arc<Chats>,
     live: Arc<Live>,
     /// The user's message, if it is new.
-    asked: Option<Message>,
+    asked: Option<ChatMessage>,
 }
 
 /// How the computation of an answer ended.
@@ -62,7 +49,7 @@ impl ChatSessions {
     ///
     /// # Errors
     /// If the chat, message or model does not exist, an answer is in progress, or the chat cannot be written.
-    pub async fn ask_in_chat(&self, id: &str, ask: Ask, held: impl Send + 'static) -> Result<Follower, Error> {
+    pub async fn ask_in_chat(&self, id: &str, ask: SendRequest, held: impl Send + 'static) -> Result<Follower, Error> {
         if !ask.images.is_empty() {
             return Err(inference::Error::Unsupported("reading images").into());
         }
@@ -81,13 +68,13 @@ impl ChatSessions {
     pub async fn answer_again(
         &self,
         id: &str,
-        again: RegenerateRequest,
+        again: AnswerRequest,
         held: impl Send + 'static,
     ) -> Result<Follower, Error> {
         let (app, id) = (self.clone(), id.to_owned());
-        let start = blocking(move || match (again.message, again.resume) {
-            (Some(message), None) => app.start_regeneration(&id, message, again),
-            (None, Some(answer)) => app.start_continuation(&id, answer, again),
+        let start = blocking(move || match (again.message.clone(), again.resume.clone()) {
+            (Some(message), None) => app.start_regeneration(&id, &message, again),
+            (None, Some(answer)) => app.start_continuation(&id, &answer, again),
             _ => Err(Error::Unclear),
         });
         let start = start.await?;
@@ -121,7 +108,7 @@ impl ChatSessions {
             let stored = self.chats_of(&live.chat).and_then(|chats| {
                 Ok(chats.finish(
                     &live.chat,
-                    live.message,
+                    &live.first.id,
                     &live.progress(),
                     (MessageState::Interrupted, None),
                     self.now_ms(),
@@ -141,41 +128,42 @@ impl ChatSessions {
         }
     }
 
-    fn start_question(&self, id: &str, ask: Ask) -> Result<AnswerStart, Error> {
+    fn start_question(&self, id: &str, ask: SendRequest) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let chat = chats.chat(id)?;
         let parent = ask.parent.unwrap_or(chat.head);
         let now_ms = self.now_ms();
-        let user = MessageBody { files: ask.files, ..MessageBody::new("user", ask.content, now_ms) };
+        let created_at = Timestamp::from_unix_ms(now_ms);
+        let user = ChatMessage { files: ask.files, ..ChatMessage::new("user", ask.content, created_at) };
         let title = match title::first_words(&user.content) {
             words if words.is_empty() => user.files.first().map(|file| file.name.clone()).unwrap_or_default(),
             words => words,
         };
         let start = self.start_answer(id, &chats, ask.model, |model, chat| {
-            let before = match parent {
+            let before = match &parent {
                 Some(parent) => chats.path(id, Some(parent), None, usize::MAX)?.messages,
                 None => Vec::new(),
             };
-            let bodies = [user, answering(model, now_ms)];
-            let mut added = chats.add(id, parent, &bodies, now_ms)?.into_iter();
+            let messages = [user, answering(model, now_ms)];
+            let mut added = chats.add(id, parent.as_deref(), &messages, now_ms)?.into_iter();
             let (Some(asked), Some(answer)) = (added.next(), added.next()) else {
                 return Err(inference::Error::EngineGone.into());
             };
-            let path: Vec<Message> = before.into_iter().chain([asked.clone()]).collect();
+            let path: Vec<ChatMessage> = before.into_iter().chain([asked.clone()]).collect();
             let request = ask::request(chat, model, &path, ask.think, ask.options);
             Ok((request, answer, Some(asked)))
         })?;
-        chats.set_title(id, &title, super::TitleSource::FirstWords)?;
+        chats.set_title(id, &title, TitleSource::FirstWords)?;
         self.notify(chats.chat(id)?.row);
         Ok(start)
     }
 
-    fn start_regeneration(&self, id: &str, message: MessageId, again: RegenerateRequest) -> Result<AnswerStart, Error> {
+    fn start_regeneration(&self, id: &str, message: &str, again: AnswerRequest) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let now_ms = self.now_ms();
         let start = self.start_answer(id, &chats, again.model, |model, chat| {
             let path = chats.path(id, Some(message), None, usize::MAX)?.messages;
-            if path.last().is_none_or(|last| last.body.role != "user") {
+            if path.last().is_none_or(|last| last.role != "user") {
                 return Err(Error::NoQuestion(message.to_string()));
             }
             let request = ask::request(chat, model, &path, again.think, again.options);
@@ -186,16 +174,16 @@ impl ChatSessions {
         Ok(start)
     }
 
-    fn start_continuation(&self, id: &str, answer: MessageId, again: RegenerateRequest) -> Result<AnswerStart, Error> {
+    fn start_continuation(&self, id: &str, answer: &str, again: AnswerRequest) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let start = self.start_answer(id, &chats, again.model, |model, chat| {
             let mut path = chats.path(id, Some(answer), None, usize::MAX)?.messages;
-            let last = path.pop().filter(|last| last.body.role == "assistant" && !path.is_empty());
+            let last = path.pop().filter(|last| last.role == "assistant" && !path.is_empty());
             let Some(last) = last.filter(|_| !chats.has_reply(answer).unwrap_or(true)) else {
                 return Err(Error::NoAnswer(answer.to_string()));
             };
             let mut request = ask::request(chat, model, &path, again.think, again.options);
-            request.prefix = Some(AnswerPrefix { thinking: last.body.thinking, content: last.body.content });
+            request.prefix = Some(AnswerPrefix { thinking: last.thinking, content: last.content });
             Ok((request, chats.resume_answer(id, answer)?, None))
         })?;
         self.notify(chats.chat(id)?.row);
@@ -210,10 +198,10 @@ impl ChatSessions {
         id: &str,
         chats: &Arc<Chats>,
         model: Option<String>,
-        store: impl FnOnce(&str, &super::KeptChat) -> Result<(crate::inference::Chat, Message, Option<Message>), Error>,
+        store: impl FnOnce(&str, &StoredChat) -> Result<(inference::Chat, ChatMessage, Option<ChatMessage>), Error>,
     ) -> Result<AnswerStart, Error> {
         let chat = chats.chat(id)?;
-        if chat.row.deleted_ms.is_some() {
+        if chat.row.deleted_at.is_some() {
             return Err(Error::Deleted);
         }
         let name = model.clone().or_else(|| chat.row.model.clone()).ok_or(Error::NoModel)?;
@@ -225,7 +213,8 @@ impl ChatSessions {
         }
         let (request, answer, asked) = store(&name, &chat)?;
         if chat.row.model.as_ref() != Some(&name) {
-            chats.update(id, &super::ChatUpdate { model: Some(Some(name)), ..super::ChatUpdate::default() })?;
+            let change = ChatChange { model: Some(Some(name)), ..ChatChange::default() };
+            chats.update(id, &change, TitleSource::User)?;
         }
         let is_built_in = found.summary.name == pebble::NAME;
         let live = Arc::new(Live::new(id, answer, request, found.key, is_built_in));
@@ -249,7 +238,7 @@ impl ChatSessions {
             let end = app.finish(&live, &chats, outcome).await;
             // A client may send the next message as soon as it receives the end.
             drop(entry);
-            let complete = matches!(&end, End::Done(message) if message.body.state == MessageState::Complete);
+            let complete = matches!(&end, ChatLine::Done(message) if message.state == MessageState::Complete);
             live.end(end);
             let (sessions, stored, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
             let notified = blocking(move || Ok(sessions.notify(stored.chat(&id)?.row))).await;
@@ -284,7 +273,7 @@ impl ChatSessions {
         let mut writes = interval(WRITE_INTERVAL);
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut thinking_since: Option<Instant> = None;
-        let earlier_thinking_ms = live.first.body.thinking_ms.unwrap_or(0);
+        let earlier_thinking_ms = live.first.thinking_ms.unwrap_or(0);
         let mut is_written = true;
         loop {
             let event = {
@@ -295,8 +284,8 @@ impl ChatSessions {
                         event = &mut next => break event,
                         _ = writes.tick(), if !is_written => {}
                     }
-                    let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.message);
-                    let written = blocking(move || Ok(chats.write_progress(message, &progress)?)).await;
+                    let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.first.id.clone());
+                    let written = blocking(move || Ok(chats.write_progress(&message, &progress)?)).await;
                     // A failed write does not affect followers: the next write, or the last one, stores everything.
                     is_written = written
                         .inspect_err(|error| tracing::warn!(%error, "cannot store the progress of an answer"))
@@ -313,7 +302,7 @@ impl ChatSessions {
                         Delta::Thinking(text) => {
                             let since = *thinking_since.get_or_insert_with(Instant::now);
                             progress.thinking.get_or_insert_default().push_str(&text);
-                            progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()).cast_signed());
+                            progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()));
                         }
                     });
                 }
@@ -326,50 +315,47 @@ impl ChatSessions {
         }
     }
 
-    /// Stores the end of an answer.
-    async fn finish(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> End {
+    /// Stores the end of an answer. Returns the last line of its stream.
+    async fn finish(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> ChatLine {
         let (state, error) = match outcome {
             Outcome::Done => (MessageState::Complete, None),
             Outcome::Stopped => (MessageState::Stopped, None),
-            Outcome::Failed(error) => (MessageState::Failed, Some(Arc::new(error))),
+            Outcome::Failed(error) => (MessageState::Failed, Some((self.describe)(&error))),
         };
-        let text = error.as_ref().map(ToString::to_string);
         if state != MessageState::Failed && !is_temporary(&live.chat) {
             self.state.hot.lock().insert(live.chat.clone(), live.model_key.clone());
         }
-        let unwritten = |state, error: Option<String>| {
-            let mut message = live.first.clone();
-            let progress = live.progress();
-            (message.body.content, message.body.thinking) = (progress.content, progress.thinking);
-            message.body.stats = progress.stats;
-            (message.body.state, message.body.error) = (state, error);
-            Box::new(message)
+        let unwritten = |state, error: &Error| {
+            let AnswerProgress { content, thinking, thinking_ms, usage } = live.progress();
+            let error = Some((self.describe)(error));
+            let answer = ChatMessage { content, thinking, thinking_ms, usage, state, error, ..live.first.clone() };
+            ChatLine::Failed(Box::new(answer))
         };
         if !live.claim_end() {
-            return End::Failed(Arc::new(Error::ShuttingDown), unwritten(MessageState::Interrupted, None));
+            return unwritten(MessageState::Interrupted, &Error::ShuttingDown);
         }
         let (chats, answer, now_ms) = (Arc::clone(chats), Arc::clone(live), self.now_ms());
         let written = blocking(move || {
-            Ok(chats.finish(&answer.chat, answer.message, &answer.progress(), (state, text.as_deref()), now_ms)?)
+            let end = (state, error.as_ref());
+            Ok(chats.finish(&answer.chat, &answer.first.id, &answer.progress(), end, now_ms)?)
         });
-        match (written.await, error) {
-            (Ok(message), None) => End::Done(Box::new(message)),
-            (Ok(message), Some(error)) => End::Failed(error, Box::new(message)),
-            (Err(error), _) => {
+        match written.await {
+            Ok(message) if message.error.is_some() => ChatLine::Failed(Box::new(message)),
+            Ok(message) => ChatLine::Done(Box::new(message)),
+            Err(error) => {
                 tracing::error!(%error, "cannot store an answer");
-                let text = error.to_string();
-                End::Failed(Arc::new(error), unwritten(MessageState::Failed, Some(text)))
+                unwritten(MessageState::Failed, &error)
             }
         }
     }
 }
 
 /// Returns an empty answer.
-fn answering(model: &str, now_ms: i64) -> MessageBody {
-    MessageBody {
+fn answering(model: &str, now_ms: i64) -> ChatMessage {
+    ChatMessage {
         model: Some(model.to_owned()),
         state: MessageState::Answering,
-        ..MessageBody::new("assistant", "", now_ms)
+        ..ChatMessage::new("assistant", "", Timestamp::from_unix_ms(now_ms))
     }
 }
 

@@ -1,6 +1,6 @@
-//! A user's message, and the inference request for its answer.
+//! The inference request for the answer to a user's message.
 
-use cairn_chats::{Attachment, Chat as Kept, Message as KeptMessage, MessageBody, MessageId, MessageState};
+use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
 use serde_json::{Map, Value};
 
 use super::ids::{is_temporary, owner};
@@ -9,47 +9,27 @@ use crate::values::Think;
 use cairn_prompt::Message;
 use cairn_runtime::CacheScope;
 
-/// A user's message to answer.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ask {
-    /// The parent message: the chat's head if `None`, no parent if `Some(None)`.
-    pub parent: Option<Option<MessageId>>,
-    /// Text of the message.
-    pub content: String,
-    /// Images, in base64.
-    pub images: Vec<String>,
-    /// Text files.
-    pub files: Vec<Attachment>,
-    /// New model of the chat.
-    pub model: Option<String>,
-    /// Whether to think, for this answer.
-    pub think: Option<Think>,
-    /// Options, for this answer.
-    pub options: Option<Map<String, Value>>,
-}
-
 /// Text that replaces an image that the model cannot see.
 const UNSEEN: &str = "(An image was here, which this model cannot see.)";
 
 /// Returns the request for the answer to the last of these messages.
 pub(super) fn request(
-    chat: &Kept,
+    chat: &StoredChat,
     model: &str,
-    path: &[KeptMessage],
+    path: &[ChatMessage],
     think: Option<Think>,
     options: Option<Map<String, Value>>,
 ) -> Chat {
     let system = chat.system.as_deref().filter(|system| !system.trim().is_empty());
     let system = system.map(|text| Message::new("system", text));
-    let body = path.iter().map(|message| &message.body).filter(|body| !is_empty_answer(body)).map(prompt_message);
+    let messages = path.iter().filter(|message| !is_empty_answer(message)).map(prompt_message);
     let mut all = chat.options.clone();
     all.extend(options.unwrap_or_default());
-    let kept_think = chat.think.clone().and_then(|think| serde_json::from_value(think).ok());
     Chat {
         model: model.to_owned(),
-        messages: system.into_iter().chain(body).collect(),
+        messages: system.into_iter().chain(messages).collect(),
         options: Some(all),
-        think: think.or(kept_think),
+        think: think.or(chat.think),
         scope: CacheScope {
             owner: Some(owner(&chat.row.id)),
             incognito: is_temporary(&chat.row.id),
@@ -60,36 +40,41 @@ pub(super) fn request(
 }
 
 /// Whether a message is an incomplete answer without text, which is not part of the prompt.
-fn is_empty_answer(body: &MessageBody) -> bool {
-    body.role == "assistant" && body.content.is_empty() && body.state != MessageState::Complete
+fn is_empty_answer(message: &ChatMessage) -> bool {
+    message.role == "assistant" && message.content.is_empty() && message.state != MessageState::Complete
 }
 
 /// Returns a message of the prompt: first its files, each in a code fence longer than any in the file.
-fn prompt_message(body: &MessageBody) -> Message {
+fn prompt_message(message: &ChatMessage) -> Message {
     let mut content = String::new();
-    for Attachment { name, text } in &body.files {
+    for AttachedFile { name, text } in &message.files {
         let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat(longest.max(2) + 1);
         let end = if text.ends_with('\n') { "" } else { "\n" };
         content += &format!("{name}:\n{fence}\n{text}{end}{fence}\n\n");
     }
-    content += &body.content;
-    for _ in &body.images {
+    content += &message.content;
+    for _ in &message.images {
         content = format!("{content}\n{UNSEEN}");
     }
-    Message { thinking: body.thinking.clone(), ..Message::new(&body.role, content) }
+    Message { thinking: message.thinking.clone(), ..Message::new(&message.role, content) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::Timestamp;
+
+    fn question(content: &str) -> ChatMessage {
+        ChatMessage::new("user", content, Timestamp::from_unix_ms(1))
+    }
 
     #[test]
     fn attached_files_precede_message_text_in_code_fences() {
         let check = |text: &str, expected: &str| {
-            let files = vec![Attachment { name: "a.md".to_owned(), text: text.to_owned() }];
-            let body = MessageBody { files, ..MessageBody::new("user", "What is it?", 1) };
-            assert_eq!(prompt_message(&body).content, expected, "{text:?}");
+            let files = vec![AttachedFile { name: "a.md".to_owned(), text: text.to_owned() }];
+            let message = ChatMessage { files, ..question("What is it?") };
+            assert_eq!(prompt_message(&message).content, expected, "{text:?}");
         };
         check("plain", "a.md:\n```\nplain\n```\n\nWhat is it?");
         check("plain\n", "a.md:\n```\nplain\n```\n\nWhat is it?");
@@ -99,7 +84,7 @@ mod tests {
 
     #[test]
     fn imported_images_become_a_note() {
-        let body = MessageBody { images: vec!["x".to_owned()], ..MessageBody::new("user", "Look", 1) };
-        assert_eq!(prompt_message(&body).content, format!("Look\n{UNSEEN}"), "the note replaces the image");
+        let message = ChatMessage { images: vec!["x".to_owned()], ..question("Look") };
+        assert_eq!(prompt_message(&message).content, format!("Look\n{UNSEEN}"), "the note replaces the image");
     }
 }

@@ -3,7 +3,11 @@
 use cairn_chats::ChatsError;
 use cairn_chats::ollama::OllamaError;
 
+use crate::values::ErrorBody;
 use crate::{cache, inference};
+
+/// Describes an error as clients see it and as it is stored with an answer: text, code and parameters.
+pub type DescribeError = fn(&Error) -> ErrorBody;
 
 /// Why an operation on a chat failed.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use cairn_chats::{Chat, ChatFilter, ImportReport, ImportedChat, Message, TrashPolicy, ollama};
+use cairn_chats::{ChatEvent, ChatFilter, Chats, ChatsImported, ExportedChat, ImportedChat, TrashPolicy, ollama};
 
-use super::changes::Changed;
 use super::error::Error;
 use super::handle::ChatSessions;
 use super::ids::{is_id, new_id};
@@ -15,20 +14,11 @@ const COPY_PREFIX: &str = "import-";
 /// Chats per page of an export.
 const EXPORT_PAGE: usize = 500;
 
-/// A chat with all its messages.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Exported {
-    /// The chat.
-    pub chat: Chat,
-    /// The messages; a parent precedes its children.
-    pub messages: Vec<Message>,
-}
-
 /// Source of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportFrom {
     /// An export of Cairn. Chats keep their ids.
-    Export(Vec<ImportedChat>),
+    Export(Vec<ExportedChat>),
     /// The database of Ollama's app.
     Ollama(PathBuf),
 }
@@ -38,9 +28,8 @@ impl ChatSessions {
     ///
     /// # Errors
     /// If the chat does not exist.
-    pub fn export_chat(&self, id: &str) -> Result<Exported, Error> {
-        let chats = self.chats_of(id)?;
-        Ok(Exported { chat: chats.chat(id)?, messages: chats.messages(id)? })
+    pub fn export_chat(&self, id: &str) -> Result<ExportedChat, Error> {
+        exported(&*self.chats_of(id)?, id)
     }
 
     /// Returns the selected branch of a chat as Markdown.
@@ -58,15 +47,14 @@ impl ChatSessions {
     ///
     /// # Errors
     /// If the chats cannot be read.
-    pub fn export_chats(&self, mut each: impl FnMut(Exported) -> bool) -> Result<(), Error> {
+    pub fn export_chats(&self, mut each: impl FnMut(ExportedChat) -> bool) -> Result<(), Error> {
         let chats = self.state.stored(self.now_ms())?;
         for which in [ChatFilter::Pinned, ChatFilter::Unpinned] {
             let mut after = None;
             loop {
                 let page = chats.list(&which, after.as_deref(), EXPORT_PAGE)?;
                 for row in page.chats {
-                    let exported = Exported { chat: chats.chat(&row.id)?, messages: chats.messages(&row.id)? };
-                    if !each(exported) {
+                    if !each(exported(&chats, &row.id)?) {
                         return Ok(());
                     }
                 }
@@ -90,17 +78,21 @@ impl ChatSessions {
     ///
     /// # Errors
     /// If the source is invalid, or the chats cannot be written.
-    pub fn import_chats(&self, from: ImportFrom) -> Result<ImportReport, Error> {
-        let (mut imported, trashed) = match from {
-            ImportFrom::Export(mut imported) => {
-                for chat in &mut imported {
-                    let old_id = std::mem::take(&mut chat.chat.id);
+    pub fn import_chats(&self, from: ImportFrom) -> Result<ChatsImported, Error> {
+        let (mut imported, trashed): (Vec<_>, _) = match from {
+            ImportFrom::Export(chats) => {
+                let imported = chats.into_iter().map(|mut export| {
+                    let id = &mut export.chat.row.id;
+                    let old_id = id.clone();
                     // Ids are used in paths and names, so only valid ids are kept.
-                    chat.chat.id = if is_id(&old_id) { old_id.clone() } else { new_id() };
+                    if !is_id(id) {
+                        *id = new_id();
+                    }
                     // Chats without an id must not have the same origin.
-                    chat.origin = format!("cairn:{}", if old_id.is_empty() { &chat.chat.id } else { &old_id });
-                }
-                (imported, TrashPolicy::Restore)
+                    let origin = format!("cairn:{}", if old_id.is_empty() { id } else { &old_id });
+                    ImportedChat { origin, export }
+                });
+                (imported.collect(), TrashPolicy::Restore)
             }
             ImportFrom::Ollama(path) => {
                 if !path.is_absolute() {
@@ -113,10 +105,10 @@ impl ChatSessions {
                 (ollama::read(&path, &scratch, new_id).map_err(Error::from)?, TrashPolicy::Keep)
             }
         };
-        imported.iter_mut().filter_map(|chat| chat.chat.title.as_mut()).for_each(title::bound);
+        imported.iter_mut().for_each(|imported| title::bound(&mut imported.export.chat.row.title));
         let report = self.state.stored(self.now_ms())?.import(&imported, trashed)?;
-        if !report.chats.is_empty() {
-            let _ = self.state.changes.send(Changed::Several(report.chats.len() as u64));
+        if report.chats > 0 {
+            let _ = self.state.changes.send(ChatEvent::Missed(report.chats));
         }
         Ok(report)
     }
@@ -130,4 +122,8 @@ impl ChatSessions {
             }
         }
     }
+}
+
+fn exported(chats: &Chats, id: &str) -> Result<ExportedChat, Error> {
+    Ok(ExportedChat { chat: chats.chat(id)?, messages: chats.messages(id)? })
 }

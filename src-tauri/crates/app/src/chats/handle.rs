@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use cairn_chats::Chats;
 
-use super::error::Error;
-use super::ids::{is_temporary, ms};
+use super::error::{DescribeError, Error};
+use super::ids::is_temporary;
 use super::state::ChatState;
 use crate::cache::KvCache;
 use crate::clock::Clock;
 use crate::inference::Inference;
 use crate::settings::Settings;
+use crate::values::Timestamp;
 
 /// Chats that the daemon stores, and their answers in progress. Methods that are not async block on the database.
 #[derive(Clone)]
@@ -20,16 +21,24 @@ pub struct ChatSessions {
     pub(super) cache: KvCache,
     pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
+    pub(super) describe: DescribeError,
 }
 
 impl ChatSessions {
-    pub(crate) fn new(inference: &Inference, cache: &KvCache, settings: &Arc<Settings>, clock: &Clock) -> Self {
+    pub(crate) fn new(
+        inference: &Inference,
+        cache: &KvCache,
+        settings: &Arc<Settings>,
+        clock: &Clock,
+        describe: DescribeError,
+    ) -> Self {
         Self {
             state: Arc::new(ChatState::new(settings.places().data.join("chats").join("chats.sqlite"))),
             inference: inference.clone(),
             cache: cache.clone(),
             settings: Arc::clone(settings),
             clock: clock.clone(),
+            describe,
         }
     }
 
@@ -39,6 +48,6 @@ impl ChatSessions {
     }
 
     pub(super) fn now_ms(&self) -> i64 {
-        ms(self.clock.now())
+        Timestamp(self.clock.now()).unix_ms()
     }
 }

@@ -1,7 +1,5 @@
 //! Ids of chats, and the owner of what is computed for a chat.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use cairn_tier::Owner;
 
 /// Prefix of ids of temporary chats.
@@ -31,10 +29,4 @@ pub(super) fn new_id() -> String {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).expect("the system provided random numbers before");
     hex::encode(bytes)
-}
-
-/// Milliseconds since 1970.
-pub(super) fn ms(at: SystemTime) -> i64 {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -2,37 +2,23 @@
 
 use std::collections::HashMap;
 
-use cairn_chats::{ChatFilter, ChatRow};
+use cairn_chats::{ChatFilter, ChatRow, ChatStatus, ChatSummary, ChatsResponse, Warmth};
 use cairn_tier::{Owner, TierKind};
 
-use super::changes::Changes;
 use super::error::Error;
+use super::events::ChatEvents;
 use super::handle::ChatSessions;
 use super::ids::{is_temporary, owner};
-use super::summary::{Summary, Warmth};
 
 /// Most chats of a page.
 const MAX_LIST: usize = 5000;
-
-/// A page of chats.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lists {
-    /// All pinned chats; on the first page only.
-    pub pinned: Vec<Summary>,
-    /// The other chats.
-    pub chats: Vec<Summary>,
-    /// Cursor of the next page; `None` on the last page.
-    pub next: Option<String>,
-    /// Folders with their number of chats; on the first page only.
-    pub folders: Vec<(String, u64)>,
-}
 
 impl ChatSessions {
     /// Lists chats, last changed first: of one folder, of all folders, or of the trash.
     ///
     /// # Errors
     /// If `after` is not the start of a page.
-    pub fn list_chats(&self, which: ChatFilter, after: Option<&str>, limit: usize) -> Result<Lists, Error> {
+    pub fn list_chats(&self, which: ChatFilter, after: Option<&str>, limit: usize) -> Result<ChatsResponse, Error> {
         self.purge_trash()?;
         let chats = self.state.stored(self.now_ms())?;
         let page = chats.list(&which, after, limit.min(MAX_LIST))?;
@@ -43,41 +29,42 @@ impl ChatSessions {
             folders = chats.folders()?;
         }
         let near = self.warmth_by_owner();
-        let summaries =
-            |chats: Vec<ChatRow>| chats.into_iter().map(|row| self.summary_of(row, &near)).collect::<Vec<_>>();
-        Ok(Lists { pinned: summaries(pinned), chats: summaries(page.chats), next: page.next, folders })
+        let summary = |row: ChatRow| ChatSummary { status: self.status_of(&row.id, &near), row };
+        let summaries = |rows: Vec<ChatRow>| rows.into_iter().map(summary).collect();
+        Ok(ChatsResponse { pinned: summaries(pinned), chats: summaries(page.chats), next: page.next, folders })
     }
 
     /// Lists temporary chats, last changed first.
     ///
     /// # Errors
     /// If the database in memory cannot be opened.
-    pub fn list_temporary_chats(&self) -> Result<Vec<Summary>, Error> {
+    pub fn list_temporary_chats(&self) -> Result<ChatsResponse, Error> {
         let page = self.state.temporary()?.list(&ChatFilter::Unpinned, None, MAX_LIST)?;
-        Ok(page.chats.into_iter().map(|row| self.summary(row)).collect())
+        let summary = |row: ChatRow| ChatSummary { status: self.status(&row.id), row };
+        Ok(ChatsResponse { chats: page.chats.into_iter().map(summary).collect(), ..ChatsResponse::default() })
     }
 
     /// Subscribes to changes.
     #[must_use]
-    pub fn chat_changes(&self) -> Changes {
-        Changes(self.state.changes.subscribe())
+    pub fn chat_events(&self) -> ChatEvents {
+        ChatEvents(self.state.changes.subscribe())
     }
 
-    pub(super) fn summary(&self, row: ChatRow) -> Summary {
-        self.summary_of(row, &self.warmth_by_owner())
+    pub(super) fn status(&self, id: &str) -> ChatStatus {
+        self.status_of(id, &self.warmth_by_owner())
     }
 
-    fn summary_of(&self, row: ChatRow, near: &HashMap<Owner, Warmth>) -> Summary {
-        let answering = self.state.live.lock().contains_key(&row.id);
-        let hot = self.state.hot.lock().contains_key(&row.id);
-        let temporary = is_temporary(&row.id);
+    fn status_of(&self, id: &str, near: &HashMap<Owner, Warmth>) -> ChatStatus {
+        let answering = self.state.live.lock().contains_key(id);
+        let hot = self.state.hot.lock().contains_key(id);
+        let temporary = is_temporary(id);
         let warmth = match hot || answering {
             // Rows of a temporary chat are not cached.
             _ if temporary => Warmth::Cold,
             true => Warmth::Hot,
-            false => near.get(&owner(&row.id)).copied().unwrap_or_default(),
+            false => near.get(&owner(id)).copied().unwrap_or_default(),
         };
-        Summary { row, warmth, answering, temporary }
+        ChatStatus { warmth, answering, temporary }
     }
 
     /// Nearest place of each owner's contexts. Forgets chats of unloaded models first.

@@ -1,12 +1,10 @@
 //! An answer in progress, and its state for followers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cairn_chats::{AnswerProgress, Message, MessageId};
+use cairn_chats::{AnswerProgress, ChatLine, ChatMessage};
 use tokio::sync::watch;
 
-use super::error::Error;
 use crate::inference::Chat;
 use crate::values::Usage;
 
@@ -14,10 +12,8 @@ use crate::values::Usage;
 pub(super) struct Live {
     /// The chat's id.
     pub(super) chat: String,
-    /// The answer's id.
-    pub(super) message: MessageId,
     /// The answer at its start or continuation.
-    pub(super) first: Message,
+    pub(super) first: ChatMessage,
     /// The inference request.
     pub(super) request: Chat,
     /// The model's key in the engine.
@@ -33,32 +29,21 @@ pub(super) struct Live {
 /// State of an answer in progress.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LiveState {
-    /// The text so far. Its `stats` are unused.
     pub(super) progress: AnswerProgress,
-    pub(super) usage: Option<Usage>,
-    pub(super) end: Option<End>,
-}
-
-/// End of an answer.
-#[derive(Debug, Clone)]
-pub(super) enum End {
-    /// Complete or stopped.
-    Done(Box<Message>),
-    /// Failed or interrupted.
-    Failed(Arc<Error>, Box<Message>),
+    /// The last line.
+    pub(super) end: Option<ChatLine>,
 }
 
 impl Live {
-    pub(super) fn new(chat: &str, first: Message, request: Chat, model_key: String, is_built_in: bool) -> Self {
+    pub(super) fn new(chat: &str, first: ChatMessage, request: Chat, model_key: String, is_built_in: bool) -> Self {
         let progress = AnswerProgress {
-            content: first.body.content.clone(),
-            thinking: first.body.thinking.clone(),
-            thinking_ms: first.body.thinking_ms,
-            stats: None,
+            content: first.content.clone(),
+            thinking: first.thinking.clone(),
+            thinking_ms: first.thinking_ms,
+            usage: None,
         };
         Self {
             chat: chat.to_owned(),
-            message: first.id,
             first,
             request,
             model_key,
@@ -72,20 +57,18 @@ impl Live {
     /// Changes the progress, and replaces the usage if it is given.
     pub(super) fn add(&self, usage: Option<Usage>, add: impl FnOnce(&mut AnswerProgress)) {
         self.state.send_modify(|state| {
-            state.usage = usage.or(state.usage.take());
-            add(&mut state.progress);
+            let progress = &mut state.progress;
+            progress.usage = usage.or(progress.usage.take());
+            add(progress);
         });
     }
 
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn end(&self, end: ChatLine) {
         self.state.send_modify(|state| state.end = Some(end));
     }
 
-    /// Returns the progress in its stored form.
     pub(super) fn progress(&self) -> AnswerProgress {
-        let state = self.state.borrow();
-        let stats = state.usage.as_ref().map(|usage| serde_json::to_value(usage).expect("numbers can be written"));
-        AnswerProgress { stats, ..state.progress.clone() }
+        self.state.borrow().progress.clone()
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<LiveState> {

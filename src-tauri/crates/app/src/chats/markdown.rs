@@ -1,30 +1,25 @@
 //! A chat as Markdown: the selected branch, with files and without images.
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use cairn_chats::{Attachment, Chat, Message, MessageState};
-
-use crate::values::Timestamp;
+use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
 
 /// Returns the text of a chat.
-pub(super) fn of(chat: &Chat, path: &[Message]) -> String {
+pub(super) fn of(chat: &StoredChat, path: &[ChatMessage]) -> String {
     let mut text = format!("# {}\n", chat.row.title.replace('\n', " "));
     if let Some(system) = &chat.system {
         text += &format!("\n## system\n\n{}\n", system.trim_end());
     }
     for message in path {
-        let body = &message.body;
-        let by = body.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
-        let at = Timestamp(UNIX_EPOCH + Duration::from_millis(body.created_ms.unsigned_abs()));
-        text += &format!("\n## {}{by} ({at})\n\n", body.role);
-        for Attachment { name, text: inside } in &body.files {
+        let by = message.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
+        let at = message.created_at;
+        text += &format!("\n## {}{by} ({at})\n\n", message.role);
+        for AttachedFile { name, text: inside } in &message.files {
             let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
             let fence = "`".repeat(longest.max(2) + 1);
             text += &format!("{name}:\n\n{fence}\n{}\n{fence}\n\n", inside.trim_end());
         }
-        text += body.content.trim_end();
+        text += message.content.trim_end();
         text.push('\n');
-        let word = match body.state {
+        let word = match message.state {
             MessageState::Complete => continue,
             MessageState::Answering => "in progress",
             MessageState::Stopped => "stopped",

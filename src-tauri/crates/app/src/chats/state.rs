@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cairn_chats::Chats;
+use cairn_chats::{ChatEvent, Chats};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-use super::changes::Changed;
 use super::error::Error;
 use super::live::Live;
 
@@ -25,7 +24,7 @@ pub(super) struct ChatState {
     pub(super) live: Mutex<HashMap<String, Arc<Live>>>,
     /// The engine's key of the model that last answered each chat, while that model is loaded.
     pub(super) hot: Mutex<HashMap<String, String>>,
-    pub(super) changes: broadcast::Sender<Changed>,
+    pub(super) changes: broadcast::Sender<ChatEvent>,
     /// Held while another program's chats are read.
     pub(super) importing: Mutex<()>,
     /// When the trash was last purged.

@@ -60,10 +60,10 @@ impl ChatSessions {
         let id = live.chat.clone();
         let wanted = self.settings.chats.titles && !is_temporary(&id) && !live.is_built_in;
         let is_untitled = |chats: &Chats| {
-            let chat = chats.chat(&id).ok()?;
-            (chat.title_source <= TitleSource::FirstWords && chat.row.messages == 2).then_some(())
+            chats.title_source(&id).is_ok_and(|source| source <= TitleSource::FirstWords)
+                && chats.chat(&id).is_ok_and(|chat| chat.row.message_count == 2)
         };
-        if !wanted || is_untitled(&chats).is_none() {
+        if !wanted || !is_untitled(&chats) {
             return;
         }
         for _ in 0..IDLE_CHECKS {
@@ -72,18 +72,19 @@ impl ChatSessions {
                 break;
             }
         }
-        if is_untitled(&chats).is_none() {
+        if !is_untitled(&chats) {
             return;
         }
         let Ok(path) = chats.path(&id, None, None, usize::MAX) else { return };
-        if path.messages.last().is_none_or(|last| last.body.state != MessageState::Complete) {
+        if path.messages.last().is_none_or(|last| last.state != MessageState::Complete) {
             return;
         }
         let mut chat = live.request.clone();
-        chat.messages.extend(path.messages.last().map(|last| Message {
-            thinking: last.body.thinking.clone(),
-            ..Message::new(&last.body.role, &last.body.content)
-        }));
+        chat.messages.extend(
+            path.messages
+                .last()
+                .map(|last| Message { thinking: last.thinking.clone(), ..Message::new(&last.role, &last.content) }),
+        );
         chat.messages.push(Message::new("user", REQUEST));
         let mut options = chat.options.take().unwrap_or_default();
         options

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cairn_chats::{Chat, Chats, ChatsError};
+use cairn_chats::{Chat, ChatEvent, Chats, ChatsError};
 
-use super::changes::Changed;
 use super::error::Error;
 use super::handle::ChatSessions;
-use super::ids::{OWNER, is_id, is_temporary, ms, owner};
-use super::summary::Summary;
+use super::ids::{OWNER, is_id, is_temporary, owner};
+use crate::values::Timestamp;
 use cairn_tier::Owner;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -29,7 +28,7 @@ impl ChatSessions {
         let (sessions, id) = (self.clone(), id.to_owned());
         super::answering::blocking(move || {
             let chats = sessions.chats_of(&id)?;
-            let in_trash = chats.chat(&id)?.row.deleted_ms.is_some();
+            let in_trash = chats.chat(&id)?.row.deleted_at.is_some();
             if forever || is_temporary(&id) {
                 // Cached rows first: if the daemon is killed in between, the chat still exists and can be deleted
                 // again.
@@ -40,7 +39,7 @@ impl ChatSessions {
             } else if !in_trash {
                 chats.set_deleted(&id, Some(sessions.now_ms()))?;
             }
-            let _ = sessions.state.changes.send(Changed::Removed(id));
+            let _ = sessions.state.changes.send(ChatEvent::Removed(id));
             Ok(())
         })
         .await
@@ -50,9 +49,8 @@ impl ChatSessions {
     ///
     /// # Errors
     /// If the chat does not exist or cannot be written.
-    pub fn restore_chat(&self, id: &str) -> Result<(Chat, Summary), Error> {
-        let chat = self.chats_of(id)?.set_deleted(id, None)?;
-        Ok((chat.clone(), self.notify(chat.row)))
+    pub fn restore_chat(&self, id: &str) -> Result<Chat, Error> {
+        Ok(self.notify_with(self.chats_of(id)?.set_deleted(id, None)?))
     }
 
     /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist. The
@@ -65,7 +63,8 @@ impl ChatSessions {
             return Ok(());
         }
         // The first purge of a daemon uses the modification time of the database.
-        let written = || self.state.path.metadata().and_then(|found| found.modified()).map_or(now_ms, ms);
+        let modified = || self.state.path.metadata().and_then(|found| found.modified());
+        let written = || modified().map_or(now_ms, |at| Timestamp(at).unix_ms());
         let by_ms = last_ms.unwrap_or_else(written).min(now_ms);
         let chats = self.state.stored(now_ms)?;
         *self.state.purged_ms.lock() = Some(now_ms);

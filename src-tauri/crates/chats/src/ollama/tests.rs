@@ -51,27 +51,36 @@ fn check(statements: &str) -> (Result<Vec<ImportedChat>, OllamaError>, Vec<Strin
     (read, left)
 }
 
+fn title(imported: &ImportedChat) -> &str {
+    &imported.export.chat.row.title
+}
+
 #[test]
 fn chats_of_all_schemas_are_read() {
     let (first, left) = check(FIRST);
     assert_eq!(left, ["db.sqlite", "db.sqlite-shm", "db.sqlite-wal"], "no copy and no other file remains");
     let first = first.expect("it can be read");
     let [a, b] = &first[..] else { panic!("two chats: {first:?}") };
-    assert_eq!((a.origin.as_str(), a.chat.title.as_deref(), a.messages.len()), ("ollama:a1", None, 0), "an empty chat");
-    assert_eq!((b.created_ms, b.updated_ms), (1_754_035_200_500, 1_754_035_209_250), "times with a zone");
-    assert_eq!(b.chat.model.as_deref(), Some("llama3.2"), "the model that answered last");
-    let answer = &b.messages[1].body;
+    let row = &b.export.chat.row;
+    assert_eq!((a.origin.as_str(), title(a), a.export.messages.len()), ("ollama:a1", "", 0), "an empty chat");
+    assert_eq!(
+        (row.created_at.unix_ms(), row.updated_at.unix_ms()),
+        (1_754_035_200_500, 1_754_035_209_250),
+        "times with a zone"
+    );
+    assert_eq!(row.model.as_deref(), Some("llama3.2"), "the model that answered last");
+    let answer = &b.export.messages[1];
     assert_eq!(
         (answer.thinking.as_deref(), answer.thinking_ms),
         (Some("Hm."), Some(1500)),
         "thinking and its duration"
     );
-    assert_eq!(b.messages[1].parent.as_deref(), Some("1"), "parent of the answer");
+    assert_eq!(b.export.messages[1].parent.as_deref(), Some("1"), "parent of the answer");
 
     let later = check(&format!("{FIRST}{LATER}")).0.expect("it can be read");
-    let body = &later[1].messages[0].body;
-    assert_eq!(body.images.len(), 1, "one image");
-    let files: Vec<_> = body.files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    let question = &later[1].export.messages[0];
+    assert_eq!(question.images.len(), 1, "one image");
+    let files: Vec<_> = question.files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
     assert_eq!(files, [("notes.txt", "a note"), ("odd.bin", "")], "text files have contents, others only a name");
 }
 
@@ -80,9 +89,9 @@ fn repeated_import_adds_nothing() {
     let imported = check(FIRST).0.expect("it can be read");
     let chats = Chats::in_memory().expect("a database");
     let report = chats.import(&imported, TrashPolicy::Keep).expect("it can be written");
-    assert_eq!((report.chats.len(), report.messages, report.present), (2, 2, 0), "all chats are new");
+    assert_eq!((report.chats, report.messages, report.present), (2, 2, 0), "all chats are new");
     let again = chats.import(&check(FIRST).0.expect("it can be read"), TrashPolicy::Keep).expect("it can be written");
-    assert_eq!((again.chats.len(), again.messages, again.present), (0, 0, 2), "all chats are present");
+    assert_eq!((again.chats, again.messages, again.present), (0, 0, 2), "all chats are present");
     let page = chats.list(&ChatFilter::Unpinned, None, 10).expect("a list");
     assert_eq!(page.chats[0].title, "Bread", "last updated first");
     assert_eq!(chats.search("hour", 5).expect("a search").len(), 1, "imported messages are found");
@@ -152,9 +161,9 @@ fn odd_values_do_not_fail_the_import() {
         INSERT INTO chats VALUES ('c1', CAST(X'4FFF64' AS TEXT), 'once');
         INSERT INTO messages (chat_id, role, content) VALUES ('c1', 'user', X'6869'), ('c1', 'user', 7);";
     let imported = check(&format!("{FIRST}{odd}")).0.expect("it can be read");
-    let titles: Vec<_> = imported.iter().map(|chat| chat.chat.title.as_deref()).collect();
-    assert_eq!(titles, [Some("O\u{fffd}d"), None, Some("Bread")], "all chats");
-    let texts: Vec<_> = imported[0].messages.iter().map(|message| message.body.content.as_str()).collect();
+    let titles: Vec<_> = imported.iter().map(title).collect();
+    assert_eq!(titles, ["O\u{fffd}d", "", "Bread"], "all chats");
+    let texts: Vec<_> = imported[0].export.messages.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(texts, ["hi", "7"], "values converted to text");
 }
 
@@ -171,6 +180,6 @@ fn uncommitted_changes_are_not_read() {
         app.execute(long, []).expect("more changes");
     }
     let imported = read(&path, &home.path().join("scratch"), || "new".to_owned()).expect("it can be read");
-    let titles: Vec<_> = imported.iter().filter_map(|chat| chat.chat.title.as_deref()).collect();
+    let titles: Vec<_> = imported.iter().map(title).filter(|title| !title.is_empty()).collect();
     assert_eq!(titles, ["Bread"], "the committed title");
 }

@@ -32,8 +32,9 @@ fn prefix_search_equals_a_scan_of_all_messages() {
         texts[60..].iter().map(String::len).sum::<usize>() > 512 * 1024,
         "more bytes than the search filters before it queries the index"
     );
-    let body: Vec<MessageBody> = texts.iter().map(|text| MessageBody::new("user", text, 2)).collect();
-    let rows: Vec<MessageId> = home.chats.add("a", None, &body, 3).expect("written").iter().map(|one| one.id).collect();
+    let body: Vec<ChatMessage> = texts.iter().map(|text| message("user", text, 2)).collect();
+    let added = home.chats.add("a", None, &body, 3).expect("written");
+    let rows: Vec<Option<String>> = added.into_iter().map(|one| Some(one.id)).collect();
     for search in [
         "g",
         "gr",
@@ -54,10 +55,10 @@ fn prefix_search_equals_a_scan_of_all_messages() {
         let hits = home.chats.search(search, LIMIT).expect("a search");
         let found: Vec<usize> = hits
             .iter()
-            .map(|hit| rows.iter().position(|row| Some(*row) == hit.message).expect("a message of this test"))
+            .map(|hit| rows.iter().position(|row| *row == hit.message).expect("a message of this test"))
             .collect();
         assert_eq!(found, scan_all(&texts, search), "{search:?}");
-        assert!(hits.iter().all(|hit| !hit.snippet.ranges.is_empty()), "matches of {search:?} are marked");
+        assert!(hits.iter().all(|hit| !hit.ranges.is_empty()), "matches of {search:?} are marked");
     }
 }
 
@@ -69,11 +70,11 @@ fn running_answers_and_trashed_chats_are_not_found() {
         home.add(chat, None, "user", text, 2);
     }
     home.chats.set_deleted("deleted", Some(5)).expect("deleted");
-    let answer = MessageBody { state: MessageState::Answering, ..MessageBody::new("assistant", "granite is", 3) };
+    let answer = ChatMessage { state: MessageState::Answering, ..message("assistant", "granite is", 3) };
     home.chats.add("kept", None, &[answer], 3).expect("written");
     for search in ["g", "gr", "gran", "granite"] {
         let found: Vec<String> =
-            home.chats.search(search, 1).expect("a search").into_iter().map(|hit| hit.snippet.text).collect();
+            home.chats.search(search, 1).expect("a search").into_iter().map(|hit| hit.snippet).collect();
         assert_eq!(found, ["granite is old"], "{search:?}");
     }
 }

@@ -60,18 +60,20 @@ const WORDS: [(&str, &str); 50] = [
 fn two_character_words_are_found() {
     let home = Home::new();
     home.create("a", 1);
-    let body: Vec<MessageBody> = WORDS.iter().map(|(_, sentence)| MessageBody::new("user", *sentence, 2)).collect();
+    let body: Vec<ChatMessage> = WORDS.iter().map(|(_, sentence)| message("user", sentence, 2)).collect();
     home.chats.add("a", None, &body, 3).expect("written");
     for (word, sentence) in WORDS {
         let expected: Vec<&str> =
             WORDS.iter().rev().map(|(_, sentence)| *sentence).filter(|sentence| sentence.contains(word)).collect();
         assert!(expected.contains(&sentence), "{word} is in its own sentence");
         let hits = home.chats.search(word, 100).expect("a search");
-        let found: Vec<&str> = hits.iter().map(|hit| hit.snippet.text.as_str()).collect();
+        let found: Vec<&str> = hits.iter().map(|hit| hit.snippet.as_str()).collect();
         assert_eq!(found, expected, "sentences that have {word}");
-        let marked =
-            hits.iter().all(|hit| hit.snippet.ranges.iter().all(|range| &hit.snippet.text[range.clone()] == word));
-        assert!(marked && !hits[0].snippet.ranges.is_empty(), "{word} is marked");
+        let is_word = |snippet: &str, [begin, end]: [u32; 2]| {
+            snippet.encode_utf16().take(end as usize).skip(begin as usize).eq(word.encode_utf16())
+        };
+        let marked = hits.iter().all(|hit| hit.ranges.iter().all(|range| is_word(&hit.snippet, *range)));
+        assert!(marked && !hits[0].ranges.is_empty(), "{word} is marked");
     }
 }
 
@@ -84,7 +86,7 @@ fn shorter_and_longer_runs_match_exactly() {
     }
     let check = |search: &str, expected: &[&str]| {
         let hits = home.chats.search(search, 10).expect("a search");
-        let mut found: Vec<&str> = hits.iter().map(|hit| hit.snippet.text.as_str()).collect();
+        let mut found: Vec<&str> = hits.iter().map(|hit| hit.snippet.as_str()).collect();
         found.sort_unstable();
         assert_eq!(found, expected, "{search}");
     };

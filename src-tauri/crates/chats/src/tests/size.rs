@@ -47,30 +47,21 @@ fn timed<T>(what: &str, mut work: impl FnMut() -> T) -> T {
 #[test]
 fn many_chats_are_listed_and_searched() {
     let home = Home::new();
-    let imported: Vec<ImportedChat> = (0..CHATS)
+    let chats: Vec<ImportedChat> = (0..CHATS)
         .map(|chat| {
-            let messages = (0..MESSAGES_PER_CHAT).map(|n| ImportedMessage {
-                id: n.to_string(),
-                parent: n.checked_sub(1).map(|n| n.to_string()),
-                body: MessageBody::new(
-                    if n % 2 == 0 { "user" } else { "assistant" },
-                    sentence((chat * MESSAGES_PER_CHAT + n) as u64),
-                    n as i64,
-                ),
+            let messages = (0..MESSAGES_PER_CHAT).map(|n| {
+                let role = if n % 2 == 0 { "user" } else { "assistant" };
+                let text = sentence((chat * MESSAGES_PER_CHAT + n) as u64);
+                let parent = n.checked_sub(1).map(|n| n.to_string());
+                ChatMessage { id: n.to_string(), parent, ..message(role, &text, n as i64) }
             });
-            ImportedChat {
-                chat: NewChat { id: format!("c{chat}"), title: Some(format!("Chat {chat}")), ..NewChat::default() },
-                origin: format!("test:{chat}"),
-                pinned: false,
-                created_ms: 0,
-                updated_ms: chat as i64,
-                head: None,
-                messages: messages.collect(),
-            }
+            let mut imported = imported(&format!("c{chat}"), messages.collect());
+            imported.export.chat.row.updated_at = at(chat as i64);
+            imported
         })
         .collect();
     let start = Instant::now();
-    let report = home.chats.import(&imported, TrashPolicy::Keep).expect("written");
+    let report = home.chats.import(&chats, TrashPolicy::Keep).expect("written");
     println!("{CHATS} chats with {} messages written in {:?}", report.messages, start.elapsed());
 
     let all = timed("all chats listed", || home.chats.list(&ChatFilter::Unpinned, None, CHATS).expect("a list"));

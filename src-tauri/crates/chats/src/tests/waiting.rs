@@ -12,8 +12,8 @@ fn writes_wait_for_another_writer() {
     let home = Home::new();
     home.create("c", 1);
     let question = home.add("c", None, "user", "why", 2);
-    let answering = MessageBody { state: MessageState::Answering, ..MessageBody::new("assistant", "", 3) };
-    let answer = home.chats.add("c", Some(question), &[answering], 3).expect("answer is added")[0].id;
+    let answering = ChatMessage { state: MessageState::Answering, ..message("assistant", "", 3) };
+    let answer = home.chats.add("c", Some(&question), &[answering], 3).expect("answer is added").remove(0).id;
     let progress = AnswerProgress { content: "because".to_owned(), ..AnswerProgress::default() };
     let check = |what: &str, write: &dyn Fn() -> Result<(), ChatsError>| {
         let other = rusqlite::Connection::open(home.folder.path().join("chats.sqlite")).expect("the file");
@@ -26,8 +26,8 @@ fn writes_wait_for_another_writer() {
         other.join().expect("thread ends");
         assert!(written.is_ok(), "{what}: {written:?}");
     };
-    check("progress", &|| home.chats.write_progress(answer, &progress));
-    check("finish", &|| home.chats.finish("c", answer, &progress, (MessageState::Complete, None), 4).map(drop));
+    check("progress", &|| home.chats.write_progress(&answer, &progress));
+    check("finish", &|| home.chats.finish("c", &answer, &progress, (MessageState::Complete, None), 4).map(drop));
     check("trash", &|| home.chats.set_deleted("c", Some(5)).map(drop));
     check("open", &|| Chats::open(&home.folder.path().join("chats.sqlite"), 6).map(drop));
 }

@@ -6,7 +6,6 @@ mod exchange;
 mod messages;
 mod presets;
 mod search;
-mod wire_types;
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
@@ -14,11 +13,9 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::chats::{ChatFilter, ChatMessageId, ChatToMake, ChatUpdate, TitleSource};
-use cairn_wire::Think;
-use cairn_wire::app::chats as wire;
+use cairn_app::chats::ChatFilter;
+use cairn_wire::app::chats::{ChatChange, NewChatRequest};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::Server;
 use crate::body::Body;
@@ -64,10 +61,6 @@ async fn run_blocking<T: Send + 'static>(
     Ok(blocking(work).await??)
 }
 
-fn id(text: &str) -> Result<ChatMessageId, ApiError> {
-    text.parse().map_err(|error: cairn_app::chats::ChatsError| cairn_app::chats::Error::from(error).into())
-}
-
 async fn list(
     State(server): State<Server>,
     request: Result<Query<ListQuery>, QueryRejection>,
@@ -76,60 +69,36 @@ async fn list(
     let app = server.app().clone();
     let response = run_blocking(move || {
         if request.temporary {
-            let chats = app.chats().list_temporary_chats()?.into_iter().map(wire_types::summary).collect();
-            return Ok(wire::ChatsResponse { chats, ..wire::ChatsResponse::default() });
+            return app.chats().list_temporary_chats();
         }
         let filter = match request.folder {
             _ if request.trash => ChatFilter::Trash,
             Some(folder) => ChatFilter::Folder(folder),
             None => ChatFilter::Unpinned,
         };
-        let lists = app.chats().list_chats(filter, request.after.as_deref(), request.limit.unwrap_or(DEFAULT_LIMIT))?;
-        Ok(wire_types::lists(lists))
+        app.chats().list_chats(filter, request.after.as_deref(), request.limit.unwrap_or(DEFAULT_LIMIT))
     });
     Ok(json(StatusCode::OK, &response.await?))
 }
 
-async fn create(State(server): State<Server>, Body(request): Body<wire::NewChatRequest>) -> Result<Response, ApiError> {
+async fn create(State(server): State<Server>, Body(request): Body<NewChatRequest>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let new = ChatToMake {
-        id: String::new(),
-        title: request.title.filter(|title| !title.trim().is_empty()),
-        model: request.model,
-        folder: request.folder,
-        system: request.system,
-        options: request.options.unwrap_or_default(),
-        think: request.think.map(think),
-        preset: request.preset,
-    };
-    let (chat, summary) = run_blocking(move || app.chats().create_chat(new, request.temporary)).await?;
-    Ok(json(StatusCode::CREATED, &wire_types::chat(chat, summary)))
+    let chat = run_blocking(move || app.chats().create_chat(request)).await?;
+    Ok(json(StatusCode::CREATED, &chat))
 }
 
 async fn chat(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = run_blocking(move || app.chats().kept_chat(&id)).await?;
-    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().chat(&id)).await?))
 }
 
 async fn change(
     State(server): State<Server>,
     Path(id): Path<String>,
-    Body(request): Body<wire::ChatChange>,
+    Body(request): Body<ChatChange>,
 ) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let change = ChatUpdate {
-        title: request.title.map(|title| (title, TitleSource::User)),
-        model: request.model,
-        folder: request.folder,
-        pinned: request.pinned,
-        system: request.system,
-        options: request.options,
-        think: request.think.map(|value| value.map(think)),
-        preset: request.preset,
-    };
-    let (chat, summary) = run_blocking(move || app.chats().change_chat(&id, change)).await?;
-    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().change_chat(&id, request)).await?))
 }
 
 #[derive(Deserialize)]
@@ -149,17 +118,11 @@ async fn delete(
 
 async fn restore(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = run_blocking(move || app.chats().restore_chat(&id)).await?;
-    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().restore_chat(&id)).await?))
 }
 
 async fn prefetch(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (warmth, contexts) = run_blocking(move || app.chats().prefetch_chat(&id)).await?;
-    let response = wire::ChatPrefetched { warmth: wire_types::warmth(warmth), contexts: contexts as u64 };
-    Ok(json(StatusCode::ACCEPTED, &response))
-}
-
-fn think(think: Think) -> Value {
-    serde_json::to_value(think).expect("a level or a boolean is valid JSON")
+    let prefetched = run_blocking(move || app.chats().prefetch_chat(&id)).await?;
+    Ok(json(StatusCode::ACCEPTED, &prefetched))
 }

@@ -79,7 +79,7 @@ async fn answer_streams_and_is_stored() {
 
     let list = fixture.request("GET", "/app/chats", &Value::Null, 200).await;
     let summary = &list["chats"][0];
-    assert_eq!((&summary["title"], &summary["messages"]), (&json!("hi"), &json!(4)), "{summary}");
+    assert_eq!((&summary["title"], &summary["message_count"]), (&json!("hi"), &json!(4)), "{summary}");
     assert_eq!((&summary["warmth"], &summary["answering"]), (&json!("hot"), &json!(false)), "{summary}");
 }
 
@@ -176,9 +176,10 @@ async fn failed_answer_is_stored_with_its_error() {
     let stored = fixture.path().await;
     assert_eq!(
         (&stored[1]["state"], &stored[1]["error"]),
-        (&json!("failed"), &failed["error"]["error"]),
+        (&json!("failed"), &failed["error"]),
         "the failed answer is stored: {stored:?}"
     );
+    assert_eq!(stored[1]["error"]["code"], "option_invalid", "the interface can translate it: {stored:?}");
     assert_eq!(fixture.send("y").await.last().unwrap()["done"]["state"], "complete", "the chat continues");
 }
 
@@ -358,7 +359,7 @@ async fn answer_without_stored_end_is_interrupted() {
     let changed = file.execute("UPDATE messages SET state = 'answering' WHERE role = 'assistant'", []).unwrap();
     assert_eq!(changed, 1, "the state after a write error");
     let path = fixture.path().await;
-    assert_eq!(path[1]["state"], "cut", "no task computes the answer: {path:?}");
+    assert_eq!(path[1]["state"], "interrupted", "no task computes the answer: {path:?}");
     let answer = fixture.lines("answer", json!({"continue": id(&path[1])})).await;
     assert_eq!(answer.last().unwrap()["done"]["state"], "complete", "the answer can be continued: {answer:?}");
 }

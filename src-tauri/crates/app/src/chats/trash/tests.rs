@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cairn_chats::{ChatFilter, NewChat};
-use cairn_hardware::Machine;
+use cairn_chats::{ChatFilter, NewChatRequest};
 
 use crate::App;
 use crate::clock::Clock;
@@ -29,7 +28,7 @@ impl Bench {
         let days = Arc::new(AtomicU64::new(day));
         let now = Arc::clone(&days);
         let clock = Clock::from_fn(move || start + Duration::from_secs(DAY * now.load(Ordering::Relaxed)));
-        Self { app: App::start(settings, Machine::probe(), clock, 1).unwrap(), days }
+        Self { app: App::for_test(settings, clock), days }
     }
 
     fn set(&self, day: u64) {
@@ -41,8 +40,8 @@ impl Bench {
     }
 
     async fn delete_one(&self) {
-        let (chat, _) = self.app.chats().create_chat(NewChat::default(), false).expect("a chat");
-        self.app.chats().delete_chat(&chat.row.id, false).await.expect("deleted");
+        let chat = self.app.chats().create_chat(NewChatRequest::default()).expect("a chat");
+        self.app.chats().delete_chat(&chat.stored.row.id, false).await.expect("deleted");
     }
 }
 

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use cairn_hardware::Machine;
-
 use super::*;
 use crate::App;
 use crate::clock::Clock;
@@ -29,7 +27,7 @@ pub(crate) fn fixture_with(variables: &[(&str, &str)]) -> Fixture {
     let mut settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
     settings.models.linked.push(folder.path().join("ollama"));
     let clock = Clock::fixed(SystemTime::UNIX_EPOCH);
-    let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
+    let app = App::for_test(settings, clock);
     Fixture { folder, app }
 }
 

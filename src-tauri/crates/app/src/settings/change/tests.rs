@@ -2,8 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use cairn_hardware::Machine;
-
 use super::*;
 use cairn_tier::TierKind;
 
@@ -26,7 +24,7 @@ impl TestDaemon {
         let env = Env::of(home.iter().chain(variables).copied());
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("a home folder"));
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH);
-        let app = App::start(settings, Machine::probe(), clock, 1).expect("the daemon starts");
+        let app = App::for_test(settings, clock);
         Self { folder, app }
     }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use cairn_hardware::Machine;
 use cairn_store::Digest;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
@@ -35,7 +34,7 @@ impl Fixture {
             ("CAIRN_STALL", "2s"),
         ]);
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
-        App::start(settings, Machine::probe(), Clock::fixed(SystemTime::UNIX_EPOCH), 1).unwrap()
+        App::for_test(settings, Clock::fixed(SystemTime::UNIX_EPOCH))
     }
 
     /// Publishes a model with these blobs and a config.

@@ -37,7 +37,7 @@ async fn push_to_unreachable_registry_retries_and_names_it() {
     fixture.import(&path, Some("127.0.0.1:9/library/m"), false).await.unwrap();
     let mut settings = fixture.app.settings().at_start().clone();
     settings.downloads.stall = Some(Duration::from_millis(30));
-    let app = App::start(settings, cairn_hardware::Machine::probe(), fixture.app.clock().clone(), 1).unwrap();
+    let app = App::for_test(settings, fixture.app.clock().clone());
     let texts = event_texts(&app, "127.0.0.1:9/library/m").await;
     assert_eq!(texts.first().map(String::as_str), Some("Retrieving"), "{texts:?}");
     assert!(texts.iter().any(|line| line.contains("trying again in")), "each retry is reported: {texts:?}");

@@ -5,10 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::chats::{Follower, Line, RegenerateRequest};
-use cairn_wire::app::chats::{AnswerRequest, StoppedResponse};
+use cairn_app::chats::Follower;
+use cairn_wire::app::chats::{AnswerRequest, ChatLine, StoppedResponse};
 
-use super::{id, wire_types};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -19,16 +18,16 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 impl Events for Follower {
-    type Event = Line;
+    type Event = ChatLine;
 
-    fn next(&mut self) -> impl Future<Output = Option<Line>> + Send {
+    fn next(&mut self) -> impl Future<Output = Option<ChatLine>> + Send {
         Follower::next(self)
     }
 }
 
 /// Streams the events of an answer.
 pub(super) fn stream(server: &Server, follower: Follower) -> Response {
-    ndjson::stream(follower, server.activity().begin(), |line| Ok(wire_types::line(line)))
+    ndjson::stream(follower, server.activity().begin(), Ok)
 }
 
 async fn follow(State(server): State<Server>, Path(chat): Path<String>) -> Result<Response, ApiError> {
@@ -40,14 +39,7 @@ async fn answer(
     Path(chat): Path<String>,
     Body(request): Body<AnswerRequest>,
 ) -> Result<Response, ApiError> {
-    let options = RegenerateRequest {
-        message: request.message.as_deref().map(id).transpose()?,
-        resume: request.go_on.as_deref().map(id).transpose()?,
-        model: request.model,
-        think: request.think,
-        options: request.options,
-    };
-    let follower = server.app().chats().answer_again(&chat, options, server.activity().begin()).await?;
+    let follower = server.app().chats().answer_again(&chat, request, server.activity().begin()).await?;
     Ok(stream(&server, follower))
 }
 

@@ -4,10 +4,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::chats::{Changed, Changes};
+use cairn_app::chats::ChatEvents;
 use cairn_wire::app::chats::ChatEvent;
 
-use super::wire_types;
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
@@ -16,29 +15,25 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let events = ChatEvents { changes: server.app().chats().chat_changes(), server: server.clone() };
+    let events = UntilStop { events: server.app().chats().chat_events(), server: server.clone() };
     ndjson::stream(events, server.activity().begin(), Ok)
 }
 
-struct ChatEvents {
-    changes: Changes,
+/// Ends the stream at the shutdown.
+struct UntilStop {
+    events: ChatEvents,
     server: Server,
 }
 
-impl Events for ChatEvents {
+impl Events for UntilStop {
     type Event = ChatEvent;
 
     async fn next(&mut self) -> Option<ChatEvent> {
-        let changed = tokio::select! {
+        tokio::select! {
             // Send pending changes before the shutdown ends the stream.
             biased;
-            changed = self.changes.next() => changed?,
-            () = self.server.stopping() => return None,
-        };
-        Some(match changed {
-            Changed::Chat(summary) => ChatEvent::Chat(wire_types::summary(*summary)),
-            Changed::Removed(id) => ChatEvent::Removed(id),
-            Changed::Several(count) => ChatEvent::Missed(count),
-        })
+            event = self.events.next() => event,
+            () = self.server.stopping() => None,
+        }
     }
 }

@@ -9,17 +9,15 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::chats::{ChatToMake, Error, Exported, ImportFrom, ImportedChat, ImportedMessage};
+use cairn_app::chats::{Error, ImportFrom};
 use cairn_wire::Timestamp;
-use cairn_wire::app::chats::{
-    ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat,
-};
+use cairn_wire::app::chats::{ChatsExport, ChatsImportRequest, ChatsToImport, ExportedChat};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{query, run_blocking, think, wire_types};
+use super::{query, run_blocking};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -64,7 +62,7 @@ async fn one(
             Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
         }
         Format::Json => {
-            let chats = vec![exported(run_blocking(move || app.chats().export_chat(&id)).await?)];
+            let chats = vec![run_blocking(move || app.chats().export_chat(&id)).await?];
             Ok(json(StatusCode::OK, &export(&server, chats)))
         }
     }
@@ -83,7 +81,7 @@ async fn all(State(server): State<Server>) -> Response {
         let mut prefix = head;
         let result = app.chats().export_chats(|chat| {
             let mut chunk = std::mem::replace(&mut prefix, ",".to_owned());
-            chunk += &serde_json::to_string(&exported(chat)).expect("wire types have string keys and finite numbers");
+            chunk += &serde_json::to_string(&chat).expect("wire types have string keys and finite numbers");
             sender.blocking_send(chunk.into()).is_ok()
         });
         match result {
@@ -120,63 +118,11 @@ async fn import(State(server): State<Server>, Body(request): Body<ChatsImportReq
             if format != FORMAT || version != VERSION {
                 return Err(Error::Format { format, version }.into());
             }
-            ImportFrom::Export(chats.into_iter().map(imported).collect())
+            ImportFrom::Export(chats)
         }
         (None, Some(path)) => ImportFrom::Ollama(path.into()),
         _ => return Err(Error::NoImport.into()),
     };
     let app = server.app().clone();
-    let result = run_blocking(move || app.chats().import_chats(from)).await?;
-    let skipped = result.skipped.into_iter().map(|(title, reason)| SkippedChat { title, reason });
-    let response = ChatsImported {
-        chats: result.chats.len() as u64,
-        messages: result.messages,
-        present: result.present,
-        skipped: skipped.collect(),
-    };
-    Ok(json(StatusCode::OK, &response))
-}
-
-fn exported(export: Exported) -> ExportedChat {
-    let Exported { chat, messages } = export;
-    ExportedChat {
-        id: chat.row.id,
-        title: chat.row.title,
-        model: chat.row.model,
-        folder: chat.row.folder,
-        pinned: chat.row.pinned,
-        created_at: wire_types::at(chat.row.created_ms),
-        updated_at: wire_types::at(chat.row.updated_ms),
-        system: chat.system,
-        options: chat.options,
-        think: chat.think.and_then(wire_types::think),
-        head: chat.head.map(|head| head.to_string()),
-        messages: messages.into_iter().map(wire_types::exported).collect(),
-    }
-}
-
-fn imported(chat: ExportedChat) -> ImportedChat {
-    let message = |mut message: cairn_wire::app::chats::ExportedMessage| ImportedMessage {
-        id: std::mem::take(&mut message.id),
-        parent: message.parent.take(),
-        body: wire_types::message_body(message),
-    };
-    ImportedChat {
-        origin: String::new(),
-        pinned: chat.pinned,
-        created_ms: wire_types::ms(chat.created_at),
-        updated_ms: wire_types::ms(chat.updated_at),
-        head: chat.head,
-        messages: chat.messages.into_iter().map(message).collect(),
-        chat: ChatToMake {
-            id: chat.id,
-            title: Some(chat.title).filter(|title| !title.is_empty()),
-            model: chat.model,
-            folder: chat.folder,
-            system: chat.system,
-            options: chat.options,
-            think: chat.think.map(think),
-            preset: None,
-        },
-    }
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().import_chats(from)).await?))
 }

@@ -6,11 +6,11 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, put};
-use cairn_app::chats::{Ask, PathPart};
-use cairn_wire::app::chats::{HeadRequest, MessagesResponse, SendRequest};
+use cairn_app::chats::PathPart;
+use cairn_wire::app::chats::{HeadRequest, SendRequest};
 use serde::Deserialize;
 
-use super::{answer, id, query, run_blocking, wire_types};
+use super::{answer, query, run_blocking};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -35,15 +35,10 @@ async fn messages(
     request: Result<Query<MessagesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let request = query(request)?;
-    let part = PathPart {
-        leaf: request.leaf.as_deref().map(id).transpose()?,
-        before: request.before.as_deref().map(id).transpose()?,
-        limit: request.limit.unwrap_or(DEFAULT_LIMIT),
-    };
+    let MessagesQuery { leaf, before, limit } = request;
+    let part = PathPart { leaf, before, limit: limit.unwrap_or(DEFAULT_LIMIT) };
     let app = server.app().clone();
-    let path = run_blocking(move || app.chats().chat_path(&chat, part)).await?;
-    let messages = path.messages.into_iter().map(wire_types::message).collect();
-    Ok(json(StatusCode::OK, &MessagesResponse { messages, total: path.total, before: path.before }))
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().chat_path(&chat, &part)).await?))
 }
 
 async fn send(
@@ -51,22 +46,8 @@ async fn send(
     Path(chat): Path<String>,
     Body(request): Body<SendRequest>,
 ) -> Result<Response, ApiError> {
-    let parent = match request.parent {
-        None => None,
-        Some(None) => Some(None),
-        Some(Some(parent)) => Some(Some(id(&parent)?)),
-    };
-    let ask = Ask {
-        parent,
-        content: request.content,
-        images: request.images,
-        files: request.files.into_iter().map(wire_types::attachment).collect(),
-        model: request.model,
-        think: request.think,
-        options: request.options,
-    };
     // The guard keeps the daemon alive until the answer ends, even if the client disconnects.
-    let follower = server.app().chats().ask_in_chat(&chat, ask, server.activity().begin()).await?;
+    let follower = server.app().chats().ask_in_chat(&chat, request, server.activity().begin()).await?;
     Ok(answer::stream(&server, follower))
 }
 
@@ -75,7 +56,6 @@ async fn head(
     Path(chat): Path<String>,
     Body(request): Body<HeadRequest>,
 ) -> Result<Response, ApiError> {
-    let (app, message) = (server.app().clone(), id(&request.message)?);
-    let (chat, summary) = run_blocking(move || app.chats().show_branch(&chat, message)).await?;
-    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
+    let app = server.app().clone();
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().show_branch(&chat, &request.message)).await?))
 }

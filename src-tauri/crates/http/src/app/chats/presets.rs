@@ -5,10 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::chats::Preset;
-use cairn_wire::app::chats as wire;
+use cairn_wire::app::chats::{Preset, PresetsResponse};
 
-use super::{run_blocking, think, wire_types};
+use super::run_blocking;
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -20,44 +19,28 @@ pub(super) fn routes() -> Router<Server> {
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let presets = run_blocking(move || app.chats().presets()).await?;
-    Ok(json(StatusCode::OK, &wire::PresetsResponse { presets: presets.into_iter().map(response).collect() }))
+    Ok(json(StatusCode::OK, &PresetsResponse { presets }))
 }
 
 async fn preset(State(server): State<Server>, Path(name): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    Ok(json(StatusCode::OK, &response(run_blocking(move || app.chats().preset(&name)).await?)))
+    Ok(json(StatusCode::OK, &run_blocking(move || app.chats().preset(&name)).await?))
 }
 
 async fn put(
     State(server): State<Server>,
     Path(name): Path<String>,
-    Body(request): Body<wire::Preset>,
+    Body(request): Body<Preset>,
 ) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let preset = Preset {
-        name,
-        model: request.model,
-        system: request.system,
-        options: request.options,
-        think: request.think.map(think),
-    };
+    let preset = Preset { name, ..request };
     let stored = preset.clone();
     run_blocking(move || app.chats().put_preset(&stored)).await?;
-    Ok(json(StatusCode::OK, &response(preset)))
+    Ok(json(StatusCode::OK, &preset))
 }
 
 async fn delete(State(server): State<Server>, Path(name): Path<String>) -> Result<StatusCode, ApiError> {
     let app = server.app().clone();
     run_blocking(move || app.chats().delete_preset(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn response(preset: Preset) -> wire::Preset {
-    wire::Preset {
-        name: preset.name,
-        model: preset.model,
-        system: preset.system,
-        options: preset.options,
-        think: preset.think.and_then(wire_types::think),
-    }
 }

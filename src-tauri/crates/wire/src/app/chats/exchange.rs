@@ -1,10 +1,10 @@
-//! Export and import of chats, and presets.
+//! Export and import of chats.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use super::message::{AttachedFile, MessageState};
-use crate::{Think, Timestamp, Usage};
+use super::chat::StoredChat;
+use super::message::ChatMessage;
+use crate::Timestamp;
 
 /// `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,57 +19,14 @@ pub struct ChatsExport {
     pub chats: Vec<ExportedChat>,
 }
 
-/// A chat with all its branches.
+/// A chat with all its branches. Imports accept also what older versions exported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "`Chat` documents the fields")]
 pub struct ExportedChat {
-    pub id: String,
-    pub title: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub folder: Option<String>,
-    #[serde(default)]
-    pub pinned: bool,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system: Option<String>,
-    #[serde(default)]
-    pub options: Map<String, Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head: Option<String>,
+    /// The chat.
+    #[serde(flatten)]
+    pub chat: StoredChat,
     /// Messages; a parent precedes its children.
-    pub messages: Vec<ExportedMessage>,
-}
-
-/// A message of an [`ExportedChat`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "`ChatMessage` documents the fields")]
-pub struct ExportedMessage {
-    pub id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    pub role: String,
-    pub content: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thinking: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thinking_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<AttachedFile>,
-    pub created_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    pub state: MessageState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    #[serde(default, alias = "stats", skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub messages: Vec<ChatMessage>,
 }
 
 /// `GET /app/chats/import`: chats of other apps on this machine.
@@ -114,28 +71,23 @@ pub struct SkippedChat {
     pub reason: String,
 }
 
-/// `GET /app/presets`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct PresetsResponse {
-    /// Presets, by name.
-    pub presets: Vec<Preset>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::chats::MessageState;
 
-/// `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Preset {
-    /// Name; the name in the path takes precedence.
-    pub name: String,
-    /// The model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// System message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub system: Option<String>,
-    /// Options of all requests.
-    pub options: Map<String, Value>,
-    /// Whether the model thinks first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
+    #[test]
+    fn export_of_an_older_version_can_be_read() {
+        let old = r#"{"id":"c","title":"Bread","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-02T00:00:00Z",
+            "head":"2","messages":[{"id":"2","role":"assistant","content":"An","created_at":"2026-01-01T00:00:01Z",
+            "state":"cut","error":"out of memory","stats":{"prompt_tokens":12,"cached_tokens":0,"tiers":[],
+            "restore_ms":0,"instead_of_ms":0,"load_ms":0,"first_token_ms":5,"answer_tokens":3,
+            "tokens_per_second":47.2,"length_reached":false}}]}"#;
+        let old: ExportedChat = serde_json::from_str(old).expect("the export parses");
+        assert_eq!((old.chat.row.title.as_str(), old.chat.row.pinned, old.chat.options.len()), ("Bread", false, 0));
+        let [message] = &old.messages[..] else { panic!("one message: {old:?}") };
+        assert_eq!(message.state, MessageState::Interrupted, "the earlier word of the state");
+        assert_eq!(message.error.as_ref().map(|error| error.error.as_str()), Some("out of memory"), "only a text");
+        assert_eq!(message.usage.as_ref().map(|usage| usage.answer_tokens), Some(3), "the earlier key of the usage");
+    }
 }

@@ -1,6 +1,6 @@
 //! Messages of a chat, requests for answers, and the lines of a streamed answer.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{ErrorBody, Think, Timestamp, Usage};
@@ -37,13 +37,51 @@ pub struct ChatMessage {
     /// State of the message.
     pub state: MessageState,
     /// Why the answer failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    #[serde(default, deserialize_with = "error", skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorBody>,
     /// Usage of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "stats", skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Ids of all messages with the same parent, including this one, in the order of creation.
+    /// Ids of all messages with the same parent, including this one, in the order of creation; absent in exports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
+}
+
+impl ChatMessage {
+    /// Creates a complete message that is only text and has no id yet.
+    #[must_use]
+    pub fn new(role: impl Into<String>, content: impl Into<String>, created_at: Timestamp) -> Self {
+        Self {
+            id: String::new(),
+            parent: None,
+            role: role.into(),
+            content: content.into(),
+            thinking: None,
+            thinking_ms: None,
+            images: Vec::new(),
+            files: Vec::new(),
+            created_at,
+            model: None,
+            state: MessageState::Complete,
+            error: None,
+            usage: None,
+            versions: Vec::new(),
+        }
+    }
+}
+
+/// Reads an error, or only its text, which older versions exported.
+fn error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ErrorBody>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Exported {
+        Body(ErrorBody),
+        Text(String),
+    }
+    Ok(Option::<Exported>::deserialize(deserializer)?.map(|error| match error {
+        Exported::Body(body) => body,
+        Exported::Text(text) => ErrorBody::text(text),
+    }))
 }
 
 /// State of a message.
@@ -56,8 +94,9 @@ pub enum MessageState {
     Answering,
     /// Stopped by the user.
     Stopped,
-    /// Interrupted: the daemon stopped before the answer was complete.
-    Cut,
+    /// The daemon stopped before the answer was complete.
+    #[serde(alias = "cut")]
+    Interrupted,
     /// Failed.
     Failed,
 }
@@ -88,7 +127,7 @@ pub struct MessagesResponse {
 #[serde(default, deny_unknown_fields)]
 pub struct SendRequest {
     /// The parent message; if absent, the chat's head; `null` for a new first message.
-    #[serde(deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::chat::given", skip_serializing_if = "Option::is_none")]
     pub parent: Option<Option<String>>,
     /// Text of the message.
     pub content: String,
@@ -118,7 +157,7 @@ pub struct AnswerRequest {
     pub message: Option<String>,
     /// The answer to continue.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
-    pub go_on: Option<String>,
+    pub resume: Option<String>,
     /// New model of the chat; if absent, the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -159,17 +198,8 @@ pub enum ChatLine {
     Text(String),
     /// The final answer, complete or stopped; the last line.
     Done(Box<ChatMessage>),
-    /// The failed answer; the last line.
-    Failed(FailedAnswer),
-}
-
-/// An answer that failed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FailedAnswer {
-    /// The error.
-    pub error: ErrorBody,
-    /// The incomplete answer.
-    pub message: Box<ChatMessage>,
+    /// The incomplete answer with its error; the last line.
+    Failed(Box<ChatMessage>),
 }
 
 #[cfg(test)]

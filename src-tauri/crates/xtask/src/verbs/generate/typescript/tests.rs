@@ -30,6 +30,22 @@ fn struct_becomes_object_type() {
 }
 
 #[test]
+fn struct_of_flattened_fields_becomes_intersection() {
+    check(
+        "#[derive(Serialize)] pub struct X { #[serde(flatten)] a: A, #[serde(flatten)] b: B }",
+        "export type X = A & B;",
+    );
+}
+
+#[test]
+fn duration_becomes_number() {
+    check(
+        r#"#[derive(Serialize)] pub struct X { #[serde(rename = "load_ms", alias = "ms", with = "millis")] load: Duration }"#,
+        "export type X = {\n  load_ms: number;\n};",
+    );
+}
+
+#[test]
 fn array_becomes_tuple_type() {
     check(
         "#[derive(Serialize)] pub struct X { a: Vec<[u32; 2]>, b: Vec<Option<u8>> }",
