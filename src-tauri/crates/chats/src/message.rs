@@ -24,21 +24,25 @@ pub struct AnswerProgress {
 
 const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats";
 
-/// Words of states in the database.
-const STATES: [(MessageState, &str); 5] = [
-    (MessageState::Complete, "complete"),
-    (MessageState::Answering, "answering"),
-    (MessageState::Stopped, "stopped"),
-    (MessageState::Interrupted, "cut"),
-    (MessageState::Failed, "failed"),
-];
-
+/// Returns the word of a state in the database.
 fn word_of(state: MessageState) -> &'static str {
-    STATES.iter().find(|(known, _)| *known == state).map_or("complete", |(_, word)| word)
+    match state {
+        MessageState::Complete => "complete",
+        MessageState::Answering => "answering",
+        MessageState::Stopped => "stopped",
+        MessageState::Interrupted => "cut",
+        MessageState::Failed => "failed",
+    }
 }
 
 fn state_of(word: &str) -> MessageState {
-    STATES.iter().find(|(_, known)| *known == word).map_or(MessageState::Complete, |(state, _)| *state)
+    match word {
+        "answering" => MessageState::Answering,
+        "stopped" => MessageState::Stopped,
+        "cut" => MessageState::Interrupted,
+        "failed" => MessageState::Failed,
+        _ => MessageState::Complete,
+    }
 }
 
 /// Code and parameters of an error, in the column `error_detail`. The column `error` has the text.
