@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ui");
 const DIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ui/dist");
-const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Cairn</title>\
-    <h1>Cairn is running</h1>\
-    <p>This build has no interface. The APIs and the command <code>cairn</code> work without it.</p>\
-    <p>To build the interface: run <code>cargo xtask run</code>, which installs Node.js if it is missing. Or run \
-    <code>npm ci &amp;&amp; npm run build</code> in <code>ui/</code>, then build Cairn again.</p></html>\n";
+/// Page of a build without the interface. The window shows the same one.
+const NOT_BUILT: &str = include_str!("../../not-built.html");
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
