@@ -6,9 +6,11 @@
 //! parses the wire types for [`verbs::generate`].
 #![forbid(unsafe_code)]
 
+mod cargo_tool;
 mod imports;
 pub mod licence;
 mod needs;
+mod notices;
 pub mod process;
 mod python;
 mod source;

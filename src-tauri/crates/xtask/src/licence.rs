@@ -8,54 +8,45 @@ use std::fmt::Write;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::workspace::{self, ThirdParty, third_party as shipped};
+use crate::cargo_tool::CargoTool;
+use crate::workspace::{ThirdParty, third_party as shipped};
 use crate::{Repo, process};
 
 /// The lock file of the interface's packages.
 const NPM_LOCK: &str = "ui/package-lock.json";
+/// Configuration of the full notices; see [`crate::notices`].
+#[cfg(test)]
+const NOTICES: &str = "src-tauri/about.toml";
 /// The rules for dependencies.
 const RULES: &str = ".cargo/deny.toml";
-/// The version of cargo-deny that is installed.
-const CARGO_DENY: &str = "0.20.2";
+/// It checks the rules. Without optimisation it compiles in two CPU minutes.
+const CARGO_DENY: CargoTool =
+    CargoTool { name: "cargo-deny", version: "0.20.2", features: &["--no-default-features"], opt_level: "0" };
 
 /// A line for each npm package with a licence that is not allowed, and the output of cargo-deny if it fails.
 ///
 /// # Errors
 /// A file cannot be read, or cargo-deny cannot be installed.
 pub(crate) fn breaches(repo: &Repo) -> anyhow::Result<Vec<String>> {
-    let allowed = allowed(&read(repo, RULES)?);
+    let allowed = list(&read(repo, RULES)?, "allow");
     let mut breaches: Vec<String> = npm(repo)?.iter().filter_map(|package| breach(&allowed, package)).collect();
     // cargo-deny works offline, so the crates of all systems must be downloaded.
     process::output(&mut process::cargo(repo, &["fetch", "--locked", "--quiet"]))?;
-    let mut deny = cargo_deny(repo)?;
+    let mut deny = CARGO_DENY.command(repo)?;
     deny.args(["--offline", "--locked", "--workspace", "--config", RULES]);
     deny.args(["check", "bans", "licenses", "sources"]).current_dir(repo.root());
     breaches.extend(process::output(&mut deny).err().map(|error| format!("{RULES}: {error:#}")));
     Ok(breaches)
 }
 
-/// cargo-deny, installed once in the build folder. Without optimisation it compiles in two CPU minutes.
-fn cargo_deny(repo: &Repo) -> anyhow::Result<std::process::Command> {
-    let folder = workspace::target_folder(repo)?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
-    let program = folder.join("bin").join(format!("cargo-deny{}", std::env::consts::EXE_SUFFIX));
-    if !program.exists() {
-        let words = ["install", "cargo-deny", "--version", CARGO_DENY, "--locked", "--debug", "--no-default-features"];
-        let build = folder.join("build");
-        let mut install = process::cargo(repo, &words);
-        install.arg("--root").arg(&folder).env("CARGO_TARGET_DIR", &build).env("CARGO_PROFILE_DEV_DEBUG", "0");
-        process::run(&mut install)?;
-        std::fs::remove_dir_all(&build).with_context(|| format!("cannot remove {}", build.display()))?;
-    }
-    Ok(std::process::Command::new(program))
-}
-
 fn read(repo: &Repo, path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(repo.root().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
-/// The licences under `allow` in the rules of cargo-deny.
-fn allowed(rules: &str) -> Vec<String> {
-    let list = rules.split("\nallow = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+/// The texts of the list `key` in a TOML file.
+fn list(toml: &str, key: &str) -> Vec<String> {
+    let start = format!("\n{key} = [");
+    let list = toml.split(&start).nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
@@ -70,12 +61,20 @@ fn breach(allowed: &[String], package: &ThirdParty) -> Option<String> {
 
 /// The packages that the interface contains, without those that only build and test it.
 fn npm(repo: &Repo) -> anyhow::Result<Vec<ThirdParty>> {
+    Ok(npm_folders(repo)?.into_iter().map(|(package, _)| package).collect())
+}
+
+/// As [`npm`], each with its folder below `ui/`.
+///
+/// # Errors
+/// The lock file cannot be read.
+pub(crate) fn npm_folders(repo: &Repo) -> anyhow::Result<Vec<(ThirdParty, String)>> {
     packages(&serde_json::from_str(&read(repo, NPM_LOCK)?).with_context(|| format!("{NPM_LOCK} is not JSON"))?)
 }
 
-/// The packages of an npm lock file that are not for development:
+/// The packages of an npm lock file that are not for development, and their folders:
 /// <https://docs.npmjs.com/cli/configuring-npm/package-lock-json>.
-fn packages(lock: &Value) -> anyhow::Result<Vec<ThirdParty>> {
+fn packages(lock: &Value) -> anyhow::Result<Vec<(ThirdParty, String)>> {
     let all = lock["packages"].as_object().context("the lock file has no packages")?;
     let text = |package: &Value, field: &str| package[field].as_str().map(str::to_owned);
     let mut packages = Vec::new();
@@ -86,7 +85,8 @@ fn packages(lock: &Value) -> anyhow::Result<Vec<ThirdParty>> {
         {
             let version = text(package, "version").with_context(|| format!("{path} has no version"))?;
             let licence = text(package, "license");
-            packages.push(ThirdParty { name: name.to_owned(), version, licence, repository: None });
+            let package = ThirdParty { name: name.to_owned(), version, licence, repository: None };
+            packages.push((package, path.clone()));
         }
     }
     packages.sort();
@@ -123,13 +123,28 @@ mod tests {
             "node_modules/tool": { "version": "1.0.0", "dev": true, "license": "GPL-3.0-only" },
         } });
         let found = packages(&lock).expect("it is a lock file");
-        let names: Vec<_> = found.iter().map(|package| (package.name.as_str(), package.licence.as_deref())).collect();
-        assert_eq!(names, [("@c/d", Some("MIT")), ("b", None)], "by name, with their licences");
+        let found: Vec<_> = found
+            .iter()
+            .map(|(package, folder)| (package.name.as_str(), package.licence.as_deref(), folder.as_str()))
+            .collect();
+        let nested = ("@c/d", Some("MIT"), "node_modules/b/node_modules/@c/d");
+        assert_eq!(found, [nested, ("b", None, "node_modules/b")], "by name, with their licences and folders");
+    }
+
+    #[test]
+    fn notices_accept_the_allowed_licences_and_systems() {
+        let repo = Repo::here();
+        let (rules, notices) = (read(&repo, RULES).expect("it exists"), read(&repo, NOTICES).expect("it exists"));
+        let allowed = list(&rules, "allow");
+        assert!(allowed.iter().any(|licence| licence == "MIT"), "{allowed:?}");
+        assert_eq!(list(&notices, "accepted"), allowed, "{NOTICES} and {RULES}");
+        assert_eq!(list(&notices, "targets"), list(&rules, "targets"), "{NOTICES} and {RULES}");
     }
 
     #[test]
     fn npm_licences_must_be_allowed() {
-        let allowed = allowed("# allow\n[licenses]\nallow = [\n    \"MIT\",\n    \"Zlib\",\n]\nother = [\"GPL\"]\n");
+        let rules = "# allow\n[licenses]\nallow = [\n    \"MIT\",\n    \"Zlib\",\n]\nother = [\"GPL\"]\n";
+        let allowed = list(rules, "allow");
         assert_eq!(allowed, ["MIT", "Zlib"], "the list under `allow`");
         let check = |licence: Option<&str>, expected: bool| {
             let (name, version) = ("a".to_owned(), "1.2.3".to_owned());

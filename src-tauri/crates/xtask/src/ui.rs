@@ -57,8 +57,11 @@ pub(crate) fn journeys(repo: &Repo, cairn: &Path) -> anyhow::Result<()> {
     process::run(script(repo, "e2e")?.env("CAIRN_BIN", cairn))
 }
 
-/// Command for a script of `package.json`. Installs its packages first.
-fn script(repo: &Repo, name: &str) -> anyhow::Result<Command> {
+/// Installs the packages of `package.json`, if they are not installed.
+///
+/// # Errors
+/// Node.js or a package cannot be installed.
+pub(crate) fn install(repo: &Repo) -> anyhow::Result<()> {
     let folder = repo.root().join("ui");
     let installed = changed(&folder.join("node_modules/.package-lock.json"));
     if installed.is_none() || installed < changed(&folder.join("package-lock.json")) {
@@ -66,8 +69,14 @@ fn script(repo: &Repo, name: &str) -> anyhow::Result<Command> {
         let words = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
         process::run(npm(repo)?.args(words).current_dir(&folder))?;
     }
+    Ok(())
+}
+
+/// Command for a script of `package.json`. Installs its packages first.
+fn script(repo: &Repo, name: &str) -> anyhow::Result<Command> {
+    install(repo)?;
     let mut script = npm(repo)?;
-    script.args(["run", "--silent", name]).current_dir(&folder);
+    script.args(["run", "--silent", name]).current_dir(repo.root().join("ui"));
     Ok(script)
 }
 

@@ -60,7 +60,7 @@ pub fn target_folder(repo: &Repo) -> anyhow::Result<PathBuf> {
 }
 
 /// The supported systems. Dependencies for other systems only are never part of a build.
-const SYSTEMS: &[&str] = &[
+pub(crate) const SYSTEMS: &[&str] = &[
     "x86_64-unknown-linux-gnu",
     "aarch64-unknown-linux-gnu",
     "x86_64-pc-windows-msvc",

@@ -1,5 +1,6 @@
 //! `bundle`: builds an installable package. On Debian that is a `.deb` with the app and the program `cairn`. Packages
-//! for other systems are configured in `src-tauri/tauri.conf.json` and must be built on those systems.
+//! for other systems are configured in `src-tauri/tauri.conf.json` and must be built on those systems. A package contains
+//! the licence texts of all third-party code; `bundle notices` writes only those.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -8,12 +9,12 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use crate::needs::{For, ensure};
-use crate::{Repo, process, ui, workspace};
+use crate::{Repo, notices, process, ui, workspace};
 
 /// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "bundle",
-    about: "Build an installable package: `deb` (default), `rpm`, `appimage`, `dmg` or `msi`",
+    about: "Build an installable package: `deb` (default), `rpm`, `appimage`, `dmg`, `msi`, or only its `notices`",
     run,
 };
 
@@ -26,14 +27,20 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         [kind] => kind,
         [_, other, ..] => bail!("unexpected argument {other:?}"),
     };
-    ensure(For::Desktop)?;
+    ensure(if kind == "notices" { For::Page } else { For::Desktop })?;
+    let notices = notices::write(repo)?;
+    if kind == "notices" {
+        println!("{}", notices.display());
+        return Ok(ExitCode::SUCCESS);
+    }
     ui::build(repo)?;
     let words = ["build", "--release", "--package", "cairn-cli", "--package", "cairn-desktop", "--bins"];
     process::run(&mut process::cargo(repo, &words))?;
     let target = workspace::target_folder(repo)?;
     let sidecar = sidecar(&target)?;
     let mut tool = tool(repo, &target)?;
-    let config = serde_json::json!({"bundle": {"externalBin": [sidecar]}}).to_string();
+    let resources = serde_json::json!({notices.display().to_string(): notices::NAME});
+    let config = serde_json::json!({"bundle": {"externalBin": [sidecar], "resources": resources}}).to_string();
     tool.args(["bundle", "--bundles", kind, "--config", &config]).env("CARGO_TARGET_DIR", &target);
     process::run(tool.current_dir(repo.root()))?;
     for package in packages(&target.join("release/bundle").join(kind))? {
