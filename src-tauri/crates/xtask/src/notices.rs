@@ -68,7 +68,7 @@ fn built(repo: &Repo) -> anyhow::Result<Vec<String>> {
     Ok(built)
 }
 
-/// The package in a line of `cargo tree`, such as `serde v1.0.0 (proc-macro)`; `None` for a folder of ours.
+/// The package in a line of `cargo tree`, such as `serde v1.0.0 (proc-macro)`; `None` for a folder of this workspace.
 fn package(line: &str) -> Option<String> {
     let (name, rest) = line.split_once(" v")?;
     let (version, note) = rest.split_once(' ').unwrap_or((rest, ""));
