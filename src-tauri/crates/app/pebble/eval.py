@@ -1,4 +1,5 @@
-"""Asks a checkpoint the questions of test.json, greedily: `/usr/bin/python3 eval.py /tmp/pebble.pt [--all]`.
+"""Asks a checkpoint or a GGUF of export.py the questions of test.json, greedily:
+`/usr/bin/python3 eval.py /tmp/pebble.pt [--all]`.
 
 Reported: questions about Cairn that name all required terms, other questions that are declined, and the cross check,
 that is how often the terms of one question are found in the answer to another (at most 10 %, else the terms prove
@@ -13,6 +14,7 @@ import torch
 
 from bpe import Bpe
 from model import Pebble, generate
+from weights import load
 
 HERE = Path(__file__).parent
 
@@ -45,7 +47,7 @@ def report(test, reply, everything=False):
 def main():
     torch.set_num_threads(1)
     bpe, model = Bpe(), Pebble()
-    model.load_state_dict(torch.load(sys.argv[1])["model"])
+    model.load_state_dict(load(sys.argv[1]))
 
     def reply(question):
         return bpe.decode(generate(model, bpe.chat([("user", question)], answer=True)[0], bpe.im_end))

@@ -55,17 +55,16 @@ def q8_0(matrix):
     return np.concatenate([scale.astype("<f2").view(np.uint8).reshape(-1, 2), quants.view(np.uint8)], 1).tobytes()
 
 
-def tensors(state, shape):
-    """(name, matrix or vector) in llama.cpp's order."""
-    yield "token_embd.weight", state["embedding"]
+def names(shape=SHAPE):
+    """(name in the file, key of the state) of every tensor, in llama.cpp's order."""
+    yield "token_embd.weight", "embedding"
     for layer in range(shape["layers"]):
-        ours, theirs = f"blocks.{layer}.", f"blk.{layer}."
-        for name, matrix in (
+        for theirs, ours in (
             ("attn_norm", "attn_norm"), ("attn_q", "q"), ("attn_k", "k"), ("attn_v", "v"), ("attn_output", "o"),
             ("ffn_norm", "ffn_norm"), ("ffn_gate", "gate"), ("ffn_up", "up"), ("ffn_down", "down"),
         ):
-            yield f"{theirs}{name}.weight", state[f"{ours}{matrix}.weight"]
-    yield "output_norm.weight", state["norm.weight"]
+            yield f"blk.{layer}.{theirs}.weight", f"blocks.{layer}.{ours}.weight"
+    yield "output_norm.weight", "norm.weight"
 
 
 def write(state, bpe, path, shape=SHAPE):
@@ -103,8 +102,9 @@ def write(state, bpe, path, shape=SHAPE):
         "tokenizer.chat_template": value(STRING, TEMPLATE),
     }
     table, data = b"", b""
-    listed = list(tensors(state, shape))
-    for name, tensor in listed:
+    listed = list(names(shape))
+    for name, key in listed:
+        tensor = state[key]
         flat = tensor.dim() == 1
         dims = list(reversed(tensor.shape))  # GGUF names the contiguous axis first.
         table += string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPE_F32 if flat else TYPE_Q8_0, len(data))

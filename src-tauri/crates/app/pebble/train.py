@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from bpe import Bpe
 from corpus import conversations
 from model import SHAPE, Pebble
+from weights import load
 
 
 def batches(bpe, seed, tokens_per_batch, longest, cut):
@@ -61,7 +62,7 @@ def main():
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch")
     parser.add_argument("--cut", type=float, default=0.72, help="share of chats whose last answer ends early")
-    parser.add_argument("--start", type=Path, help="a checkpoint whose weights to begin with")
+    parser.add_argument("--start", type=Path, help="a checkpoint or a GGUF of export.py whose weights to begin with")
     args = parser.parse_args()
 
     torch.set_num_threads(2)
@@ -73,7 +74,7 @@ def main():
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.98))
     used, step, seen, learnt = 0.0, 0, 0, 0
     if args.start:
-        model.load_state_dict(torch.load(args.start)["model"])
+        model.load_state_dict(load(args.start))
     if args.out.exists():
         saved = torch.load(args.out)
         model.load_state_dict(saved["model"])
