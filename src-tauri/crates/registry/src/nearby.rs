@@ -6,6 +6,7 @@
 //!
 //! No network access happens before [`PeerDiscovery::open`].
 
+#[cfg_attr(not(feature = "lan"), path = "nearby/no_discovery.rs")]
 mod discovery;
 mod peer;
 
@@ -18,16 +19,35 @@ use std::time::SystemTime;
 use cairn_store::ModelRef;
 use parking_lot::{Mutex, MutexGuard};
 
-pub use discovery::{Announcement, PeerDiscovery, PeerDiscoveryError};
+pub use discovery::PeerDiscovery;
 
 use crate::client::{Clock, Registry, Transport};
-use crate::{BlobSource, Credentials};
+use crate::{BlobSource, Credentials, PeerKey};
 use peer::PeerBlobs;
 
 /// Maximum number of stored peers; a network can announce any number.
 const MAX_PEERS: usize = 64;
 /// Maximum number of peers that are asked for one model: each that does not have it costs a request.
 const MAX_SOURCES: usize = 8;
+
+/// The announcement of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announcement {
+    /// The display name.
+    pub label: String,
+    /// The version of Cairn.
+    pub version: String,
+    /// This machine's key.
+    pub key: PeerKey,
+    /// The address for connections from other machines; may be the unspecified address. `None` if the daemon listens on
+    /// loopback only: then peers are discovered, but nothing is announced.
+    pub listens: Option<SocketAddr>,
+}
+
+/// Multicast DNS is not available.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("multicast DNS is not available: {0}")]
+pub struct PeerDiscoveryError(String);
 
 /// A peer as its announcement describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

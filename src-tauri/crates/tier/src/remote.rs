@@ -19,6 +19,7 @@
 //! **Invariant:** [`Tier::load`] returns only what a holder of the same keys passed to [`Tier::save`] under that name.
 //! No call takes much longer than the timeouts of [`RemoteOptions`].
 
+#[cfg_attr(not(feature = "cloud"), path = "remote/no_bucket.rs")]
 mod bucket;
 mod circuit_breaker;
 mod file_store;
@@ -27,7 +28,7 @@ mod listing;
 mod request_pool;
 mod scan;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cloud"))]
 mod tests;
 
 use std::sync::Arc;

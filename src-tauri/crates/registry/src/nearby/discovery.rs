@@ -15,8 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use if_addrs::{IfAddr, Interface};
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 
-use super::{PeerEvent, PeerInfo};
-use crate::PeerKey;
+use super::{Announcement, PeerDiscoveryError, PeerEvent, PeerInfo};
 
 /// The service type.
 const SERVICE: &str = "_cairn._tcp.local.";
@@ -26,25 +25,6 @@ const MAX_LABEL_BYTES: usize = 48;
 const KEY_DIGITS: usize = 8;
 /// Maximum length of a text from a peer's announcement.
 const MAX_TEXT_CHARS: usize = 80;
-
-/// The announcement of this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Announcement {
-    /// The display name.
-    pub label: String,
-    /// The version of Cairn.
-    pub version: String,
-    /// This machine's key.
-    pub key: PeerKey,
-    /// The address for connections from other machines; may be the unspecified address. `None` if the daemon listens on
-    /// loopback only: then peers are discovered, but nothing is announced.
-    pub listens: Option<SocketAddr>,
-}
-
-/// Multicast DNS is not available.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("multicast DNS is not available: {0}")]
-pub struct PeerDiscoveryError(String);
 
 /// Announcement and discovery on the local network. Dropping it withdraws the announcement and ends the discovery.
 pub struct PeerDiscovery {
