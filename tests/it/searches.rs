@@ -70,7 +70,7 @@ fn search_without_the_index_uses_the_catalogue_with_a_note() {
     assert!(stderr.starts_with("Note: only the catalogue") && stderr.contains("127.0.0.1:9"), "{stderr}");
     let found: Value = serde_json::from_str(&succeeded(&home.run(&["search", "qwen", "--json"]))).expect("valid JSON");
     assert!(
-        found["trouble"].as_str().is_some_and(|line| line.contains("127.0.0.1:9")),
+        found["problem"].as_str().is_some_and(|line| line.contains("127.0.0.1:9")),
         "the JSON has the error: {found}"
     );
 }

@@ -20,7 +20,7 @@ export async function errors(browser, daemon) {
 
   await daemon.app("POST", "/app/downloads", { model: UNREACHABLE });
   await page.goto(`${daemon.address}/ui/#/models/downloads`);
-  const notice = page.locator(".drow .trouble", { hasText: "无法连接模型仓库" });
+  const notice = page.locator(".drow .problem", { hasText: "无法连接模型仓库" });
   await notice.waitFor({ timeout: 60_000 });
   check(await notice.locator("a[href='#/settings/network']").isVisible(), "an unreachable registry is reported in Chinese, with the proxy settings");
   const sentence = await notice.textContent();

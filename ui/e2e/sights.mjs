@@ -22,7 +22,7 @@ const DOWNLOADS = {
   limit_bytes_per_second: 60e6,
   downloads: [
     download(1, "qwen3:8b", "running", 5.2 * GB, 0.62, { bytes_per_second: 41e6, eta_seconds: 48, source: "registry.ollama.ai" }),
-    download(2, LONG, "running", 18.6 * GB, 0.08, { bytes_per_second: 12.4e6, eta_seconds: 1380, source: "huggingface.co", trouble: "The connection dropped 3 times at 1.5 of 18.6 GB." }),
+    download(2, LONG, "running", 18.6 * GB, 0.08, { bytes_per_second: 12.4e6, eta_seconds: 1380, source: "huggingface.co", problem: "The connection dropped 3 times at 1.5 of 18.6 GB." }),
     download(3, "gemma3:4b", "queued", 0, 0),
     download(4, "llama3.2:3b", "paused", 2 * GB, 0.35),
     download(5, "mistral:7b", "failed", 4.4 * GB, 0.97, { error: "registry.ollama.ai answered 403" }),

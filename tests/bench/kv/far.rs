@@ -1,4 +1,4 @@
-//! Cost of a remote tier in trouble: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
+//! Cost of a remote tier in problem: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
 //!
 //! Prompts are computed and stored in a folder that simulates a remote tier. Then two prompts alternate: one that is
 //! not stored and must be computed, and one that is stored, while the tier hangs, answers after two seconds, or fails.
@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// How the remote tier responds to a read.
 #[derive(Clone, Copy, PartialEq)]
-enum Trouble {
+enum Problem {
     Silent,
     Late,
     Fails,
@@ -40,10 +40,10 @@ pub(crate) fn run(folder: &Path, options: &Options) -> anyhow::Result<()> {
         fs::remove_dir_all(&share)?;
     }
     fs::create_dir_all(&share)?;
-    let troubles = [("says nothing", Trouble::Silent), ("answers after 2 s", Trouble::Late), ("fails", Trouble::Fails)];
+    let problems = [("says nothing", Problem::Silent), ("answers after 2 s", Problem::Late), ("fails", Problem::Fails)];
     let mut bars = Vec::new();
-    for (name, trouble) in troubles {
-        let bench = Bench { shape: &shape, folder, share: &share, tokens, trouble };
+    for (name, problem) in problems {
+        let bench = Bench { shape: &shape, folder, share: &share, tokens, problem };
         let (mut computed, mut more) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             let (plain, slow) = block_on(bench.round(round))?;
@@ -63,13 +63,13 @@ struct Bench<'a> {
     folder: &'a Path,
     share: &'a Path,
     tokens: usize,
-    trouble: Trouble,
+    problem: Problem,
 }
 
 impl Bench<'_> {
     /// Seconds to the first token of a computed prompt and of a stored one.
     async fn round(&self, round: u64) -> anyhow::Result<(f64, f64)> {
-        let seed = 100 * (1 + round) + self.trouble as u64;
+        let seed = 100 * (1 + round) + self.problem as u64;
         let kept = self.shape.prompt(seed, self.tokens);
         let (tiers, _) = self.open()?;
         let running = Running::load(self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
@@ -77,15 +77,15 @@ impl Bench<'_> {
         running.unload().await?;
         tiers.shut_down(WITHIN);
 
-        let (tiers, troubled) = self.open()?;
+        let (tiers, faulty) = self.open()?;
         let running = Running::load(self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
-        troubled.now.store(true, Ordering::Relaxed);
+        faulty.now.store(true, Ordering::Relaxed);
         running.ask(self.shape.prompt(seed + 10, 64), 1, |_, _| ()).await?;
         let plain = running.ask(self.shape.prompt(seed + 20, self.tokens), 1, |_, _| ()).await?;
         let slow = running.ask(kept, 1, |_, _| ()).await?;
         ensure!(slow.finish.usage.restored.remote_tokens == 0, "the remote tier supplied rows");
         ensure!(
-            troubled.reads.load(Ordering::Relaxed) > 0,
+            faulty.reads.load(Ordering::Relaxed) > 0,
             "the remote tier was not read: {:?}",
             slow.finish.usage.restored
         );
@@ -95,9 +95,9 @@ impl Bench<'_> {
     }
 
     /// Tiers with RAM and a remote tier only, and that remote tier.
-    fn open(&self) -> anyhow::Result<(Arc<Tiers>, Arc<Troubled>)> {
-        let (share, trouble) = (SharedFolder::new(self.share), self.trouble);
-        let files = Arc::new(Troubled { share, trouble, now: AtomicBool::new(false), reads: AtomicU64::new(0) });
+    fn open(&self) -> anyhow::Result<(Arc<Tiers>, Arc<FaultyShare>)> {
+        let (share, problem) = (SharedFolder::new(self.share), self.problem);
+        let files = Arc::new(FaultyShare { share, problem, now: AtomicBool::new(false), reads: AtomicU64::new(0) });
         let clock = place::Wall::start();
         let keys = RemoteTier::keys(&place::namespace());
         let remote =
@@ -114,15 +114,15 @@ impl Bench<'_> {
 }
 
 /// A folder with faulty reads from some moment on.
-struct Troubled {
+struct FaultyShare {
     share: SharedFolder,
-    trouble: Trouble,
+    problem: Problem,
     now: AtomicBool,
     /// Reads since that moment.
     reads: AtomicU64,
 }
 
-impl FileStore for Troubled {
+impl FileStore for FaultyShare {
     fn threads(&self) -> usize {
         self.share.threads()
     }
@@ -142,10 +142,10 @@ impl FileStore for Troubled {
             return self.share.read(name, part, within, heard);
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
-        match self.trouble {
-            Trouble::Silent => std::thread::sleep(within),
-            Trouble::Late => std::thread::sleep(Duration::from_secs(2)),
-            Trouble::Fails => return Err(TierError::Unavailable("500 Internal Server Error".to_owned())),
+        match self.problem {
+            Problem::Silent => std::thread::sleep(within),
+            Problem::Late => std::thread::sleep(Duration::from_secs(2)),
+            Problem::Fails => return Err(TierError::Unavailable("500 Internal Server Error".to_owned())),
         }
         self.share.read(name, part, within, heard)
     }

@@ -620,7 +620,7 @@ export type DiscoverResponse = {
   /** Models; those of Cairn's catalogue come first. */
   models: DiscoveredModel[];
   /** Why the result is incomplete, in one line. */
-  trouble?: string;
+  problem?: string;
 };
 
 /** A model that can be pulled. */
@@ -697,7 +697,7 @@ export type Download = {
   /** Host of the current source. */
   source?: string;
   /** The last error that was handled by a retry or another source. */
-  trouble?: string;
+  problem?: string;
   /** Why the download failed. */
   error?: ErrorBody;
   /** Whether the download continues without a client. */
@@ -1286,7 +1286,7 @@ export type SettingsResponse = {
   /** Path of `config.toml`, even if it does not exist. */
   path: string;
   /** Why `config.toml` cannot be read. Then it is ignored, and settings cannot be changed here. */
-  trouble?: string;
+  problem?: string;
   /** Whether a changed setting requires a restart of the daemon. */
   restart: boolean;
   /** All settings, ordered by group. */
@@ -2095,7 +2095,7 @@ export type PullLine = {
   /** Host of the source. */
   source?: string;
   /** The last error that was handled by a retry or another source. */
-  trouble?: string;
+  problem?: string;
 };
 
 /** Request to push a model. `username` and `password` of older clients are ignored. */

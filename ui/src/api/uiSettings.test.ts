@@ -7,16 +7,16 @@ import type { Setting, SettingsResponse } from "./types";
 function world(stored?: string) {
   const table: Record<string, unknown> = { "ui.theme": "system", "ui.language": "system", "ui.text_size": 100, "cache.ram": 5 };
   const storage = new Map(stored === undefined ? [] : [[KEY, stored]]);
-  const daemon = { trouble: undefined as ApiError | undefined, writes: [] as unknown[] };
+  const daemon = { problem: undefined as ApiError | undefined, writes: [] as unknown[] };
   const answer = (): SettingsResponse => {
-    if (daemon.trouble) throw daemon.trouble;
+    if (daemon.problem) throw daemon.problem;
     return { settings: Object.entries(table).map(([key, value]) => ({ key, value }) as Setting) } as SettingsResponse;
   };
   const api = {
     read: async () => answer(),
     write: async (change: Record<string, unknown>) => {
       daemon.writes.push(change);
-      if (daemon.trouble) throw daemon.trouble;
+      if (daemon.problem) throw daemon.problem;
       Object.assign(table, change);
       return answer();
     },
@@ -49,13 +49,13 @@ it("change applies at once and is sent to the daemon", async () => {
 it.each([0, 401])("change is storage while the daemon is offline (%i) and sent later", async (status) => {
   const { api, table, daemon, stored } = world();
   const settings = new UiSettings(api);
-  daemon.trouble = new ApiError(status, "gone");
+  daemon.problem = new ApiError(status, "gone");
   await settings.set({ theme: "dark" });
   expect(settings.values.theme).toBe("dark");
   await expect(settings.load()).rejects.toThrow("gone");
   const later = new UiSettings(api);
   expect(later.values.theme, "also after the page was reopened").toBe("dark");
-  daemon.trouble = undefined;
+  daemon.problem = undefined;
   await later.load();
   expect([table["ui.theme"], later.values.theme, stored()?.unsent]).toEqual(["dark", "dark", {}]);
 });

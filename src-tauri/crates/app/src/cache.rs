@@ -11,12 +11,12 @@ mod metadata;
 mod tiers;
 mod trial;
 
-pub use contexts::{CacheStatus, KeptContext};
+pub use contexts::{CacheStatus, CachedContext};
 pub use error::{Error, LimitError};
 pub use fsck::{Checkup, check_folder};
 pub use handle::KvCache;
-pub use limits::{CacheLimits, LimitChange, Limited};
-pub use tiers::KeyPlace;
+pub use limits::{CacheLimits, EffectiveLimit, LimitChange};
+pub use tiers::KeyLocation;
 pub use trial::{CacheTest, TestedPlace};
 
 pub use cairn_tier::tiers::{Deletion, Health, PinError, TierCounters, TierStatus};

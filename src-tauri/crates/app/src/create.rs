@@ -72,7 +72,7 @@ impl App {
         let pull = Pull { name: from.to_owned(), insecure: create.insecure, ..Pull::default() };
         let runtime = Handle::current();
         if create.beyond {
-            runtime.block_on(self.transfers().allow_beyond(&pull))?;
+            runtime.block_on(self.transfers().allow_remote_client(&pull))?;
         }
         let mut events = self.transfers().pull(pull)?;
         loop {

@@ -32,7 +32,7 @@ pub use cairn_store::{
 };
 pub use cairn_store::{ModelRef, WriteError};
 pub use catalog::Opened;
-pub use check::{Check, CheckEvent, Checked, Flawed};
+pub use check::{Check, CheckEvent, Checked, DamagedBlob};
 pub use copy::{Copied, CopyEvent};
 pub(crate) use create::Steps;
 pub use create::{Create, CreateStep};
@@ -40,7 +40,7 @@ pub use delete::Deleted;
 pub use error::Error;
 pub use handle::ModelLibrary;
 pub use head::{Head, read as read_head};
-pub use import::{Import, ImportEvent, Imported, Taking};
+pub use import::{Import, ImportEvent, ImportMode, Imported};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use scan::{Found, FoundStatus, Scan, ScanEvent, Scanned};
 pub use show::{Shown, TensorRow};

@@ -35,7 +35,7 @@ pub use env::Env;
 pub use load::Settings;
 pub use mirror::MirroredOrigin;
 pub use origin::Origin;
-pub use other_apps::{AppFolder, Keeper};
+pub use other_apps::{AppFolder, ModelApp};
 pub use places::{NoHome, Places, System};
 pub use row::{Applies, Kind, Row};
 pub use sources::{Flag, FlagError, Sources};
@@ -43,5 +43,5 @@ pub use table::{
     CacheSettings, ChatSettings, DownloadSettings, EngineSettings, EnvironmentSettings, LogSettings, ModelSettings,
     NetworkSettings, ServerSettings, SharingSettings, TABLE,
 };
-pub use tiers::{Compress, Encrypt, RemotePlace};
+pub use tiers::{Compress, Encrypt, RemoteLocation};
 pub use value::Value;

@@ -3,7 +3,6 @@
 //!
 //! [`Transfers`] is the handle.
 
-mod beyond;
 mod discover;
 mod error;
 mod login;
@@ -11,6 +10,7 @@ mod mirror;
 mod nearby;
 mod pull;
 mod push;
+mod remote_clients;
 mod share;
 mod trust;
 

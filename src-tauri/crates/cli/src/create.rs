@@ -40,7 +40,7 @@ struct CreateOutput {
 
 impl CreateOutput {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
-        let is_pull = line.status.starts_with("pulling ") || line.trouble.is_some();
+        let is_pull = line.status.starts_with("pulling ") || line.problem.is_some();
         if is_pull && !self.json {
             return self.pull.get_or_insert_with(|| pull::show(false)).line(line);
         }

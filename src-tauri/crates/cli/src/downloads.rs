@@ -61,8 +61,8 @@ fn text(response: &DownloadsResponse) -> String {
     for download in &response.downloads {
         if let Some(error) = download.error.as_ref().filter(|_| download.state == DownloadState::Failed) {
             text += &format!("{}: {error}\n", download.model);
-        } else if let Some(trouble) = &download.trouble {
-            text += &format!("{}: {trouble}\n", download.model);
+        } else if let Some(problem) = &download.problem {
+            text += &format!("{}: {problem}\n", download.model);
         }
     }
     if let Some(limit) = response.limit_bytes_per_second {
@@ -110,7 +110,7 @@ mod tests {
             eta_seconds: None,
             held_bytes: 1_000_000_000,
             source: None,
-            trouble: Some("old".to_owned()),
+            problem: Some("old".to_owned()),
             error: Some(cairn_wire::ErrorBody::text("no route")),
             detached: true,
         };
@@ -119,7 +119,7 @@ mod tests {
         for part in ["m:latest", "failed", "25% of 4 GB", "m:latest: no route\n", "at most 20 MB/s"] {
             assert!(table.contains(part), "{part:?} is missing from {table:?}");
         }
-        assert!(!table.contains("old"), "the error replaces the older trouble");
+        assert!(!table.contains("old"), "the error replaces the older problem");
         assert!(text(&DownloadsResponse::default()).contains("cairn pull"), "an empty list shows the next command");
     }
 }

@@ -22,8 +22,8 @@ pub(crate) async fn search(cli: &CliContext, args: &args::Search) -> anyhow::Res
     if args.json {
         return output::json(&found);
     }
-    if let Some(trouble) = &found.trouble {
-        output::note(&format!("Note: {trouble}"));
+    if let Some(problem) = &found.problem {
+        output::note(&format!("Note: {problem}"));
     }
     match found.models.is_empty() {
         true => output::print(&format!("no models found for: {}\n{ADVICE}\n", args.query.join(" "))),
@@ -142,7 +142,7 @@ mod tests {
         variants.iter_mut().for_each(|variant| variant.parameters = Some("7B".to_owned()));
         let hub = model("hf.co/m/M:Q4_K_M", DiscoveredFrom::HuggingFace, variants);
         let bare = model("hf.co/m/bare", DiscoveredFrom::HuggingFace, Vec::new());
-        let text = table(&DiscoverResponse { models: vec![library, hub, bare], trouble: None });
+        let text = table(&DiscoverResponse { models: vec![library, hub, bare], problem: None });
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
         let expected: [&[&str]; 5] = [

@@ -1,7 +1,7 @@
 //! Finds the end of a text that may be the start of a tag.
 
 /// Returns the length in bytes of the longest suffix of `text` that is a proper prefix of one of `tags`.
-pub(crate) fn held_bytes<'t>(text: &str, tags: impl IntoIterator<Item = &'t str>) -> usize {
+pub(crate) fn partial_match_bytes<'t>(text: &str, tags: impl IntoIterator<Item = &'t str>) -> usize {
     let longest = |tag: &'t str| {
         let starts = tag.char_indices().rev().map(|(at, _)| at).filter(|&at| at > 0 && at <= text.len());
         starts.into_iter().find(|&at| tag.get(..at).is_some_and(|start| text.ends_with(start))).unwrap_or(0)
@@ -27,11 +27,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, tags: &[&str], wanted: usize) {
-        assert_eq!(held_bytes(text, tags.iter().copied()), wanted, "suffix of {text:?} for tags {tags:?}");
+        assert_eq!(partial_match_bytes(text, tags.iter().copied()), wanted, "suffix of {text:?} for tags {tags:?}");
     }
 
     #[test]
-    fn held_bytes_counts_text_end_that_may_start_a_tag() {
+    fn partial_match_bytes_counts_text_end_that_may_start_a_tag() {
         check("a<th", &["<think>"], 3);
         check("a<think>", &["<think>"], 0);
         check("aab", &["aabaab", "b!"], 3);

@@ -4,7 +4,7 @@
 //! The first stop string is the one that ends first. Of those that end at the same byte, the longest wins. So the
 //! result does not depend on how the text was split.
 
-use crate::overlap::{held_bytes, take_front};
+use crate::overlap::{partial_match_bytes, take_front};
 
 /// Passes the text of an answer through up to the first stop string.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,7 @@ impl StopFilter {
             self.held.truncate(at);
             return (std::mem::take(&mut self.held), true);
         }
-        let certain = self.held.len() - held_bytes(&self.held, self.stops.iter().map(String::as_str));
+        let certain = self.held.len() - partial_match_bytes(&self.held, self.stops.iter().map(String::as_str));
         (take_front(&mut self.held, certain), false)
     }
 

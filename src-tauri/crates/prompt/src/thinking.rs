@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** the concatenated deltas do not depend on how the input was split.
 
-use crate::overlap::{held_bytes, take_front};
+use crate::overlap::{partial_match_bytes, take_front};
 
 /// A piece of streamed output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl ThinkingSplitter {
                     self.state = State::Closed;
                     return true;
                 }
-                let certain = self.held.len() - held_bytes(&self.held, [self.close.as_str()]);
+                let certain = self.held.len() - partial_match_bytes(&self.held, [self.close.as_str()]);
                 let thinking = take_front(&mut self.held, certain);
                 if !thinking.is_empty() {
                     deltas.push(Delta::Thinking(thinking));

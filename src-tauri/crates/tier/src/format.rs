@@ -27,7 +27,7 @@
 mod codec;
 mod header;
 mod read;
-mod seal;
+mod section_cipher;
 mod table;
 mod write;
 
@@ -75,7 +75,7 @@ pub struct FileKeys {
     installation_id: [u8; INSTALLATION_ID_BYTES],
     mac: [u8; 32],
     sections: [u8; 32],
-    seal: Option<[u8; 32]>,
+    encryption_key: Option<[u8; 32]>,
     check: Checksum,
 }
 
@@ -87,7 +87,7 @@ impl FileKeys {
             installation_id: installation_id(namespace),
             mac: namespace.derive("kvc1 header"),
             sections: namespace.derive("kvc1 sections"),
-            seal: None,
+            encryption_key: None,
             check: Checksum::Fast,
         }
     }
@@ -108,13 +108,13 @@ impl FileKeys {
     /// Encrypts written files with this key, and decrypts files that it encrypted.
     #[must_use]
     pub fn with_encryption(self, key: [u8; 32]) -> Self {
-        Self { seal: Some(key), ..self }
+        Self { encryption_key: Some(key), ..self }
     }
 }
 
 impl std::fmt::Debug for FileKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FileKeys({:?}, {})", self.check, if self.seal.is_some() { "sealed" } else { "open" })
+        write!(f, "FileKeys({:?}, {})", self.check, if self.encryption_key.is_some() { "sealed" } else { "open" })
     }
 }
 

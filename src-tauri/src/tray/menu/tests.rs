@@ -19,7 +19,7 @@ pub(crate) fn download(id: u64, state: DownloadState, percent: u64) -> Download 
         eta_seconds: running.then_some(60 * id + 1),
         held_bytes: 0,
         source: None,
-        trouble: None,
+        problem: None,
         error: (state == DownloadState::Failed).then(|| cairn_wire::ErrorBody::text("no space")),
         detached: true,
     }

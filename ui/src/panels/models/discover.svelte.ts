@@ -20,7 +20,7 @@ export interface Card {
 export class Discover {
   words = $state("");
   found = $state.raw<DiscoveredModel[] | undefined>(undefined);
-  trouble = $state<string | undefined>(undefined);
+  problem = $state<string | undefined>(undefined);
   error = $state<string | undefined>(undefined);
   busy = $state(false);
   /** The last query; empty while the catalogue is shown. */
@@ -69,7 +69,7 @@ export class Discover {
 
   /** Whether only the built-in catalogue answered. */
   get offline(): boolean {
-    return this.trouble !== undefined && !(this.found ?? []).some((model) => model.from === "hugging_face");
+    return this.problem !== undefined && !(this.found ?? []).some((model) => model.from === "hugging_face");
   }
 
   get tasks(): string[] {
@@ -135,7 +135,7 @@ export class Discover {
       const answer = await this.api.discover(words, own, abort.signal);
       if (abort.signal.aborted) return;
       this.found = answer.models;
-      this.trouble = answer.trouble;
+      this.problem = answer.problem;
       this.searched = words;
       this.error = undefined;
       if (!this.tasks.includes(this.task)) this.task = "";

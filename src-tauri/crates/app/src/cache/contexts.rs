@@ -20,7 +20,7 @@ const MIN_ID_CHARS: usize = 4;
 
 /// A cached sequence.
 #[derive(Debug, Clone)]
-pub struct KeptContext {
+pub struct CachedContext {
     /// Id of the context, stable while it is cached.
     pub id: String,
     /// Name of the model, if this installation has used it.
@@ -73,9 +73,9 @@ impl KvCache {
 
     /// Cached contexts, most recently used first, at most `limit`.
     #[must_use]
-    pub fn contexts(&self, limit: usize) -> Vec<KeptContext> {
+    pub fn contexts(&self, limit: usize) -> Vec<CachedContext> {
         let Some(kept) = &self.kept else { return Vec::new() };
-        let named = |context: StoredPrefix| KeptContext {
+        let named = |context: StoredPrefix| CachedContext {
             id: id(&context.last),
             model: self.metadata.model(&context.last.fingerprint),
             context,

@@ -6,7 +6,7 @@ use cairn_runtime::{CacheTiers, Engine};
 use cairn_tier::Fingerprint;
 
 use super::metadata::CacheMetadata;
-use super::tiers::{self, KeyPlace, Opened};
+use super::tiers::{self, KeyLocation, Opened};
 use crate::clock::Clock;
 use crate::library::ModelLibrary;
 use crate::settings::Settings;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 pub struct KvCache {
     pub(super) kept: Option<Arc<CacheTiers>>,
     /// Place of the key that encrypts files of the tiers.
-    key: Option<KeyPlace>,
+    key: Option<KeyLocation>,
     pub(super) metadata: Arc<CacheMetadata>,
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
@@ -50,7 +50,7 @@ impl KvCache {
 
     /// Place of the key that encrypts files of the tiers; `None` if no files are encrypted.
     #[must_use]
-    pub fn tier_key(&self) -> Option<KeyPlace> {
+    pub fn tier_key(&self) -> Option<KeyLocation> {
         self.key
     }
 

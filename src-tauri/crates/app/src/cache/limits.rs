@@ -18,7 +18,7 @@ const MIN_BYTES: u64 = 16 << 20;
 
 /// A limit in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limited<T> {
+pub struct EffectiveLimit<T> {
     /// The limit; `None` if the default depends on the machine.
     pub value: Option<T>,
     /// The environment variable or flag that overrides the setting.
@@ -29,11 +29,11 @@ pub struct Limited<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheLimits {
     /// Bytes of RAM.
-    pub ram_bytes: Limited<u64>,
+    pub ram_bytes: EffectiveLimit<u64>,
     /// Path of the folder.
-    pub folder: Limited<PathBuf>,
+    pub folder: EffectiveLimit<PathBuf>,
     /// Bytes of the folder.
-    pub folder_bytes: Limited<u64>,
+    pub folder_bytes: EffectiveLimit<u64>,
     /// Whether a change takes effect only at the next start of the daemon.
     pub at_next_start: bool,
 }
@@ -69,12 +69,12 @@ impl KvCache {
             at_next_start: set.folder.is_some() && set.folder != tiers.folder
                 || waits(set.values.ram_bytes, ram, "CAIRN_KV_RAM")
                 || waits(set.values.folder_bytes, folder_bytes, "OLLAMA_KV_TIER_LOCAL_GB"),
-            ram_bytes: Limited { value: ram, variable: self.sets("CAIRN_KV_RAM") },
-            folder: Limited {
+            ram_bytes: EffectiveLimit { value: ram, variable: self.sets("CAIRN_KV_RAM") },
+            folder: EffectiveLimit {
                 value: set.folder.or_else(|| tiers.folder.clone()),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL").or_else(off),
             },
-            folder_bytes: Limited {
+            folder_bytes: EffectiveLimit {
                 value: folder_bytes.or(set.values.folder_bytes),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL_GB"),
             },

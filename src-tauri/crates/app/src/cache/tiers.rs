@@ -19,8 +19,8 @@ use cairn_tier::{
 };
 
 use crate::clock::Clock;
-use crate::settings::{Compress, RemotePlace, TierSettings};
-pub use keys::KeyPlace;
+use crate::settings::{Compress, RemoteLocation, TierSettings};
+pub use keys::KeyLocation;
 use keys::SystemKeychain;
 
 /// Default of the RAM tier: the smaller of a size and a share of the memory.
@@ -61,7 +61,7 @@ impl cairn_tier::Clock for Time {
 /// The opened tiers, and the place of the key that encrypts their files.
 pub(crate) struct Opened {
     pub(crate) kept: CacheTiers,
-    pub(crate) key: Option<KeyPlace>,
+    pub(crate) key: Option<KeyLocation>,
 }
 
 /// Secrets that name and encrypt files.
@@ -69,7 +69,7 @@ struct Secrets {
     /// Derives the names of chunks, and identifies files of this installation.
     secret: Vec<u8>,
     /// Encrypts files.
-    seal: Option<Vec<u8>>,
+    encryption_key: Option<Vec<u8>>,
 }
 
 impl Secrets {
@@ -80,8 +80,8 @@ impl Secrets {
         if !seals {
             return Ok(FileKeys::new(&home));
         }
-        let seal = self.seal.as_ref().ok_or("there is no key to encrypt with")?;
-        Ok(RemoteTier::keys(&Namespace::new(seal, place)).with_installation(&home))
+        let key = self.encryption_key.as_ref().ok_or("there is no key to encrypt with")?;
+        Ok(RemoteTier::keys(&Namespace::new(key, place)).with_installation(&home))
     }
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     };
     let seals = settings.folder.is_some() && settings.values.encrypt.folder
         || settings.remote.is_some() && settings.values.encrypt.remote;
-    let (seal, key) = seals.then(|| seal(settings)).flatten().unzip();
-    let secrets = Secrets { secret, seal };
+    let (encryption_key, key) = seals.then(|| encryption_key(settings)).flatten().unzip();
+    let secrets = Secrets { secret, encryption_key };
     let time: Arc<dyn cairn_tier::Clock> = Arc::new(Time { began: Instant::now(), clock: clock.clone() });
     let ssd = settings.folder.as_ref().and_then(|folder| {
         open_folder(folder, settings, &secrets)
@@ -163,14 +163,15 @@ fn index_file(settings: &TierSettings) -> Option<PathBuf> {
 /// Opens the folder for a check of its contents. Files of another secret are ignored. Files of another encryption key
 /// count as damaged.
 pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<SsdTier, String> {
-    let seal = if settings.values.encrypt.folder { seal(settings).map(|(seal, _)| seal) } else { None };
-    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
+    let encryption_key =
+        if settings.values.encrypt.folder { encryption_key(settings).map(|(key, _)| key) } else { None };
+    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, encryption_key })
 }
 
 /// Returns the encryption key; creates it at first use.
-fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
+fn encryption_key(settings: &TierSettings) -> Option<(Vec<u8>, KeyLocation)> {
     let keychain = settings.keychain.then_some(&SystemKeychain as &dyn keys::Keychain);
-    keys::seal(&RealDisk, keychain, &settings.key_file)
+    keys::encryption_key(&RealDisk, keychain, &settings.key_file)
         .map_err(|error| tracing::warn!(error, "cannot encrypt cache files: cannot read or create the key"))
         .ok()
 }
@@ -192,18 +193,18 @@ fn open_folder(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Res
 }
 
 fn open_remote(
-    place: &RemotePlace,
+    place: &RemoteLocation,
     settings: &TierSettings,
     secrets: &Secrets,
     time: &Arc<dyn cairn_tier::Clock>,
 ) -> Result<LowerTier, String> {
     let keys = secrets.of("place", settings.values.encrypt.remote)?.with_checksum(Checksum::Keyed);
     let files: Arc<dyn FileStore> = match place {
-        RemotePlace::Folder(folder) => {
+        RemoteLocation::Folder(folder) => {
             let name = Digest::of(folder.as_os_str().as_encoded_bytes()).hex();
             Arc::new(SharedFolder::new(folder).remembered_in(settings.shares_folder.join(name)))
         }
-        RemotePlace::Bucket { address, settings } => {
+        RemoteLocation::Bucket { address, settings } => {
             let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
             Arc::new(Bucket::open(address, settings).map_err(|error| error.to_string())?)
         }

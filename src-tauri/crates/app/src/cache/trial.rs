@@ -9,7 +9,7 @@ use cairn_tier::{Bucket, FileStore, SharedFolder};
 
 use super::handle::KvCache;
 use super::limits::check_folder;
-use crate::settings::RemotePlace;
+use crate::settings::RemoteLocation;
 
 /// Timeout of each step at a remote place. A slower bucket is of no use.
 const STEP: Duration = Duration::from_secs(10);
@@ -73,10 +73,10 @@ impl KvCache {
     }
 }
 
-fn try_remote(place: &RemotePlace) -> TestedPlace {
+fn try_remote(place: &RemoteLocation) -> TestedPlace {
     let (files, free_bytes): (Result<Box<dyn FileStore>, String>, _) = match place {
-        RemotePlace::Folder(folder) => (Ok(Box::new(SharedFolder::new(folder))), RealDisk.free_bytes(folder).ok()),
-        RemotePlace::Bucket { address, settings } => {
+        RemoteLocation::Folder(folder) => (Ok(Box::new(SharedFolder::new(folder))), RealDisk.free_bytes(folder).ok()),
+        RemoteLocation::Bucket { address, settings } => {
             let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
             let bucket = Bucket::open(address, settings).map_err(|error| error.to_string());
             (bucket.map(|bucket| Box::new(bucket) as Box<dyn FileStore>), None)
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn share_test_succeeds_and_leaves_no_file() {
         let share = tempfile::tempdir().expect("a temporary folder");
-        let tested = try_remote(&RemotePlace::Folder(share.path().to_owned()));
+        let tested = try_remote(&RemoteLocation::Folder(share.path().to_owned()));
         assert!(tested.reason.is_none() && tested.round_trip.is_some() && tested.free_bytes.is_some(), "{tested:?}");
         let version = share.path().join(VERSION_FOLDER);
         for folder in [version.clone(), version.join("drafts")] {
@@ -127,7 +127,7 @@ mod tests {
             let files = entries.filter(|entry| entry.path().is_file()).count();
             assert_eq!(files, 0, "no file is left in {}", folder.display());
         }
-        let away = try_remote(&RemotePlace::Folder(share.path().join("not mounted")));
+        let away = try_remote(&RemoteLocation::Folder(share.path().join("not mounted")));
         assert!(away.reason.is_some() && away.round_trip.is_none(), "{away:?}");
     }
 }

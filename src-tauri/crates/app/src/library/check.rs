@@ -55,14 +55,14 @@ pub struct Checked {
     /// Bytes of all blobs.
     pub bytes: u64,
     /// Damaged blobs.
-    pub flawed: Vec<Flawed>,
+    pub flawed: Vec<DamagedBlob>,
     /// Unreadable manifests and folders, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
 /// A damaged blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flawed {
+pub struct DamagedBlob {
     /// Root of the library.
     pub library: PathBuf,
     /// Whether the library is Cairn's own.
@@ -147,7 +147,7 @@ impl ModelLibrary {
                     && matches!(flaw, BlobDefect::Contents { .. } | BlobDefect::Length { .. })
                     && LibraryWriter::open(contents.library, &RealDisk)?.discard(&digest)?;
                 let (kind, models, digest) = (contents.kind, contents.models, digest.to_string());
-                checked.flawed.push(Flawed { library, own, digest, kind, flaw, models, discarded });
+                checked.flawed.push(DamagedBlob { library, own, digest, kind, flaw, models, discarded });
             }
         }
         Ok(Some(checked))

@@ -31,14 +31,14 @@ pub struct Import {
     /// Name of the model; `None` for the name in the file's metadata, or else the file name.
     pub name: Option<String>,
     /// How the file is imported.
-    pub taking: Taking,
+    pub taking: ImportMode,
     /// Replace an existing model of that name.
     pub force: bool,
 }
 
 /// How a file is imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Taking {
+pub enum ImportMode {
     /// The file stays, and is cloned if the file system can, or else copied.
     #[default]
     Copy,
@@ -119,15 +119,15 @@ impl ModelLibrary {
         let writer = LibraryWriter::open(library, &RealDisk)?.with_reserve(reserve_bytes);
         let mut pending_moves = Vec::new();
         let ImportedBlob { layer, method: way } = match (head.paths.len(), import.taking) {
-            (0 | 1, Taking::Move) => {
+            (0 | 1, ImportMode::Move) => {
                 let (imported, pending_move) = writer.import_for_move(&import.path, watch)?;
                 pending_moves.push(pending_move);
                 imported
             }
-            (0 | 1, taking) => writer.import_file(&import.path, taking == Taking::Link, watch)?,
-            (_, Taking::Link) => return Err(Error::Unsupported("a hard link to a model in several files")),
+            (0 | 1, taking) => writer.import_file(&import.path, taking == ImportMode::Link, watch)?,
+            (_, ImportMode::Link) => return Err(Error::Unsupported("a hard link to a model in several files")),
             (_, taking) => {
-                let parts = head.paths.iter().filter(|_| taking == Taking::Move);
+                let parts = head.paths.iter().filter(|_| taking == ImportMode::Move);
                 pending_moves = parts.map(|part| writer.prepare_move(part)).collect::<Result<_, _>>()?;
                 merge::import_merged(&writer, &head, &import.path, watch)?
             }
@@ -152,14 +152,14 @@ impl ModelLibrary {
             name: saved.name.to_string(),
             size_bytes: layer.size_bytes,
             way,
-            moved: import.taking == Taking::Move && kept.is_none(),
+            moved: import.taking == ImportMode::Move && kept.is_none(),
             kept,
             has_chat_template: has_chat_template(&head.gguf),
         })
     }
 
     /// Refuses files of Cairn's own library, and moves out of other libraries.
-    fn check_owner(&self, path: &Path, taking: Taking) -> Result<(), Error> {
+    fn check_owner(&self, path: &Path, taking: ImportMode) -> Result<(), Error> {
         let within = |library: &Library| {
             let root = library.root().canonicalize();
             matches!((root, path.canonicalize()), (Ok(root), Ok(file)) if file.starts_with(&root))
@@ -168,7 +168,7 @@ impl ModelLibrary {
             return Err(Error::OwnFile(path.to_owned()));
         }
         match self.catalog.libraries().others().find(|library| within(library)) {
-            Some(library) if taking == Taking::Move => {
+            Some(library) if taking == ImportMode::Move => {
                 Err(Error::LibraryFile { path: path.to_owned(), root: library.root().to_owned() })
             }
             _ => Ok(()),

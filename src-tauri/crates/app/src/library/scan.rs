@@ -22,7 +22,7 @@ use crate::library::head;
 use crate::library::head::Head;
 use crate::library::import::name;
 use crate::library::summary::Details;
-use crate::settings::{AppFolder, Keeper};
+use crate::settings::{AppFolder, ModelApp};
 use walk::{Bounds, Candidate, Walk};
 
 /// Shortest time between two progress events.
@@ -80,7 +80,7 @@ pub struct Found {
     /// Bytes of all files.
     pub size_bytes: u64,
     /// The app that stores it.
-    pub keeper: Keeper,
+    pub source_app: ModelApp,
     /// Details of the model.
     pub details: Details,
     /// SHA-256 of the file, if it is available.
@@ -145,7 +145,7 @@ impl ModelLibrary {
         for folder in &scan.folders {
             match std::fs::metadata(folder) {
                 Ok(found) if found.is_dir() => {
-                    roots.push(AppFolder { keeper: Keeper::Folder, folder: folder.clone() });
+                    roots.push(AppFolder { source_app: ModelApp::Folder, folder: folder.clone() });
                 }
                 Ok(_) => scanned.unread.push((folder.clone(), "it is not a folder".to_owned())),
                 Err(error) => scanned.unread.push((folder.clone(), error.to_string())),
@@ -155,7 +155,7 @@ impl ModelLibrary {
             let mut candidates = Vec::new();
             for candidate in walk.look(&kept.folder, should_continue) {
                 match candidate {
-                    Candidate::Library(root) => scanned.found.extend(local.library(kept.keeper, &root)),
+                    Candidate::Library(root) => scanned.found.extend(local.library(kept.source_app, &root)),
                     candidate => candidates.push(candidate),
                 }
             }
@@ -163,7 +163,7 @@ impl ModelLibrary {
                 if !should_continue() {
                     return;
                 }
-                scanned.found.push(local.classify(kept.keeper, candidate));
+                scanned.found.push(local.classify(kept.source_app, candidate));
             }
             scanned.looked.push(kept);
         }
@@ -214,19 +214,19 @@ impl LocalModels {
     }
 
     /// Classifies a file by its head.
-    fn classify(&self, keeper: Keeper, candidate: Candidate) -> Found {
+    fn classify(&self, source_app: ModelApp, candidate: Candidate) -> Found {
         match candidate {
             Candidate::File(path, file) => match head::read(&path) {
-                Ok(head) => self.model(keeper, path, &file, &head),
-                Err(error) => broken(keeper, path, reason(error)),
+                Ok(head) => self.model(source_app, path, &file, &head),
+                Err(error) => broken(source_app, path, reason(error)),
             },
             Candidate::Dangling(path) | Candidate::Library(path) => {
-                broken(keeper, path, "it is a link that leads to nothing".to_owned())
+                broken(source_app, path, "it is a link that leads to nothing".to_owned())
             }
         }
     }
 
-    fn model(&self, keeper: Keeper, path: PathBuf, file: &Path, head: &Head) -> Found {
+    fn model(&self, source_app: ModelApp, path: PathBuf, file: &Path, head: &Head) -> Found {
         let parts = head.paths.len();
         let digest = hub_digest(file).filter(|_| parts == 1);
         let status = match kind(head.gguf.metadata()) {
@@ -239,7 +239,7 @@ impl LocalModels {
             path,
             parts,
             size_bytes: head.file_bytes,
-            keeper,
+            source_app,
             details: Details::of_file(&head.gguf),
             digest,
             status,
@@ -261,9 +261,9 @@ impl LocalModels {
     }
 
     /// Returns the models of a library in Ollama's layout.
-    fn library(&self, keeper: Keeper, root: &Path) -> Vec<Found> {
+    fn library(&self, source_app: ModelApp, root: &Path) -> Vec<Found> {
         let library = Library::new(root.to_owned());
-        let keeper = if keeper == Keeper::Folder { Keeper::Ollama } else { keeper };
+        let source_app = if source_app == ModelApp::Folder { ModelApp::Ollama } else { source_app };
         let Ok(listing) = library.list() else { return Vec::new() };
         let mut found: Vec<Found> = listing
             .models
@@ -280,7 +280,7 @@ impl LocalModels {
                 };
                 let details = Details::of_config(&library.config(&model.manifest));
                 let (digest, size_bytes) = (Some(layer.digest), model.manifest.size_bytes());
-                Some(Found { name, path, parts: 1, size_bytes, keeper, details, digest, status })
+                Some(Found { name, path, parts: 1, size_bytes, source_app, details, digest, status })
             })
             .collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -298,11 +298,11 @@ fn kind(metadata: &Metadata) -> Option<FoundStatus> {
     }
 }
 
-fn broken(keeper: Keeper, path: PathBuf, reason: String) -> Found {
+fn broken(source_app: ModelApp, path: PathBuf, reason: String) -> Found {
     let size_bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (details, status) = (Details::default(), FoundStatus::Broken(reason));
-    Found { name, path, parts: 1, size_bytes, keeper, details, digest: None, status }
+    Found { name, path, parts: 1, size_bytes, source_app, details, digest: None, status }
 }
 
 /// Returns the reason of an error without the path, which is reported separately.

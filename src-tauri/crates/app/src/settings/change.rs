@@ -24,7 +24,7 @@ pub struct SettingTable {
     /// Path of `config.toml`.
     pub path: PathBuf,
     /// Why the file cannot be read.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// In the order of [`TABLE`].
     pub rows: Vec<SettingRow>,
 }
@@ -168,7 +168,7 @@ impl SettingsStore {
         let _guard = self.live.changing.lock();
         let sources = &self.settings.sources;
         let mut file = ConfigFile::read(&sources.path());
-        if let Some(why) = file.trouble {
+        if let Some(why) = file.problem {
             return Err(SettingsError::File { path: sources.path(), why });
         }
         let before = sources.merged(&file).assigned;
@@ -230,7 +230,7 @@ impl SettingsStore {
             })
         };
         let rows = TABLE.iter().zip(assigned).enumerate().filter_map(row).collect();
-        SettingTable { path: sources.path(), trouble: file.trouble.clone(), rows }
+        SettingTable { path: sources.path(), problem: file.problem.clone(), rows }
     }
 
     /// Checks whether this machine can use the value.

@@ -30,7 +30,7 @@ pub(super) struct ConfigFile {
     /// Whether all lines end with CR LF. Lines of `document` end with LF.
     has_crlf: bool,
     /// Why it cannot be read.
-    pub(super) trouble: Option<String>,
+    pub(super) problem: Option<String>,
 }
 
 impl ConfigFile {
@@ -42,7 +42,7 @@ impl ConfigFile {
             Err(error) => Err(error.to_string()),
         };
         let read = if may_be_endless(path) { Err("the file is a pipe or a device".to_owned()) } else { read() };
-        let file = read.unwrap_or_else(|trouble| Self { trouble: Some(trouble), ..Self::default() });
+        let file = read.unwrap_or_else(|problem| Self { problem: Some(problem), ..Self::default() });
         Self { path: path.to_owned(), ..file }
     }
 
@@ -212,7 +212,7 @@ mod tests {
             std::fs::write(&path, before).expect("the folder is writable");
         }
         let mut file = ConfigFile::read(&path);
-        assert_eq!(file.trouble, None, "{before}");
+        assert_eq!(file.problem, None, "{before}");
         file.set(row(key), value.as_ref()).expect("a group");
         file.write().expect("the folder is writable");
         assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), after, "{key} = {value:?} in {before:?}");
@@ -275,12 +275,12 @@ mod tests {
         for wrong in ["cache = [", "\u{0}", "[cache]\nram = 1\nram = 2\n"] {
             std::fs::write(&path, wrong).expect("the folder is writable");
             let file = ConfigFile::read(&path);
-            assert!(file.trouble.is_some() && file.text(row("cache.ram")).is_none(), "{wrong:?}: {file:?}");
+            assert!(file.problem.is_some() && file.text(row("cache.ram")).is_none(), "{wrong:?}: {file:?}");
         }
         std::fs::write(&path, b"\xff").expect("the folder is writable");
-        assert_eq!(ConfigFile::read(&path).trouble.as_deref(), Some("the file is not UTF-8"), "invalid UTF-8");
+        assert_eq!(ConfigFile::read(&path).problem.as_deref(), Some("the file is not UTF-8"), "invalid UTF-8");
         std::fs::create_dir(folder.path().join("folder")).expect("the folder is writable");
-        assert!(ConfigFile::read(&folder.path().join("folder")).trouble.is_some(), "a folder");
+        assert!(ConfigFile::read(&folder.path().join("folder")).problem.is_some(), "a folder");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::env::Env;
 use super::mirror::MirroredOrigin;
 use super::places::Places;
 use super::table::{CacheSettings, DownloadSettings, NetworkSettings, SharingSettings};
-use super::tiers::RemotePlace;
+use super::tiers::RemoteLocation;
 
 impl DownloadSettings {
     /// Bytes of disk space that downloads leave free.
@@ -48,7 +48,7 @@ pub struct TierSettings {
     /// The folder of the SSD tier; `None` if tiering is off or the folder's size is 0.
     pub folder: Option<PathBuf>,
     /// The remote tier; `None` if tiering is off.
-    pub remote: Option<RemotePlace>,
+    pub remote: Option<RemoteLocation>,
     /// Whether the encryption key is stored in the system's keychain.
     pub keychain: bool,
     /// The secret that names chunks and authenticates files.

@@ -16,7 +16,7 @@ use super::table::{
     CacheSettings, ChatSettings, DownloadSettings, EngineSettings, EnvironmentSettings, LogSettings, ModelSettings,
     NetworkSettings, ServerSettings, SharingSettings, TABLE,
 };
-use super::tiers::{self, RemotePlace};
+use super::tiers::{self, RemoteLocation};
 
 /// The settings of one start.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ impl Settings {
     }
 
     /// Parses the address of a remote tier and adds the credentials of the environment.
-    pub(crate) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
+    pub(crate) fn remote_place(&self, text: &str) -> Option<RemoteLocation> {
         tiers::remote(text, self.sources.env())
     }
 
@@ -107,8 +107,8 @@ impl Settings {
             format!("config.toml: {} is invalid: {why}; the default is used", row.key.unwrap_or_default())
         });
         let unknown = file.unknown_keys().into_iter().map(|key| format!("config.toml: unknown setting {key}"));
-        let trouble = file.trouble.iter().map(|why| format!("cannot read {}: {why}", sources.path().display()));
-        let mut reader = Reader::new(env, &assigned, trouble.chain(warnings).chain(unknown).collect());
+        let problem = file.problem.iter().map(|why| format!("cannot read {}: {why}", sources.path().display()));
+        let mut reader = Reader::new(env, &assigned, problem.chain(warnings).chain(unknown).collect());
         let read = &mut reader;
         // In the table's order.
         let (server, models, chats) = (ServerSettings::read(read), ModelSettings::read(read), ChatSettings::read(read));

@@ -11,7 +11,7 @@ use crate::settings::places::System;
 
 /// An app that stores models on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum ModelApp {
     /// LM Studio.
     LmStudio,
     /// Jan.
@@ -28,7 +28,7 @@ pub enum Keeper {
     Folder,
 }
 
-impl Keeper {
+impl ModelApp {
     /// The app's name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -48,7 +48,7 @@ impl Keeper {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppFolder {
     /// The app.
-    pub keeper: Keeper,
+    pub source_app: ModelApp,
     /// The folder. Usually it does not exist.
     pub folder: PathBuf,
 }
@@ -72,35 +72,35 @@ enum Base {
     Service,
 }
 
-const TABLE: &[(Keeper, Base, &str)] = &[
-    (Keeper::LmStudio, Base::Home, ".lmstudio/models"),
-    (Keeper::LmStudio, Base::Home, ".cache/lm-studio/models"),
-    (Keeper::Jan, Base::Data, "Jan/data/llamacpp/models"),
-    (Keeper::Jan, Base::Config, "Jan/data/llamacpp/models"),
-    (Keeper::Jan, Base::Data, "Jan/data/models"),
-    (Keeper::Jan, Base::Config, "Jan/data/models"),
-    (Keeper::Jan, Base::Home, "jan/models"),
-    (Keeper::HuggingFace, Base::Variable("HF_HUB_CACHE"), ""),
-    (Keeper::HuggingFace, Base::Variable("HUGGINGFACE_HUB_CACHE"), ""),
-    (Keeper::HuggingFace, Base::Variable("HF_HOME"), "hub"),
-    (Keeper::HuggingFace, Base::DotCache, "huggingface/hub"),
-    (Keeper::Gpt4All, Base::Data, "nomic.ai/GPT4All"),
-    (Keeper::Gpt4All, Base::Home, ".cache/gpt4all"),
-    (Keeper::LlamaCpp, Base::Variable("LLAMA_CACHE"), ""),
-    (Keeper::LlamaCpp, Base::Cache, "llama.cpp"),
-    (Keeper::Ollama, Base::Home, ".ollama/models"),
-    (Keeper::Ollama, Base::Service, "/usr/share/ollama/.ollama/models"),
+const TABLE: &[(ModelApp, Base, &str)] = &[
+    (ModelApp::LmStudio, Base::Home, ".lmstudio/models"),
+    (ModelApp::LmStudio, Base::Home, ".cache/lm-studio/models"),
+    (ModelApp::Jan, Base::Data, "Jan/data/llamacpp/models"),
+    (ModelApp::Jan, Base::Config, "Jan/data/llamacpp/models"),
+    (ModelApp::Jan, Base::Data, "Jan/data/models"),
+    (ModelApp::Jan, Base::Config, "Jan/data/models"),
+    (ModelApp::Jan, Base::Home, "jan/models"),
+    (ModelApp::HuggingFace, Base::Variable("HF_HUB_CACHE"), ""),
+    (ModelApp::HuggingFace, Base::Variable("HUGGINGFACE_HUB_CACHE"), ""),
+    (ModelApp::HuggingFace, Base::Variable("HF_HOME"), "hub"),
+    (ModelApp::HuggingFace, Base::DotCache, "huggingface/hub"),
+    (ModelApp::Gpt4All, Base::Data, "nomic.ai/GPT4All"),
+    (ModelApp::Gpt4All, Base::Home, ".cache/gpt4all"),
+    (ModelApp::LlamaCpp, Base::Variable("LLAMA_CACHE"), ""),
+    (ModelApp::LlamaCpp, Base::Cache, "llama.cpp"),
+    (ModelApp::Ollama, Base::Home, ".ollama/models"),
+    (ModelApp::Ollama, Base::Service, "/usr/share/ollama/.ollama/models"),
 ];
 
 /// The folders in which apps store their models on a system, without duplicates.
 #[must_use]
 pub(crate) fn folders(env: &Env, system: System) -> Vec<AppFolder> {
     let mut folders: Vec<AppFolder> = Vec::new();
-    for (keeper, base, tail) in TABLE {
+    for (source_app, base, tail) in TABLE {
         let Some(base) = base_folder(*base, env, system) else { continue };
         let folder = if tail.is_empty() { base } else { base.join(tail) };
         if folders.iter().all(|known| known.folder != folder) {
-            folders.push(AppFolder { keeper: *keeper, folder });
+            folders.push(AppFolder { source_app: *source_app, folder });
         }
     }
     folders
@@ -143,21 +143,21 @@ fn base_folder(base: Base, env: &Env, system: System) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn check<const N: usize>(variables: [(&str, &str); N], system: System, keeper: Keeper, expected: &[&str]) {
+    fn check<const N: usize>(variables: [(&str, &str); N], system: System, source_app: ModelApp, expected: &[&str]) {
         let folders = folders(&Env::of(variables), system);
         let found: Vec<String> = folders
             .iter()
-            .filter(|found| found.keeper == keeper)
+            .filter(|found| found.source_app == source_app)
             .map(|found| found.folder.to_string_lossy().into_owned())
             .collect();
-        assert_eq!(found, expected, "{keeper:?} on {system:?}");
+        assert_eq!(found, expected, "{source_app:?} on {system:?}");
     }
 
     #[test]
     fn folders_on_linux() {
         let home = [("HOME", "/h")];
         let lm_studio = ["/h/.lmstudio/models", "/h/.cache/lm-studio/models"];
-        check(home, System::Xdg, Keeper::LmStudio, &lm_studio);
+        check(home, System::Xdg, ModelApp::LmStudio, &lm_studio);
         let jan = [
             "/h/.local/share/Jan/data/llamacpp/models",
             "/h/.config/Jan/data/llamacpp/models",
@@ -165,25 +165,25 @@ mod tests {
             "/h/.config/Jan/data/models",
             "/h/jan/models",
         ];
-        check(home, System::Xdg, Keeper::Jan, &jan);
-        check(home, System::Xdg, Keeper::HuggingFace, &["/h/.cache/huggingface/hub"]);
-        check(home, System::Xdg, Keeper::Gpt4All, &["/h/.local/share/nomic.ai/GPT4All", "/h/.cache/gpt4all"]);
-        check(home, System::Xdg, Keeper::LlamaCpp, &["/h/.cache/llama.cpp"]);
-        check(home, System::Xdg, Keeper::Ollama, &["/h/.ollama/models", "/usr/share/ollama/.ollama/models"]);
+        check(home, System::Xdg, ModelApp::Jan, &jan);
+        check(home, System::Xdg, ModelApp::HuggingFace, &["/h/.cache/huggingface/hub"]);
+        check(home, System::Xdg, ModelApp::Gpt4All, &["/h/.local/share/nomic.ai/GPT4All", "/h/.cache/gpt4all"]);
+        check(home, System::Xdg, ModelApp::LlamaCpp, &["/h/.cache/llama.cpp"]);
+        check(home, System::Xdg, ModelApp::Ollama, &["/h/.ollama/models", "/usr/share/ollama/.ollama/models"]);
     }
 
     #[test]
     fn folders_on_other_systems() {
         let support = "/Users/a/Library/Application Support";
         let mac = [("HOME", "/Users/a")];
-        check(mac, System::Mac, Keeper::LlamaCpp, &["/Users/a/Library/Caches/llama.cpp"]);
-        check(mac, System::Mac, Keeper::HuggingFace, &["/Users/a/.cache/huggingface/hub"]);
+        check(mac, System::Mac, ModelApp::LlamaCpp, &["/Users/a/Library/Caches/llama.cpp"]);
+        check(mac, System::Mac, ModelApp::HuggingFace, &["/Users/a/.cache/huggingface/hub"]);
         let gpt4all = [format!("{support}/nomic.ai/GPT4All"), "/Users/a/.cache/gpt4all".to_owned()];
-        check(mac, System::Mac, Keeper::Gpt4All, &gpt4all.each_ref().map(String::as_str));
-        check(mac, System::Mac, Keeper::Ollama, &["/Users/a/.ollama/models"]);
+        check(mac, System::Mac, ModelApp::Gpt4All, &gpt4all.each_ref().map(String::as_str));
+        check(mac, System::Mac, ModelApp::Ollama, &["/Users/a/.ollama/models"]);
         let windows = [("HOME", "/U"), ("LOCALAPPDATA", "/L"), ("APPDATA", "/R")];
-        check(windows, System::Windows, Keeper::LlamaCpp, &["/L/llama.cpp"]);
-        check(windows, System::Windows, Keeper::Gpt4All, &["/L/nomic.ai/GPT4All", "/U/.cache/gpt4all"]);
+        check(windows, System::Windows, ModelApp::LlamaCpp, &["/L/llama.cpp"]);
+        check(windows, System::Windows, ModelApp::Gpt4All, &["/L/nomic.ai/GPT4All", "/U/.cache/gpt4all"]);
         let jan = [
             "/L/Jan/data/llamacpp/models",
             "/R/Jan/data/llamacpp/models",
@@ -191,7 +191,7 @@ mod tests {
             "/R/Jan/data/models",
             "/U/jan/models",
         ];
-        check(windows, System::Windows, Keeper::Jan, &jan);
+        check(windows, System::Windows, ModelApp::Jan, &jan);
     }
 
     #[test]
@@ -209,14 +209,14 @@ mod tests {
     #[test]
     fn variables_of_other_programs_are_used() {
         let set = [("HOME", "/h"), ("HF_HOME", "/hf"), ("LLAMA_CACHE", "/lc"), ("XDG_CACHE_HOME", "/c")];
-        check(set, System::Xdg, Keeper::HuggingFace, &["/hf/hub", "/c/huggingface/hub"]);
-        check(set, System::Xdg, Keeper::LlamaCpp, &["/lc", "/c/llama.cpp"]);
+        check(set, System::Xdg, ModelApp::HuggingFace, &["/hf/hub", "/c/huggingface/hub"]);
+        check(set, System::Xdg, ModelApp::LlamaCpp, &["/lc", "/c/llama.cpp"]);
         check(
             [("HF_HUB_CACHE", "/x"), ("HF_HOME", "relative")],
             System::Mac,
-            Keeper::HuggingFace,
+            ModelApp::HuggingFace,
             &["/x", &std::path::absolute("relative/hub").unwrap().to_string_lossy()],
         );
-        check([], System::Xdg, Keeper::LmStudio, &[]);
+        check([], System::Xdg, ModelApp::LmStudio, &[]);
     }
 }

@@ -13,7 +13,7 @@ use super::reader::{Reader, Slot};
 use super::row::Applies::{NextLoad, Now};
 use super::row::Kind::{Bool, Choice, Number, Path as File, Text};
 use super::row::{BYTES, GIB, Row, environment, group, interface, row};
-use super::tiers::{self, Compress, RemotePlace};
+use super::tiers::{self, Compress, RemoteLocation};
 
 /// Largest number of parallel requests or loaded models, because memory is reserved for each.
 const MAX_AT_ONCE: usize = 4096;
@@ -122,7 +122,7 @@ group! {
                 .applies(Now),
             |slot| slot.parsed(tiers::gib);
         /// Remote tier: a mounted share, or s3://, gs:// or az:// with credentials from the usual variables
-        remote: Option<RemotePlace> =
+        remote: Option<RemoteLocation> =
             row("cache.remote", "OLLAMA_KV_TIER_REMOTE", Text, "none").words().unit("place"),
             |slot| slot.parsed_in(tiers::remote);
         /// GiB that the remote tier may hold

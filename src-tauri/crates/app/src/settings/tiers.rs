@@ -72,7 +72,7 @@ pub enum Compress {
 
 /// Location of the remote tier.
 #[derive(Clone, PartialEq, Eq)]
-pub enum RemotePlace {
+pub enum RemoteLocation {
     /// A folder, at which a share is mounted.
     Folder(PathBuf),
     /// A bucket.
@@ -84,7 +84,7 @@ pub enum RemotePlace {
     },
 }
 
-impl fmt::Display for RemotePlace {
+impl fmt::Display for RemoteLocation {
     /// Omits secrets: logs and screens show this, and a URL may contain passwords and signatures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = match self {
@@ -100,10 +100,10 @@ impl fmt::Display for RemotePlace {
     }
 }
 
-impl fmt::Debug for RemotePlace {
+impl fmt::Debug for RemoteLocation {
     /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RemotePlace({self})")
+        write!(f, "RemoteLocation({self})")
     }
 }
 
@@ -170,10 +170,10 @@ pub(super) fn ttl(text: &str) -> Option<Option<Duration>> {
 }
 
 /// Parses a folder, or a bucket's URL, to which it adds the credentials from the environment.
-pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
+pub(super) fn remote(text: &str, env: &Env) -> Option<RemoteLocation> {
     let Some((scheme, rest)) = text.split_once("://") else {
         // Absolute, because the daemon and its clients have different working directories.
-        return std::path::absolute(text).ok().map(RemotePlace::Folder);
+        return std::path::absolute(text).ok().map(RemoteLocation::Folder);
     };
     let &(_, kind) = BUCKETS.iter().find(|(bucket, _)| scheme.eq_ignore_ascii_case(bucket))?;
     let credentials = CREDENTIALS.iter().find(|(of, _)| *of == kind).map(|(_, list)| *list).unwrap_or_default();
@@ -184,7 +184,7 @@ pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
     if settings.iter().any(|(name, value)| *name == "endpoint" && value.starts_with("http://")) {
         settings.push(("allow_http", "true".to_owned()));
     }
-    (!rest.trim_matches('/').is_empty()).then(|| RemotePlace::Bucket { address: text.to_owned(), settings })
+    (!rest.trim_matches('/').is_empty()).then(|| RemoteLocation::Bucket { address: text.to_owned(), settings })
 }
 
 #[cfg(test)]
@@ -278,7 +278,7 @@ mod tests {
     fn remote_tier_is_a_folder_or_a_bucket_with_credentials() {
         let remote = |variables: &[(&str, &str)]| load(variables).tiers.remote;
         let place = |value| ("OLLAMA_KV_TIER_REMOTE", value);
-        assert_eq!(remote(&[place("/mnt/nas")]), Some(RemotePlace::Folder("/mnt/nas".into())), "a folder");
+        assert_eq!(remote(&[place("/mnt/nas")]), Some(RemoteLocation::Folder("/mnt/nas".into())), "a folder");
         for wrong in ["s3://", "ftp://host/x", "://"] {
             assert_eq!(remote(&[place(wrong)]), None, "{wrong}");
             assert_eq!(load(&[place(wrong)]).warnings.len(), 1, "{wrong} warns");
@@ -291,7 +291,7 @@ mod tests {
             ("AWS_ENDPOINT_URL", "http://nas:9000"),
             ("AZURE_CLIENT_ID", "another cloud's"),
         ]);
-        let Some(RemotePlace::Bucket { address, settings }) = &bucket else { panic!("{bucket:?} is a bucket") };
+        let Some(RemoteLocation::Bucket { address, settings }) = &bucket else { panic!("{bucket:?} is a bucket") };
         assert_eq!(address, "s3://b/f", "URL");
         let expected = [
             ("access_key_id", "me"),
@@ -317,7 +317,7 @@ mod tests {
             ("az://b", "AZURE_STORAGE_ACCOUNT", "account_name"),
         ];
         for (address, variable, name) in all {
-            let Some(RemotePlace::Bucket { settings, .. }) = remote(&[place(address), (variable, "v")]) else {
+            let Some(RemoteLocation::Bucket { settings, .. }) = remote(&[place(address), (variable, "v")]) else {
                 panic!("{address} is a bucket")
             };
             assert_eq!(settings, [(name, "v".to_owned())], "{address}");

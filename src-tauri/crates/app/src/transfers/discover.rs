@@ -49,7 +49,7 @@ pub struct Discovery {
     /// Hits: those of the catalogue, then those of the index in descending order of downloads.
     pub found: Vec<Hit>,
     /// A warning about missing results, in one line.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// A model that matches a search.
@@ -75,14 +75,14 @@ impl Transfers {
         }
         let limit = discover.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let mut models = catalogue(query);
-        let (mut indexed, trouble) = match &self.settings.downloads.hub {
+        let (mut indexed, problem) = match &self.settings.downloads.hub {
             _ if discover.own => (Vec::new(), None),
             None => (Vec::new(), None),
             Some(address) => match self.search(address, query).await {
                 Ok((hub, mut indexed)) => {
                     indexed.truncate(limit - catalogue_share(models.len(), indexed.len(), limit));
-                    let trouble = self.fill(&hub, &mut indexed).await;
-                    (indexed, trouble)
+                    let problem = self.fill(&hub, &mut indexed).await;
+                    (indexed, problem)
                 }
                 Err(reason) => {
                     (Vec::new(), Some(format!("only the catalogue that comes with Cairn was searched: {reason}")))
@@ -94,7 +94,7 @@ impl Transfers {
         let transfers = self.clone();
         let here = spawn_blocking(move || transfers.local_names()).await.expect("listing does not panic");
         let found = models.into_iter().map(|model| found(model, &here)).collect();
-        Ok(Discovery { found, trouble: trouble.map(|line| one_line(&line)) })
+        Ok(Discovery { found, problem: problem.map(|line| one_line(&line)) })
     }
 
     /// Searches the index. Returns the index and its models, or the cause of the failure.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_one_short_line() {
+    fn problem_is_one_short_line() {
         assert_eq!(one_line("a\nb\x1b[2J"), "a b [2J", "no line breaks or escape sequences");
         assert_eq!(one_line(&"é".repeat(1_000)).chars().count(), MAX_TROUBLE_CHARS, "truncated");
     }

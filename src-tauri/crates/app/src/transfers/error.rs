@@ -43,7 +43,7 @@ pub enum Error {
         "cannot use {what} for another machine: {why}; send the request on the machine that runs Cairn, or add the \
          registry to CAIRN_MIRROR_ORIGINS there"
     )]
-    Beyond {
+    RemoteClientRefused {
         /// The registry or source.
         what: String,
         /// The cause.

@@ -76,7 +76,7 @@ pub enum Offer<T> {
     /// Does not exist.
     Nothing,
     /// Would need a download, which this client may not start.
-    NotForYou,
+    SignInRequired,
 }
 
 /// The state of the mirror. Clones share it.
@@ -143,12 +143,12 @@ impl Transfers {
         if !client.fetches {
             // Requests of untrusted clients are not forwarded to the origin.
             let local = stored.or_else(|| state.manifest.clone());
-            return Ok(local.map_or(Offer::NotForYou, |manifest| offer(manifest, None)));
+            return Ok(local.map_or(Offer::SignInRequired, |manifest| offer(manifest, None)));
         }
         if !state.is_fresh(TAG_LIFETIME, ORIGIN_BACKOFF) {
             let resolved = mirror.resolve(&name, origin.insecure).await;
             state.resolved_at = Some(Instant::now());
-            state.trouble = None;
+            state.problem = None;
             match resolved {
                 Ok(manifest) => state.manifest = Some(manifest),
                 // The name may be that of a model that was created here.
@@ -162,11 +162,11 @@ impl Transfers {
                 }
                 Err(error) => {
                     tracing::warn!(model = %name, %error, "cannot reach the origin; clients get the local manifest");
-                    state.trouble = Some(error.to_string());
+                    state.problem = Some(error.to_string());
                 }
             }
         }
-        let stale = state.trouble.clone();
+        let stale = state.problem.clone();
         if stale.is_some() {
             mirror.counts.stale();
         }
@@ -195,7 +195,7 @@ impl Transfers {
         }
         let Some(named) = mirror.named(digest) else { return Ok(Offer::Nothing) };
         if !named.is_requested && !client.fetches {
-            return Ok(Offer::NotForYou);
+            return Ok(Offer::SignInRequired);
         }
         mirror.counts.miss();
         // A model that a user created under the name is not replaced.
@@ -345,7 +345,7 @@ impl Inner {
 impl TagState {
     /// Whether the origin need not be asked again.
     fn is_fresh(&self, lifetime: Duration, backoff: Duration) -> bool {
-        let duration = if self.trouble.is_some() { backoff } else { lifetime };
+        let duration = if self.problem.is_some() { backoff } else { lifetime };
         self.resolved_at.is_some_and(|resolved_at| resolved_at.elapsed() < duration)
     }
 }

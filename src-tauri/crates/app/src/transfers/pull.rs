@@ -80,7 +80,7 @@ pub struct PullRow {
     /// Host of the current source.
     pub host: Option<String>,
     /// The last warning.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// The error of a failed pull.
     pub error: Option<PullError>,
     /// Whether the pull runs without watchers.

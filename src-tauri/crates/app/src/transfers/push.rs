@@ -52,7 +52,7 @@ pub enum PushEvent {
         sent_bytes: u64,
     },
     /// A warning about a step that will be retried, as a line for the user.
-    Trouble(String),
+    Problem(String),
     /// All blobs are uploaded; sends the manifest.
     Manifest,
     /// The push is complete. This is the last event.
@@ -157,7 +157,7 @@ async fn forward(step: Sent, sender: &mpsc::Sender<PushEvent>) {
     let event = match step {
         Sent::Blob { digest, size_bytes, sent_bytes } => PushEvent::Blob { digest, size_bytes, sent_bytes },
         Sent::Waiting { reason, wait } => {
-            PushEvent::Trouble(format!("{reason}; trying again in {:.0} s", wait.as_secs_f32().ceil()))
+            PushEvent::Problem(format!("{reason}; trying again in {:.0} s", wait.as_secs_f32().ceil()))
         }
         Sent::Manifest => PushEvent::Manifest,
     };

@@ -113,7 +113,7 @@ impl Transfers {
     pub async fn forget_peer(&self, which: &str) -> Result<usize, Error> {
         let (clients, transfers, which) = (Arc::clone(&self.trust.clients), self.clone(), which.to_owned());
         let removed = spawn_blocking(move || {
-            let mirrors = transfers.pulls.registry_access().joined();
+            let mirrors = transfers.pulls.registry_access().trusted_mirrors();
             let removed = clients.remove(&which)?;
             let keys: Vec<PeerKey> = clients.read()?.iter().map(|client| client.key).collect();
             transfers.trust.token_issuer.retain_keys(&keys);
@@ -129,7 +129,7 @@ impl Transfers {
     /// # Errors
     /// If a list cannot be read.
     pub fn known_peers(&self) -> Result<(Vec<TrustedPeer>, Vec<TrustedPeer>), Error> {
-        Ok((self.trust.clients.read()?, self.pulls.registry_access().joined().read()?))
+        Ok((self.trust.clients.read()?, self.pulls.registry_access().trusted_mirrors().read()?))
     }
 
     /// Issues a token to a client that signed the address of the token server.
@@ -155,7 +155,7 @@ impl Transfers {
     ///
     /// # Errors
     /// If the key cannot be used.
-    pub async fn seal(&self, name: &ModelRef, digest: &Digest) -> Result<ManifestSignature, Error> {
+    pub async fn sign_manifest(&self, name: &ModelRef, digest: &Digest) -> Result<ManifestSignature, Error> {
         Ok(ManifestSignature::sign(self.pulls.registry_access().key(), name, digest, self.clock.now()).await?)
     }
 

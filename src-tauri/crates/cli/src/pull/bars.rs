@@ -18,7 +18,7 @@ pub(super) struct Bars {
     blobs: HashMap<String, ProgressBar>,
     /// Spinner of the current step.
     step: Option<ProgressBar>,
-    troubles: Repeats,
+    problems: Repeats,
 }
 
 impl Bars {
@@ -29,7 +29,7 @@ impl Bars {
             all: MultiProgress::with_draw_target(target),
             blobs: HashMap::new(),
             step: None,
-            troubles: Repeats::default(),
+            problems: Repeats::default(),
         })
     }
 
@@ -49,8 +49,8 @@ impl Bars {
 
 impl PullOutput for Bars {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
-        if line.trouble.is_some() {
-            if let Some(line) = self.troubles.line(&line.status, Instant::now()) {
+        if line.problem.is_some() {
+            if let Some(line) = self.problems.line(&line.status, Instant::now()) {
                 // A failure is ignored, because it cannot be reported.
                 let _ = self.all.println(output::escape_controls(&line));
             }
@@ -81,7 +81,7 @@ impl PullOutput for Bars {
 
     fn end(&mut self) {
         self.end_step();
-        for line in self.troubles.rest() {
+        for line in self.problems.rest() {
             // Ignored, as above.
             let _ = self.all.println(output::escape_controls(&line));
         }

@@ -17,7 +17,7 @@ pub(super) struct Lines {
     /// Last printed step of each blob, by digest.
     printed: HashMap<String, u64>,
     status: String,
-    troubles: Repeats,
+    problems: Repeats,
 }
 
 impl PullOutput for Lines {
@@ -29,15 +29,15 @@ impl PullOutput for Lines {
     }
 
     fn end(&mut self) {
-        self.troubles.rest().iter().for_each(|line| output::note(line));
+        self.problems.rest().iter().for_each(|line| output::note(line));
     }
 }
 
 impl Lines {
     /// Returns the text for a line; `None` if it adds nothing.
     fn text(&mut self, line: &PullLine) -> Option<String> {
-        if line.trouble.is_some() {
-            return self.troubles.line(&line.status, Instant::now());
+        if line.problem.is_some() {
+            return self.problems.line(&line.status, Instant::now());
         }
         if line.digest.is_empty() {
             let new = self.status != line.status;
@@ -74,9 +74,9 @@ mod tests {
         for completed in (0..=1_000_000).step_by(10_000) {
             printed.extend(lines.text(&blob(completed)));
         }
-        let trouble = |text: &str| PullLine { trouble: Some(text.to_owned()), ..step(text) };
-        assert!(lines.text(&trouble("nas: reset; trying again in 1 s")).is_some(), "a new warning is printed");
-        assert!(lines.text(&trouble("nas: reset; trying again in 2 s")).is_none(), "a repeated warning is not");
+        let problem = |text: &str| PullLine { problem: Some(text.to_owned()), ..step(text) };
+        assert!(lines.text(&problem("nas: reset; trying again in 1 s")).is_some(), "a new warning is printed");
+        assert!(lines.text(&problem("nas: reset; trying again in 2 s")).is_none(), "a repeated warning is not");
         printed.extend(lines.text(&step("success")));
         assert_eq!(printed.len(), 13, "two steps, the first line of the blob and ten updates: {printed:?}");
         assert_eq!(printed[1], "pulling 6a (1 MB)", "the first line has the size");

@@ -35,7 +35,7 @@ async fn discover(
     let request = Discover { query: request.q, limit: request.limit, own: request.own };
     let discovery = server.app().transfers().discover(request).await?;
     let models = discovery.found.into_iter().map(model).collect();
-    Ok(json(StatusCode::OK, &DiscoverResponse { models, trouble: discovery.trouble }))
+    Ok(json(StatusCode::OK, &DiscoverResponse { models, problem: discovery.problem }))
 }
 
 fn model(hit: Hit) -> DiscoveredModel {

@@ -67,7 +67,7 @@ fn download(row: PullRow) -> Download {
         eta_seconds: row.eta.map(|eta| eta.as_secs()),
         held_bytes: row.held_bytes,
         source: row.host,
-        trouble: row.trouble,
+        problem: row.problem,
         error: row.error.map(|error| pull_error(&error)),
         detached: row.detached,
     }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::Error;
-use cairn_app::library::{Import, ImportEvent, ImportMethod, Imported, Progress, Stage, Taking};
+use cairn_app::library::{Import, ImportEvent, ImportMethod, ImportMode, Imported, Progress, Stage};
 use cairn_wire::app::{ImportLine, ImportRequest, ImportWay, ImportedModel};
 
 use crate::body::Body;
@@ -26,9 +26,9 @@ async fn import(State(server): State<Server>, Body(request): Body<ImportRequest>
     }
     let taking = match (request.link, request.moving) {
         (true, true) => return Err(ApiError::bad_request("invalid import: a file can be linked or moved, not both")),
-        (true, false) => Taking::Link,
-        (false, true) => Taking::Move,
-        (false, false) => Taking::Copy,
+        (true, false) => ImportMode::Link,
+        (false, true) => ImportMode::Move,
+        (false, false) => ImportMode::Copy,
     };
     let import = Import { path, name: request.name, taking, force: request.force };
     let events = server.app().library().import(import);

@@ -39,7 +39,7 @@ fn line(event: ScanEvent) -> Result<ScanLine, Error> {
 
 fn report(scanned: Scanned) -> ScannedModels {
     let folder = |scanned: cairn_app::settings::AppFolder| ScannedFolder {
-        app: scanned.keeper.name().to_owned(),
+        app: scanned.source_app.name().to_owned(),
         path: scanned.folder.display().to_string(),
     };
     ScannedModels {
@@ -62,7 +62,7 @@ fn model(found: Found) -> FoundModel {
     FoundModel {
         name: found.name,
         size: found.size_bytes,
-        app: found.keeper.name().to_owned(),
+        app: found.source_app.name().to_owned(),
         path: found.path.display().to_string(),
         parts: found.parts as u64,
         state,

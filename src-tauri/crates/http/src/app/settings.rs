@@ -51,7 +51,7 @@ fn rejection(error: SettingsError) -> Response {
 fn response(table: SettingTable) -> SettingsResponse {
     SettingsResponse {
         path: table.path.display().to_string(),
-        trouble: table.trouble,
+        problem: table.problem,
         restart: table.rows.iter().any(|row| row.restart),
         settings: table.rows.into_iter().map(setting).collect(),
     }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::Error;
-use cairn_app::library::{BlobDefect, Check, CheckEvent, Checked, Flawed};
+use cairn_app::library::{BlobDefect, Check, CheckEvent, Checked, DamagedBlob};
 use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
 
 use super::libraries::skipped;
@@ -42,7 +42,7 @@ fn report(checked: Checked) -> VerifiedModels {
     }
 }
 
-fn flawed(flawed: Flawed) -> FlawedContents {
+fn flawed(flawed: DamagedBlob) -> FlawedContents {
     FlawedContents {
         digest: flawed.digest,
         kind: flawed.kind,

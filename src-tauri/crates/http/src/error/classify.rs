@@ -172,7 +172,7 @@ fn of_transfers(error: &transfers::Error) -> Class {
         E::Key(reason) => with_reason(INTERNAL, Code::TrustStoreFailed, reason),
         E::PeerList(reason) => with_reason(INTERNAL, Code::TrustStoreFailed, reason),
         E::Lan(reason) => with_reason(INTERNAL, Code::LanFailed, reason),
-        E::Beyond { what, why } => {
+        E::RemoteClientRefused { what, why } => {
             Class::new(FORBIDDEN, Code::RemoteFetchForbidden).with("source", what).with("reason", why)
         }
         E::LongQuery(limit) => Class::new(BAD, Code::QueryTooLong).with("limit", limit),

@@ -29,7 +29,7 @@ async fn pull(
     let name = if request.model.is_empty() { request.name } else { request.model };
     let pull = Pull { name, insecure: request.insecure, sources: request.sources };
     if !client.is_local {
-        server.app().transfers().allow_beyond(&pull).await?;
+        server.app().transfers().allow_remote_client(&pull).await?;
     }
     let mut events = server.app().transfers().pull(pull)?;
     if stream {
@@ -56,7 +56,7 @@ pub(super) fn line(event: PullEvent) -> Result<PullLine, Error> {
         PullEvent::Step(step) => Ok(PullLine { status: step.text().to_owned(), ..PullLine::default() }),
         PullEvent::Blob(blob) => Ok(progress(blob)),
         // Ollama's clients show any status text, so their users see the reason of a delay.
-        PullEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
+        PullEvent::Problem(line) => Ok(PullLine { status: line.clone(), problem: Some(line), ..PullLine::default() }),
         PullEvent::Failed(error) => Err(error.into()),
     }
 }
@@ -70,6 +70,6 @@ fn progress(blob: PulledBlob) -> PullLine {
         completed: blob.held_bytes,
         bytes_per_second: blob.bytes_per_s,
         source: blob.host,
-        trouble: None,
+        problem: None,
     }
 }

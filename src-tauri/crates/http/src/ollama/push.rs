@@ -27,7 +27,7 @@ async fn push(
     if !client.is_local {
         // Pushes have the same address rules as pulls.
         let pull = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
-        server.app().transfers().allow_beyond(&pull).await?;
+        server.app().transfers().allow_remote_client(&pull).await?;
     }
     let mut events = server.app().transfers().push(Push { name, insecure: request.insecure });
     let guard = server.activity().begin();
@@ -51,7 +51,7 @@ fn line(event: PushEvent) -> Result<PullLine, Error> {
             let status = format!("pushing {}", hex.get(..12).unwrap_or(&hex));
             Ok(PullLine { status, digest, total: size_bytes, completed: sent_bytes, ..PullLine::default() })
         }
-        PushEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
+        PushEvent::Problem(line) => Ok(PullLine { status: line.clone(), problem: Some(line), ..PullLine::default() }),
         PushEvent::Manifest => Ok(step("pushing manifest")),
         PushEvent::Success => Ok(step("success")),
         PushEvent::Failed(error) => Err(error.into()),

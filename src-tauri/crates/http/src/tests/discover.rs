@@ -26,7 +26,7 @@ async fn discover_searches_the_catalogue_and_the_index() {
     let daemon = daemon(&hub.url());
     let found = found(&daemon, "q=tiny").await;
     assert_eq!(
-        (titles(&found), found.trouble.as_deref()),
+        (titles(&found), found.problem.as_deref()),
         (vec!["tinyllama", "me/Tiny-GGUF"], None),
         "the catalogue comes first"
     );
@@ -47,7 +47,7 @@ async fn discover_own_sends_no_request_to_the_index() {
     let hub = FakeHub::with_one_model().unwrap();
     let daemon = daemon(&hub.url());
     let found = found(&daemon, "q=tiny&own=true").await;
-    assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama"], None), "only the catalogue");
+    assert_eq!((titles(&found), found.problem.as_deref()), (vec!["tinyllama"], None), "only the catalogue");
     assert_eq!(hub.requests(), Vec::<String>::new(), "no request to the index");
 }
 
@@ -71,12 +71,12 @@ async fn discover_reports_an_unreachable_index_in_one_line() {
     let unreachable = daemon("http://127.0.0.1:9");
     let reply = found(&unreachable, "q=tiny").await;
     assert_eq!(titles(&reply), ["tinyllama"], "only the catalogue");
-    let trouble = reply.trouble.unwrap();
-    assert!(trouble.starts_with("only the catalogue that comes with Cairn was searched: 127.0.0.1:9: "), "{trouble}");
+    let problem = reply.problem.unwrap();
+    assert!(problem.starts_with("only the catalogue that comes with Cairn was searched: 127.0.0.1:9: "), "{problem}");
     let wrong = found(&daemon("the hub"), "q=tiny").await;
-    assert!(wrong.trouble.as_deref().unwrap().contains("CAIRN_HUB"), "the error names the invalid setting: {wrong:?}");
+    assert!(wrong.problem.as_deref().unwrap().contains("CAIRN_HUB"), "the error names the invalid setting: {wrong:?}");
     let disabled = found(&daemon(""), "q=tiny").await;
-    assert_eq!((titles(&disabled), &disabled.trouble), (vec!["tinyllama"], &None), "the index is disabled");
+    assert_eq!((titles(&disabled), &disabled.problem), (vec!["tinyllama"], &None), "the index is disabled");
 }
 
 #[tokio::test]
@@ -86,9 +86,9 @@ async fn discover_bounds_and_reports_invalid_index_data() {
             FakeHub::start(move |target| (200, if target.contains("/tree/") { files.clone() } else { models.clone() }));
         let hub = hub.unwrap();
         let found = found(&daemon(&hub.url()), "q=no-such-model").await;
-        let trouble = found.trouble.unwrap_or_default();
-        assert!(trouble.contains(part) && !trouble.contains(char::is_control), "{name}: {trouble:?}");
-        assert!(trouble.chars().count() <= 400, "{name}: {trouble:?}");
+        let problem = found.problem.unwrap_or_default();
+        assert!(problem.contains(part) && !problem.contains(char::is_control), "{name}: {problem:?}");
+        assert!(problem.chars().count() <= 400, "{name}: {problem:?}");
         assert_eq!(found.models.len(), expected, "{name}");
     };
     let one = || br#"[{"id":"me/M"}]"#.to_vec();
@@ -117,8 +117,8 @@ async fn discover_times_out_on_a_slow_index() {
     let start = Instant::now();
     let found = found(&daemon, "q=tiny").await;
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    let trouble = found.trouble.unwrap();
-    assert!(trouble.contains("did not answer within 300ms"), "{trouble}");
+    let problem = found.problem.unwrap();
+    assert!(problem.contains("did not answer within 300ms"), "{problem}");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn remote_clients_can_reach_public_and_configured_registries() {
     ]);
     let check = async |name: &str, insecure: bool, refusal: Option<&str>| {
         let pull = Pull { name: name.to_owned(), insecure, sources: Vec::new() };
-        let reply = daemon.server.app().transfers().allow_beyond(&pull).await.map_err(|error| error.to_string());
+        let reply = daemon.server.app().transfers().allow_remote_client(&pull).await.map_err(|error| error.to_string());
         let as_expected = match (&reply, refusal) {
             (Ok(()), None) => true,
             (Err(text), Some(part)) => text.contains(part),

@@ -27,7 +27,7 @@ fn row<'a>(table: &'a SettingsResponse, key: &str) -> &'a Setting {
 async fn table_has_value_and_origin_of_each_setting() {
     let daemon = Daemon::with(&[("OLLAMA_NUM_PARALLEL", "5")]);
     let table = table(&daemon).await;
-    assert!(table.path.ends_with("config.toml") && table.trouble.is_none() && !table.restart, "{table:?}");
+    assert!(table.path.ends_with("config.toml") && table.problem.is_none() && !table.restart, "{table:?}");
     let parallel = row(&table, "engine.parallel");
     let expected = Setting {
         key: "engine.parallel".into(),

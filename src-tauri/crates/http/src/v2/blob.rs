@@ -86,7 +86,7 @@ async fn blob(
         match app.transfers().offered_blob(&digest, pull_client(&server, &client, &headers)).await? {
             Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
             Offer::Nothing => return Err(unknown()),
-            Offer::NotForYou => {
+            Offer::SignInRequired => {
                 return Ok(challenge(&server, &client, &format!("{namespace}/{model}")));
             }
         }

@@ -49,7 +49,7 @@ async fn manifest(
     let offered = match offered {
         Offer::Here(offered) => offered,
         Offer::Nothing => return Err(unknown()),
-        Offer::NotForYou => return Ok(challenge(&server, &client, &format!("{namespace}/{model}"))),
+        Offer::SignInRequired => return Ok(challenge(&server, &client, &format!("{namespace}/{model}"))),
     };
     let digest = offered.manifest.digest.to_string();
     let headers = [
@@ -57,10 +57,10 @@ async fn manifest(
         (header::ETAG.as_str(), format!("\"{digest}\"")),
         ("docker-content-digest", digest),
     ];
-    let seal = app.transfers().seal(&offered.name, &offered.manifest.digest).await;
+    let signature = app.transfers().sign_manifest(&offered.name, &offered.manifest.digest).await;
     let mut response = (headers, offered.manifest.bytes).into_response();
-    match seal.map(|seal| HeaderValue::from_str(seal.as_str())) {
-        Ok(Ok(seal)) => drop(response.headers_mut().insert(ManifestSignature::HEADER, seal)),
+    match signature.map(|signature| HeaderValue::from_str(signature.as_str())) {
+        Ok(Ok(value)) => drop(response.headers_mut().insert(ManifestSignature::HEADER, value)),
         // Only machines that joined this one verify the signature.
         Ok(Err(_)) => {}
         Err(error) => tracing::warn!(%error, "cannot sign a manifest; it is sent unsigned"),

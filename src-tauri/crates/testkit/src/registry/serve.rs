@@ -111,7 +111,7 @@ impl State {
         match status {
             401 => self.challenge(to, path),
             429 | 503 => plain(to, status, "Retry-After: 0\r\n", b"busy"),
-            _ => plain(to, status, "", b"trouble"),
+            _ => plain(to, status, "", b"problem"),
         }
     }
 

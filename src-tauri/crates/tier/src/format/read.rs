@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::codec::{self, Workspace};
 use super::header::Header;
-use super::seal::{self, Seal};
+use super::section_cipher::{self, SectionCipher};
 use super::table::{self, Kind, Section};
 use super::{BLOCK_BYTES, Damage, FileKeys};
 use crate::chunk::{Chunk, ChunkHead, SectionShape};
@@ -17,7 +17,7 @@ pub struct Preamble {
     header: Header,
     /// The payload's sections, in order.
     sections: Vec<Section>,
-    seal: Option<Seal>,
+    cipher: Option<SectionCipher>,
     keys: FileKeys,
 }
 
@@ -33,9 +33,9 @@ impl Preamble {
         let first = sections.next().expect("a header counts at least one section");
         let block = front.get(table_end..table_end + BLOCK_BYTES).ok_or(Damage("the file ends within its keys"))?;
 
-        let seal = match (header.sealed, &keys.seal) {
+        let cipher = match (header.sealed, &keys.encryption_key) {
             (false, _) => None,
-            (true, Some(key)) => Some(Seal::new(key, header.nonce, header.context())),
+            (true, Some(key)) => Some(SectionCipher::new(key, header.nonce, header.context())),
             (true, None) => return Err(Miss::Mismatch("the file is encrypted and the key is missing")),
         };
         let mut front = Self {
@@ -53,7 +53,7 @@ impl Preamble {
             }),
             header,
             sections: sections.collect(),
-            seal,
+            cipher,
             keys: keys.clone(),
         };
         let mut block = block.to_vec();
@@ -108,9 +108,9 @@ impl Preamble {
         if gap.iter().any(|byte| *byte != 0) {
             return Err(Damage("the padding after a section is not zero"));
         }
-        match &self.seal {
-            Some(seal) => seal.open(index, section, stored)?,
-            None if seal::check(stored, self.header.check, &self.keys) == section.check => {}
+        match &self.cipher {
+            Some(cipher) => cipher.open(index, section, stored)?,
+            None if section_cipher::check(stored, self.header.check, &self.keys) == section.check => {}
             None => return Err(Damage("a section's checksum is wrong")),
         }
         Ok(stored)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::codec::{self, Codec, Packing};
 use super::header::Header;
-use super::seal::{self, Seal};
+use super::section_cipher::{self, SectionCipher};
 use super::table::{self, Kind, Section};
 use super::{BLOCK_BYTES, FileKeys, MAX_PAYLOAD_BYTES, MAX_SECTION_BYTES, MAX_SECTIONS, NONCE_BYTES, padded};
 use crate::chunk::{Chunk, ChunkHead};
@@ -95,9 +95,9 @@ pub fn encode<'a>(
         file_bytes: 0,
         installation_id: keys.installation_id,
         sections: sections.len() as u32,
-        sealed: keys.seal.is_some(),
+        sealed: keys.encryption_key.is_some(),
         check: keys.check,
-        nonce: if keys.seal.is_some() { nonce } else { [0; NONCE_BYTES] },
+        nonce: if keys.encryption_key.is_some() { nonce } else { [0; NONCE_BYTES] },
         table_digest: [0; 32],
         mac: [0; 32],
     };
@@ -109,11 +109,11 @@ pub fn encode<'a>(
     }
     header.file_bytes = next_bytes + BLOCK_BYTES as u64;
 
-    let seal = keys.seal.as_ref().map(|key| Seal::new(key, nonce, header.context()));
+    let cipher = keys.encryption_key.as_ref().map(|key| SectionCipher::new(key, nonce, header.context()));
     for (index, (section, bytes)) in sections.iter_mut().zip(&mut stored).enumerate() {
-        section.check = match &seal {
-            Some(seal) => seal.close(index, section, bytes.to_mut()),
-            None => seal::check(bytes, keys.check, keys),
+        section.check = match &cipher {
+            Some(cipher) => cipher.close(index, section, bytes.to_mut()),
+            None => section_cipher::check(bytes, keys.check, keys),
         };
     }
     let (table, digest) = table::write(&sections, keys);

@@ -9,7 +9,7 @@ pub struct DiscoverResponse {
     pub models: Vec<DiscoveredModel>,
     /// Why the result is incomplete, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// A model that can be pulled.

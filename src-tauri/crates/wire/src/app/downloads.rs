@@ -39,7 +39,7 @@ pub struct Download {
     pub source: Option<String>,
     /// The last error that was handled by a retry or another source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// Why the download failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,

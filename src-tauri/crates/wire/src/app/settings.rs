@@ -11,7 +11,7 @@ pub struct SettingsResponse {
     pub path: String,
     /// Why `config.toml` cannot be read. Then it is ignored, and settings cannot be changed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// Whether a changed setting requires a restart of the daemon.
     pub restart: bool,
     /// All settings, ordered by group.

@@ -46,7 +46,7 @@ pub struct PullLine {
     pub source: Option<String>,
     /// The last error that was handled by a retry or another source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 #[cfg(test)]

@@ -21,14 +21,14 @@ const KEY_BYTES: usize = 32;
 
 /// Place of the encryption key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyPlace {
+pub enum KeyLocation {
     /// In the system's keychain.
     Keychain,
     /// In a file that only this user can read.
     File,
 }
 
-impl fmt::Display for KeyPlace {
+impl fmt::Display for KeyLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Keychain => "in the system's keychain",
@@ -50,19 +50,19 @@ pub(super) trait Keychain: Sync {
 ///
 /// If the keychain has the key, an empty marker file records this. Otherwise a keychain that does not respond for a
 /// while would lead to a new key, for which all encrypted files would be damaged.
-pub(super) fn seal(
+pub(super) fn encryption_key(
     disk: &dyn Disk,
     keychain: Option<&dyn Keychain>,
     file: &Path,
-) -> Result<(Vec<u8>, KeyPlace), String> {
-    let in_file = || secret(disk, file).map(|key| (key, KeyPlace::File));
+) -> Result<(Vec<u8>, KeyLocation), String> {
+    let in_file = || secret(disk, file).map(|key| (key, KeyLocation::File));
     let Some(keychain) = keychain else { return in_file() };
     let marker = file.with_extension("keychain");
     let in_keychain = |key| {
         if !marker.exists() {
             write(disk, &marker, b"")?;
         }
-        Ok((key, KeyPlace::Keychain))
+        Ok((key, KeyLocation::Keychain))
     };
     let fallback = |error: String| {
         tracing::warn!(error, file = %file.display(), "cannot use the system's keychain; the key is stored in a file");
@@ -158,14 +158,14 @@ mod tests {
 
     #[test]
     fn key_is_stored_in_the_keychain_or_else_in_a_private_file() {
-        let check = |keychain: Option<&FakeKeychain>, expected: KeyPlace, why: &str| {
+        let check = |keychain: Option<&FakeKeychain>, expected: KeyLocation, why: &str| {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = folder.path().join("key");
-            let ask = || seal(&RealDisk, keychain.map(|fake| fake as _), &file).expect(why);
+            let ask = || encryption_key(&RealDisk, keychain.map(|fake| fake as _), &file).expect(why);
             let (key, place) = ask();
             assert_eq!((key.len(), place), (KEY_BYTES, expected), "{why}");
             assert_eq!(ask(), (key, expected), "{why}: the second call returns the same key");
-            assert_eq!(file.exists(), expected == KeyPlace::File, "{why}: the key is in one place");
+            assert_eq!(file.exists(), expected == KeyLocation::File, "{why}: the key is in one place");
             #[cfg(unix)]
             if file.exists() {
                 use std::os::unix::fs::PermissionsExt;
@@ -173,10 +173,10 @@ mod tests {
                 assert_eq!(mode & 0o777, 0o600, "{why}: only the user can read it");
             }
         };
-        check(Some(&FakeKeychain::new(Ok(()), Ok(()))), KeyPlace::Keychain, "a keychain");
-        check(Some(&FakeKeychain::new(Err("no bus"), Err("no bus"))), KeyPlace::File, "a server without a keychain");
-        check(Some(&FakeKeychain::new(Ok(()), Err("locked"))), KeyPlace::File, "a read-only keychain");
-        check(None, KeyPlace::File, "no keychain");
+        check(Some(&FakeKeychain::new(Ok(()), Ok(()))), KeyLocation::Keychain, "a keychain");
+        check(Some(&FakeKeychain::new(Err("no bus"), Err("no bus"))), KeyLocation::File, "a server without a keychain");
+        check(Some(&FakeKeychain::new(Ok(()), Err("locked"))), KeyLocation::File, "a read-only keychain");
+        check(None, KeyLocation::File, "no keychain");
     }
 
     #[test]
@@ -184,12 +184,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("kv/key");
         let mut keychain = FakeKeychain::new(Ok(()), Ok(()));
-        let first = seal(&RealDisk, Some(&keychain), &file);
+        let first = encryption_key(&RealDisk, Some(&keychain), &file);
         keychain.reads = Err("locked");
-        let refused = seal(&RealDisk, Some(&keychain), &file).expect_err("the key cannot be read");
+        let refused = encryption_key(&RealDisk, Some(&keychain), &file).expect_err("the key cannot be read");
         assert!(refused.contains("locked"), "{refused}");
         assert!(!file.exists(), "no new key is created");
         keychain.reads = Ok(());
-        assert_eq!(seal(&RealDisk, Some(&keychain), &file), first, "the key is unchanged");
+        assert_eq!(encryption_key(&RealDisk, Some(&keychain), &file), first, "the key is unchanged");
     }
 }

@@ -118,8 +118,8 @@ fn tier_that_cannot_open_is_left_out() {
     check(&text("file"), "az://no-account-is-given", &[TierKind::Ram]);
     let gone = home.open(&[("OLLAMA_KV_TIER_REMOTE", &text("missing"))]);
     assert_eq!(places(&gone)[2], (TierKind::Remote, Health::Unavailable), "a missing share");
-    let trouble = gone.kept.tiers.status().tiers[2].last_error.clone();
-    assert!(trouble.as_ref().is_some_and(|why| why.contains("missing")), "the error names the share: {trouble:?}");
+    let problem = gone.kept.tiers.status().tiers[2].last_error.clone();
+    assert!(problem.as_ref().is_some_and(|why| why.contains("missing")), "the error names the share: {problem:?}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn remote_tier_survives_local_loss_and_requires_its_key() {
     let opened = home.open(&settings);
     assert_eq!(
         (found(&opened), opened.key),
-        (TOKENS, Some(KeyPlace::File)),
+        (TOKENS, Some(KeyLocation::File)),
         "all tokens are found without local files"
     );
     drop(opened);

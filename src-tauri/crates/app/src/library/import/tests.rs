@@ -40,7 +40,7 @@ impl Fixture {
     }
 
     pub(crate) async fn import(&self, path: &Path, name: Option<&str>, force: bool) -> Result<Imported, String> {
-        let import = Import { path: path.to_owned(), name: name.map(str::to_owned), taking: Taking::Copy, force };
+        let import = Import { path: path.to_owned(), name: name.map(str::to_owned), taking: ImportMode::Copy, force };
         self.take(import).await
     }
 
@@ -170,7 +170,8 @@ async fn import_refuses_names_in_use() {
 async fn moved_file_is_removed_after_the_import() {
     let fixture = fixture();
     let take = async |path: &Path, name: &str| {
-        let import = Import { path: path.to_owned(), name: Some(name.to_owned()), taking: Taking::Move, force: false };
+        let import =
+            Import { path: path.to_owned(), name: Some(name.to_owned()), taking: ImportMode::Move, force: false };
         fixture.take(import).await
     };
     let path = fixture.file("a.gguf", 1);
@@ -199,16 +200,16 @@ async fn import_refuses_to_take_files_of_libraries() {
     let blobs = fs::read_dir(fixture.folder.path().join("models/blobs")).unwrap().flatten();
     let blob = blobs.map(|entry| entry.path()).find(|path| fs::metadata(path).unwrap().len() == layer.size_bytes);
     let blob = blob.expect("the model's file exists");
-    let take = async |path: &Path, taking: Taking| {
+    let take = async |path: &Path, taking: ImportMode| {
         fixture.take(Import { path: path.to_owned(), name: Some("b".to_owned()), taking, force: false }).await
     };
-    for taking in [Taking::Copy, Taking::Link, Taking::Move] {
+    for taking in [ImportMode::Copy, ImportMode::Link, ImportMode::Move] {
         let error = take(&blob, taking).await.expect_err("the file is in Cairn's library");
         assert!(error.contains("`cairn cp`"), "{taking:?}: {error}");
     }
     fs::create_dir_all(fixture.folder.path().join("ollama/blobs")).unwrap();
     let theirs = fixture.file("ollama/blobs/sha256-x", 2);
-    let error = take(&theirs, Taking::Move).await.expect_err("the file is in another library");
+    let error = take(&theirs, ImportMode::Move).await.expect_err("the file is in another library");
     assert!(error.contains("which Cairn only reads") && theirs.exists(), "{error}");
-    take(&theirs, Taking::Copy).await.expect("a copy is allowed");
+    take(&theirs, ImportMode::Copy).await.expect("a copy is allowed");
 }

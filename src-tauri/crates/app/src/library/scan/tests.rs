@@ -69,8 +69,8 @@ async fn scan_classifies_files_by_their_heads() {
     check(&scanned, &unread);
     let new = scanned.found.iter().find(|found| found.path.ends_with("new.gguf")).unwrap();
     assert_eq!(
-        (&*new.name, &*new.details.family, new.keeper),
-        ("tiny-llama:latest", "llama", Keeper::Folder),
+        (&*new.name, &*new.details.family, new.source_app),
+        ("tiny-llama:latest", "llama", ModelApp::Folder),
         "{new:?}"
     );
     let scanned = fixture.scan("apps", true).await;
@@ -121,7 +121,7 @@ async fn scan_trusts_names_that_are_digests() {
     let import = crate::library::Import {
         path: linked.clone(),
         name: Some("linked".to_owned()),
-        taking: crate::library::Taking::Link,
+        taking: crate::library::ImportMode::Link,
         force: false,
     };
     fixture.take(import).await.unwrap();
@@ -138,8 +138,8 @@ async fn scan_lists_the_models_of_libraries_in_ollamas_layout() {
     let scanned = fixture.scan(&folder, false).await;
     assert_eq!((scanned.found.len(), &*scanned.found[0].name), (1, "Them:latest"), "{:?}", scanned.found);
     assert_eq!(
-        (&scanned.found[0].status, scanned.found[0].keeper),
-        (&FoundStatus::New, Keeper::Ollama),
+        (&scanned.found[0].status, scanned.found[0].source_app),
+        (&FoundStatus::New, ModelApp::Ollama),
         "the model is new"
     );
     let own = theirs.scan(&folder, false).await;

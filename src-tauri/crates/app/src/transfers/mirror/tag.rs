@@ -17,5 +17,5 @@ pub(super) struct TagState {
     /// When the origin was last asked, with or without success.
     pub(super) resolved_at: Option<Instant>,
     /// Why the origin could not be reached then.
-    pub(super) trouble: Option<String>,
+    pub(super) problem: Option<String>,
 }

@@ -28,7 +28,7 @@ pub enum PullEvent {
     /// Progress of a blob.
     Blob(PulledBlob),
     /// A warning or a note, as a line for the user.
-    Trouble(String),
+    Problem(String),
     /// The pull failed. This is the last event.
     Failed(Error),
 }
@@ -129,7 +129,7 @@ pub(super) struct View {
     /// Whether `blobs` is from the current manifest, not from an earlier attempt.
     fresh: bool,
     pub(super) error: Option<PullError>,
-    trouble: Option<String>,
+    problem: Option<String>,
     log: Vec<LogLine>,
     /// Number of restarts after an end. Events of an earlier run are obsolete.
     run: u32,
@@ -139,7 +139,7 @@ pub(super) struct View {
 #[derive(Debug, Clone)]
 enum LogLine {
     Step(PullStep),
-    Trouble(String),
+    Problem(String),
 }
 
 impl Job {
@@ -160,7 +160,7 @@ impl Job {
             superseded: Vec::new(),
             fresh: false,
             error: None,
-            trouble: None,
+            problem: None,
             log: Vec::new(),
             run: 0,
         };
@@ -211,12 +211,12 @@ impl Job {
     }
 
     /// Sends a warning to the watchers and to the log.
-    pub(super) fn trouble(&self, line: String) {
+    pub(super) fn problem(&self, line: String) {
         tracing::warn!(model = %self.name, "{line}");
         self.change(|view| {
-            view.trouble = Some(line.clone());
+            view.problem = Some(line.clone());
             if view.log.len() < MAX_LOG_LINES {
-                view.log.push(LogLine::Trouble(line));
+                view.log.push(LogLine::Problem(line));
             }
         });
     }
@@ -226,7 +226,7 @@ impl Job {
         tracing::info!(model = %self.name, "{line}");
         self.change(|view| {
             if view.log.len() < MAX_LOG_LINES {
-                view.log.push(LogLine::Trouble(line));
+                view.log.push(LogLine::Problem(line));
             }
         });
     }
@@ -283,7 +283,7 @@ impl Job {
                 view.log.clear();
                 view.run += 1;
             }
-            (view.state, view.error, view.trouble, view.fresh) = (PullState::Queued, None, None, false);
+            (view.state, view.error, view.problem, view.fresh) = (PullState::Queued, None, None, false);
         });
     }
 
@@ -324,7 +324,7 @@ impl Job {
                 _ => sum(|blob| if blob.published { 0 } else { blob.held_bytes }),
             }),
             host: view.blobs.iter().find_map(|blob| blob.host.clone()),
-            trouble: view.trouble.clone().or(superseded),
+            problem: view.problem.clone().or(superseded),
             error: view.error.clone(),
             detached: view.detached,
         }
@@ -388,7 +388,7 @@ impl EventCursor {
             *self = Self { run: view.run, ..Self::default() };
         }
         let line = view.log.get(self.lines);
-        let is_immediate = matches!(line, Some(LogLine::Trouble(_) | LogLine::Step(PullStep::Manifest)));
+        let is_immediate = matches!(line, Some(LogLine::Problem(_) | LogLine::Step(PullStep::Manifest)));
         // Progress precedes the steps that follow it.
         if !is_immediate
             && view.fresh
@@ -400,7 +400,7 @@ impl EventCursor {
         if let Some(line) = line {
             self.lines += 1;
             return Some(match line.clone() {
-                LogLine::Trouble(line) => PullEvent::Trouble(line),
+                LogLine::Problem(line) => PullEvent::Problem(line),
                 LogLine::Step(step) => PullEvent::Step(step),
             });
         }

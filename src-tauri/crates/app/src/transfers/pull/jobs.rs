@@ -340,7 +340,7 @@ impl Pulls {
     pub(super) fn report_queue_position(&self, job: &Job) {
         if job.view().state == PullState::Queued {
             let (name, working) = (&job.name, *self.0.working.borrow());
-            job.trouble(format!("{name} is queued: {working} other models are being pulled"));
+            job.problem(format!("{name} is queued: {working} other models are being pulled"));
         }
     }
 
@@ -367,7 +367,7 @@ impl Pulls {
                 Err(PullError::Lost { digest }) if refetches > 0 && !*inner.shutting_down.borrow() => {
                     refetches -= 1;
                     job.change(|view| view.publishing = false);
-                    job.trouble(format!("{digest} was removed during the pull; downloading it again"));
+                    job.problem(format!("{digest} was removed during the pull; downloading it again"));
                 }
                 ended => break Some(ended),
             }

@@ -51,7 +51,7 @@ pub(super) async fn import(inner: &Arc<Inner>, job: &Arc<Job>, downloads: &Downl
             Ok(_) => job.complete_blob(layer),
             Err(error) => {
                 let (root, digest) = (library.root().display(), layer.digest);
-                job.trouble(format!("cannot import {digest} from {root}: {error}; downloading it"));
+                job.problem(format!("cannot import {digest} from {root}: {error}; downloading it"));
             }
         }
         drop(guard);

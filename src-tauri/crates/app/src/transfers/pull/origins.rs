@@ -185,7 +185,7 @@ impl RegistryAccess {
     }
 
     /// Joined mirrors. The label of each is its address.
-    pub(crate) fn joined(&self) -> &PeerList {
+    pub(crate) fn trusted_mirrors(&self) -> &PeerList {
         &self.joined
     }
 

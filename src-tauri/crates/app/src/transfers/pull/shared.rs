@@ -93,7 +93,7 @@ impl Inner {
     pub(super) fn stop_job(&self, job: &Arc<Job>, state: PullState) {
         job.end(state, (state == PullState::Stopped).then_some(PullError::Stopped));
         if state == PullState::Paused {
-            job.trouble("paused; `cairn downloads resume` continues it".to_owned());
+            job.problem("paused; `cairn downloads resume` continues it".to_owned());
         }
         self.save_job(job);
     }

@@ -95,7 +95,7 @@ async fn event_texts(mut events: PullEvents) -> Vec<String> {
         texts.push(match event {
             PullEvent::Step(step) => step.text().to_owned(),
             PullEvent::Blob(blob) => format!("{}", blob.held_bytes == blob.size_bytes),
-            PullEvent::Trouble(line) => line,
+            PullEvent::Problem(line) => line,
             PullEvent::Failed(error) => format!("failed: {error}"),
         });
     }
@@ -253,7 +253,7 @@ async fn superseded_blobs_are_listed_and_discarded() {
     superseded(&at, &app).await;
     let row = app.transfers().downloads().remove(0);
     assert!(row.state == PullState::Done && row.held_bytes > 0, "partial blob is counted: {row:?}");
-    assert!(row.trouble.is_some_and(|line| line.contains("earlier version")), "warning");
+    assert!(row.problem.is_some_and(|line| line.contains("earlier version")), "warning");
     app.transfers().discard("1").await.unwrap();
     assert_eq!(at.names_in("partials"), [""; 0], "no partial blob is left");
     assert!(app.transfers().downloads().is_empty() && app.library().list().unwrap().len() > 1, "the model stays");

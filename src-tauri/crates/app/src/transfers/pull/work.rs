@@ -37,7 +37,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     });
     let (downloads, mut origins) = prepared.await.expect("preparing does not panic")?;
     let reporting = Arc::clone(job);
-    let (found, host) = origins.manifest(&move |line| reporting.trouble(line)).await?;
+    let (found, host) = origins.manifest(&move |line| reporting.problem(line)).await?;
     let name = || job.name.to_string();
     if let Some(why) = unsupported_schema(&found.manifest) {
         return Err(PullError::Foreign { host, name: name(), why });
@@ -90,7 +90,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
                         if let DownloadNotice::WrongBytes { host, .. } = &notice {
                             inner.registry_access.nearby().block_host(host);
                         }
-                        job.trouble(notice.to_string());
+                        job.problem(notice.to_string());
                     }
                 }
                 Ok(_) | Err(RecvError::Lagged(_)) => {}

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use cairn_app::App;
-use cairn_app::cache::{KeptContext, TierKind};
+use cairn_app::cache::{CachedContext, TierKind};
 use cairn_wire::Timestamp;
 use cairn_wire::app::{CacheContext, CacheContexts, CacheOwner, CachePrefetched, CacheWhich};
 
@@ -58,8 +58,8 @@ fn listed(app: &App) -> Response {
     json(StatusCode::OK, &CacheContexts { contexts })
 }
 
-fn context(kept: KeptContext) -> CacheContext {
-    let KeptContext { id, model, context } = kept;
+fn context(kept: CachedContext) -> CacheContext {
+    let CachedContext { id, model, context } = kept;
     let bytes_in =
         |tier: TierKind| context.bytes_by_tier.iter().find(|(kind, _)| *kind == tier).map_or(0, |(_, bytes)| *bytes);
     CacheContext {

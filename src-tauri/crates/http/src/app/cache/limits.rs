@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::cache::{CacheLimits, LimitChange, Limited};
+use cairn_app::cache::{CacheLimits, EffectiveLimit, LimitChange};
 use cairn_wire::app::{self as wire, CacheLimit, CacheLimitsChange};
 
 use crate::Server;
@@ -41,6 +41,6 @@ fn response(limits: CacheLimits) -> wire::CacheLimits {
     }
 }
 
-fn limit<T, U>(limit: Limited<T>, convert: impl FnOnce(T) -> U) -> CacheLimit<U> {
+fn limit<T, U>(limit: EffectiveLimit<T>, convert: impl FnOnce(T) -> U) -> CacheLimit<U> {
     CacheLimit { value: limit.value.map(convert), variable: limit.variable.map(str::to_owned) }
 }

@@ -17,11 +17,11 @@ impl Transfers {
     /// Checks whether a client on another machine may request this pull or push.
     ///
     /// # Errors
-    /// [`Error::Beyond`] if it may not.
-    pub async fn allow_beyond(&self, pull: &Pull) -> Result<(), Error> {
+    /// [`Error::RemoteClientRefused`] if it may not.
+    pub async fn allow_remote_client(&self, pull: &Pull) -> Result<(), Error> {
         // An invalid name is rejected later, with a more precise error.
         let Ok(name) = pull.name.parse::<ModelRef>() else { return Ok(()) };
-        let refused = |what: &str, why: &'static str| Err(Error::Beyond { what: what.to_owned(), why });
+        let refused = |what: &str, why: &'static str| Err(Error::RemoteClientRefused { what: what.to_owned(), why });
         if let Some(source) = pull.sources.first() {
             return refused(source, "only sources in this machine's settings are allowed");
         }

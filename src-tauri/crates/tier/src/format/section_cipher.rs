@@ -23,13 +23,13 @@ pub(super) fn check(stored: &[u8], check: Checksum, keys: &FileKeys) -> [u8; 16]
 }
 
 /// Cipher for the sections of one file.
-pub(super) struct Seal {
+pub(super) struct SectionCipher {
     cipher: XChaCha20Poly1305,
     nonce: [u8; NONCE_BYTES],
     context: Vec<u8>,
 }
 
-impl Seal {
+impl SectionCipher {
     pub(super) fn new(key: &[u8; 32], nonce: [u8; NONCE_BYTES], context: Vec<u8>) -> Self {
         Self { cipher: XChaCha20Poly1305::new(key.into()), nonce, context }
     }
