@@ -217,7 +217,7 @@ fn daemon_outlives_a_killed_app() {
 }
 
 #[test]
-fn app_without_display_starts_the_daemon_and_explains() {
+fn app_without_display_starts_the_daemon_and_fails_with_a_hint() {
     let Some(screen) = Screen::new() else { return };
     let check = |display: Option<&str>, expected: &str| {
         let home = home();

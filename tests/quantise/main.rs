@@ -1,9 +1,9 @@
 //! Compares quantised models with llama.cpp's: `cargo xtask quantise [--record] [--speed]`.
 //!
 //! Both programs quantise each source to each file type. Heads must be equal, that is metadata and tensor types. If
-//! tensor bytes differ, our error, weighted by the squares of the values, may be at most 1 % larger. `--record` writes
-//! hashes of llama.cpp's files to `tests/fixtures`, which another test compares with ours. `--speed` measures both with
-//! one thread and 100 MB of weights.
+//! tensor bytes differ, Cairn's error, weighted by the squares of the values, may be at most 1 % larger. `--record`
+//! writes hashes of llama.cpp's files to `tests/fixtures`, which another test compares with Cairn's. `--speed`
+//! measures both with one thread and 100 MB of weights.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

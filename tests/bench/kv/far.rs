@@ -1,4 +1,4 @@
-//! Cost of a remote tier in problem: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
+//! Cost of a remote tier that hangs, is slow or fails: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
 //!
 //! Prompts are computed and stored in a folder that simulates a remote tier. Then two prompts alternate: one that is
 //! not stored and must be computed, and one that is stored, while the tier hangs, answers after two seconds, or fails.

@@ -272,9 +272,9 @@ export type StoredChat = {
   head?: string;
 } & ChatRow;
 
-/** What the daemon adds to a stored chat. */
+/** Runtime status of a chat, which is not stored. */
 export type ChatStatus = {
-  /** Nearest place of the cached rows. */
+  /** Fastest location of the cached rows. */
   warmth: Warmth;
   /** Whether an answer is in progress. */
   answering: boolean;
@@ -282,7 +282,7 @@ export type ChatStatus = {
   temporary: boolean;
 };
 
-/** Nearest place of a chat's cached rows, from the farthest. */
+/** Fastest location of a chat's cached rows. Variants are ordered from slow to fast. */
 export type Warmth =
   /** Not cached. */
   | "cold"
@@ -315,7 +315,7 @@ export type NewChatRequest = {
   think?: Think;
   /** A preset, which sets absent fields. */
   preset?: string;
-  /** Never write the chat to a disk. */
+  /** Whether the chat is in memory only, and is never written to disk. */
   temporary?: boolean;
 };
 
@@ -361,7 +361,7 @@ export type Preset = {
 
 /** `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`. */
 export type ChatsExport = {
-  /** `cairn-chats`. */
+  /** Name of the format: `cairn-chats`. */
   format: string;
   /** Version of the format; 1. */
   version: number;
@@ -371,7 +371,7 @@ export type ChatsExport = {
   chats: ExportedChat[];
 };
 
-/** A chat with all its branches. Imports accept also what older versions exported. */
+/** A chat with all its branches. Imports also accept exports of older versions. */
 export type ExportedChat = {
   /** Messages; a parent precedes its children. */
   messages: ChatMessage[];
@@ -431,7 +431,7 @@ export type ChatMessage = {
   files?: AttachedFile[];
   /** Time of creation. */
   created_at: Timestamp;
-  /** The model that wrote it. */
+  /** The model that wrote the message. */
   model?: string;
   /** State of the message. */
   state: MessageState;
@@ -453,7 +453,7 @@ export type MessageState =
   | "stopped"
   /** The daemon stopped before the answer was complete. */
   | "interrupted"
-  /** Failed. */
+  /** The answer failed. */
   | "failed";
 
 /** A text file of a message. It precedes the message's text in the prompt. */
@@ -473,7 +473,7 @@ export type MessagesResponse = {
   messages: ChatMessage[];
   /** Number of messages on the path to `leaf`. */
   total: number;
-  /** Number of messages before the first one here. */
+  /** Number of messages before the first one of this response. */
   before: number;
 };
 
@@ -593,7 +593,7 @@ export type ChatHit = {
 
 /** `POST /app/chats/{id}/prefetch`. */
 export type ChatPrefetched = {
-  /** Nearest place of the cached rows before the prefetch. */
+  /** Fastest location of the cached rows before the prefetch. */
   warmth: Warmth;
   /** Number of prefixes that are prefetched to RAM. */
   contexts: number;
@@ -1347,7 +1347,7 @@ export type SettingKind =
   /** Text that clients do not display, such as a password. */
   | "secret";
 
-/** Value of a setting: for `bool`, for `number` and `bytes`, and for all other kinds. */
+/** Value of a setting: a boolean for `bool`, a number for `number` and `bytes`, a string for all other kinds. */
 export type SettingValue =
   | boolean
   | number
@@ -2239,7 +2239,7 @@ export type Timestamp = string;
 
 /** Token counts and times of one answer. */
 export type Usage = {
-  /** Tokens of the whole prompt. */
+  /** Tokens of the prompt, including cached ones. */
   prompt_tokens: number;
   /** Prompt tokens that were found in the cache: restored from tiers, or in pages of the loaded model. */
   cached_tokens: number;
@@ -2269,13 +2269,13 @@ export type Usage = {
   total_ms: number;
   /** Whether the answer reached its token limit. */
   length_reached: boolean;
-  /** What was left out because the context was full. */
+  /** Dropped tokens and messages, if the context was full. */
   truncated?: Truncated;
 };
 
-/** What was left out of a prompt or of an answer's context. */
+/** Tokens and messages that were dropped from a prompt or from an answer's context. */
 export type Truncated = {
-  /** When the last part was left out. */
+  /** When tokens were last dropped. */
   reason: Overflow;
   /** Number of dropped turns: a question and all messages before the next question. */
   turns: number;
@@ -2283,13 +2283,13 @@ export type Truncated = {
   messages: number;
   /** All dropped tokens. */
   tokens: number;
-  /** Dropped tokens that were cut out of the middle of kept messages. */
+  /** Tokens dropped from the middle of remaining messages. They are included in `tokens`. */
   cut_tokens?: number;
   /** Size of the context. */
   context_tokens: number;
 };
 
-/** When a context was too small. */
+/** When the context was full. */
 export type Overflow =
   /** Before the answer. */
   | "prompt_too_long"

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_libraries_are_noted() {
+    fn list_reports_missing_libraries() {
         let check = |state, missed, expected: Option<&str>| {
             let (path, reason) = ("/m".to_owned(), Some("gone".to_owned()));
             let role = cairn_wire::app::LibraryRole::Linked;

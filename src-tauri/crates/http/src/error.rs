@@ -34,7 +34,7 @@ impl ApiError {
         Self { class, text, quotes_request: false }
     }
 
-    /// A body that is not valid JSON for its type.
+    /// Creates the error for a request body that is not valid JSON of the expected type.
     pub(crate) fn malformed(error: &serde_json::Error) -> Self {
         Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
     }

@@ -1,4 +1,4 @@
-//! The variant that runs anywhere, and that the others are held against.
+//! The variant that runs on every processor. The other variants are compared with it.
 //!
 //! Float arithmetic is the portable code with separate rounding. Quantised rows are unpacked to one byte per element and
 //! small integers per sub-block, whatever the type, and multiplied as the canonical order says, with a fused

@@ -76,7 +76,7 @@ impl Trie {
         self.ancestors(id).last().map_or(id, |top| self.parent(top))
     }
 
-    /// A node and its descendants, each after its parent.
+    /// Returns a node and its descendants; parents precede their children.
     pub(crate) fn subtree(&self, id: NodeId) -> Vec<NodeId> {
         let mut found = vec![id];
         let mut next = 0;

@@ -145,7 +145,7 @@ pub enum Phase {
     OtherProcess,
     /// Paused by the user.
     Paused,
-    /// Failed.
+    /// The download failed.
     Failed,
     /// Complete.
     Done,

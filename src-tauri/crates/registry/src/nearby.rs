@@ -1,8 +1,9 @@
 //! Untrusted peers on the local network that have models.
 //!
-//! Any machine on the network can announce anything. So peers are only asked for blobs whose digest is known from the
-//! model's origin, and never to resolve a name. Their data is verified like all other data. A peer that sent wrong bytes is
-//! blocked, with its address, until the process ends. Requests carry no credentials, use no proxy and follow no redirects.
+//! Any machine on the network can announce itself as a peer. So peers are sources of blobs only: the digests come from
+//! the model's origin, and a peer never resolves a name. The bytes of peers are verified like all downloads. A peer
+//! that sent wrong bytes is blocked, with its address, until the process ends. Requests carry no credentials, use no
+//! proxy and follow no redirects.
 //!
 //! No network access happens before [`PeerDiscovery::open`].
 
@@ -27,7 +28,7 @@ use peer::PeerBlobs;
 
 /// Maximum number of stored peers; a network can announce any number.
 const MAX_PEERS: usize = 64;
-/// Maximum number of peers that are asked for one model: each that does not have it costs a request.
+/// Maximum number of peers that are sources of one model. A peer without the model costs a request.
 const MAX_SOURCES: usize = 8;
 
 /// The announcement of this machine.
@@ -82,7 +83,7 @@ pub struct NearbyPeer {
     pub seen_at: SystemTime,
     /// Bytes received from the peer.
     pub received_bytes: u64,
-    /// The peer sent wrong bytes and is not used any more.
+    /// Whether the peer is blocked because it sent wrong bytes.
     pub blocked: bool,
 }
 
@@ -163,7 +164,7 @@ impl NearbyPeers {
         });
         let sources = usable.filter_map(|peer| {
             let address = peer.info.addresses.first()?;
-            // Plain http is sufficient: the digest proves the content, and the peer's identity is not known anyway.
+            // Plain http is sufficient: the digest proves the content, and an untrusted peer has no verified identity.
             let registry =
                 Registry::from_address(&format!("http://{address}"), true, transport, Credentials::anonymous()).ok()?;
             let inner = registry.as_mirror_of(name.host()).untrusted_blobs(name);
@@ -199,7 +200,7 @@ impl NearbyPeers {
     }
 }
 
-/// The host of a registry at an address. The default port of http is left out.
+/// Returns the host of a registry at an address. The default port of http is left out.
 fn host_of(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) if address.port() == 80 => address.ip().to_string(),

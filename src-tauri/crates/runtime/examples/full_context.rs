@@ -2,7 +2,7 @@
 //!
 //! A context that is full to the last token loses half of what follows a beginning of a quarter of it, once by a shorter prompt, of
 //! which the beginning is cached, and once by moving rows. Both are measured from one token's text to the next, against computing all of
-//! the context anew. The model has some 30 million random weights, so only the ratios mean something.
+//! the context again. The model has some 30 million random weights, so only the ratios mean something.
 
 use std::time::{Duration, Instant};
 

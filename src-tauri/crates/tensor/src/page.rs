@@ -7,7 +7,7 @@
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
 //!
-//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: the bytes of a
+//! All rows have one type, and each row is encoded separately, as blocks of that type along `head_dim`: the bytes of a
 //! slot do not depend on its neighbours, and rows of one type are the same bytes on every backend.
 
 use std::ops::Range;

@@ -29,7 +29,7 @@ impl Unit {
         (self.0 >> 10) << ((self.0 & (1 << 9)) >> 6)
     }
 
-    /// The byte of the edge to this unit. A value unit equals no byte.
+    /// Returns the byte of the edge to this unit. The result for a value unit differs from every byte.
     fn label(self) -> u32 {
         self.0 & (1 << 31 | 0xFF)
     }

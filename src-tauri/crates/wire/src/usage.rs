@@ -1,4 +1,4 @@
-//! Usage of one answer: token counts and times, and what was left out because the context was full.
+//! Usage of one answer: token counts, times, and the tokens that were dropped because the context was full.
 //!
 //! It is stored with each answer, so the names in JSON never change, and absent fields have defaults.
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens of the whole prompt.
+    /// Tokens of the prompt, including cached ones.
     pub prompt_tokens: u64,
     /// Prompt tokens that were found in the cache: restored from tiers, or in pages of the loaded model.
     pub cached_tokens: u64,
@@ -48,15 +48,15 @@ pub struct Usage {
     pub total: Duration,
     /// Whether the answer reached its token limit.
     pub length_reached: bool,
-    /// What was left out because the context was full.
+    /// Dropped tokens and messages, if the context was full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
 }
 
-/// What was left out of a prompt or of an answer's context.
+/// Tokens and messages that were dropped from a prompt or from an answer's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
-    /// When the last part was left out.
+    /// When tokens were last dropped.
     #[serde(alias = "while_answering", deserialize_with = "overflow")]
     pub reason: Overflow,
     /// Number of dropped turns: a question and all messages before the next question.
@@ -67,14 +67,14 @@ pub struct Truncated {
     pub messages: u64,
     /// All dropped tokens.
     pub tokens: u64,
-    /// Dropped tokens that were cut out of the middle of kept messages.
+    /// Tokens dropped from the middle of remaining messages. They are included in `tokens`.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub cut_tokens: u64,
     /// Size of the context.
     pub context_tokens: u64,
 }
 
-/// When a context was too small.
+/// When the context was full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -85,13 +85,13 @@ pub enum Overflow {
 }
 
 impl Truncated {
-    /// The empty value: nothing was left out.
+    /// Creates an empty value: nothing was dropped.
     #[must_use]
     pub fn empty(reason: Overflow, context_tokens: u64) -> Self {
         Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, context_tokens }
     }
 
-    /// Adds both; `second` came later.
+    /// Adds the counts of both. The reason and the context size are those of `second`, which happened later.
     #[must_use]
     pub fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         let (Some(first), Some(second)) = (first, second) else { return first.or(second) };

@@ -1,8 +1,9 @@
 //! Full notices of third-party packages: the licence texts that a package for users must contain.
 //!
-//! cargo-about collects the texts of crates from their sources; `src-tauri/about.toml` and `src-tauri/about.hbs` configure
-//! it. It does not know npm packages, so this module reads their texts from `node_modules`. No network is used: all
-//! sources were downloaded for the build. `src-tauri/THIRD-PARTY.md` is the short list of the same packages.
+//! cargo-about collects the texts of crates from their sources; `src-tauri/about.toml` and `src-tauri/about.hbs`
+//! configure it. cargo-about does not support npm packages, so this module reads their texts from `node_modules`. No
+//! network is used: all sources were downloaded for the build. `src-tauri/THIRD-PARTY.md` is the short list of the
+//! same packages.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +15,14 @@ use crate::{Repo, licence, process, ui};
 
 /// The file name of the notices.
 pub(crate) const NAME: &str = "THIRD-PARTY-NOTICES.txt";
-/// Without optimisation it compares texts for minutes.
+/// The tool that collects the texts of crates. Without optimisation it needs minutes to compare them.
 const CARGO_ABOUT: CargoTool =
     CargoTool { name: "cargo-about", version: "0.9.3", features: &["--features", "cli"], opt_level: "2" };
 const RULES: &str = "src-tauri/about.toml";
 const TEMPLATE: &str = "src-tauri/about.hbs";
 /// Line between two texts, also in [`TEMPLATE`].
 const LINE: &str = "================================================================================";
-/// Licence of katex's fonts. The package has only the licence of its code.
+/// Licence of the fonts of katex. The katex package contains only the licence of its code.
 const FONTS: &str = "src-tauri/OFL-1.1.txt";
 
 /// Writes the notices to the build folder and returns their path.
@@ -54,8 +55,8 @@ pub(crate) fn write(repo: &Repo) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The packages that the shipped programs are built from, as `name version`. `cargo metadata` also lists packages of features
-/// that are off; `cargo tree` does not.
+/// Returns the packages that the shipped programs are built from, as `name version`. `cargo metadata` also lists
+/// packages of features that are off; `cargo tree` does not.
 fn built(repo: &Repo) -> anyhow::Result<Vec<String>> {
     let programs = ["--package", "cairn-cli", "--package", "cairn-desktop"];
     let format = ["--edges", "no-dev", "--prefix", "none", "--format", "{p}"];
@@ -68,14 +69,15 @@ fn built(repo: &Repo) -> anyhow::Result<Vec<String>> {
     Ok(built)
 }
 
-/// The package in a line of `cargo tree`, such as `serde v1.0.0 (proc-macro)`; `None` for a folder of this workspace.
+/// Returns the package in a line of `cargo tree`, such as `serde v1.0.0 (proc-macro)`; `None` for a folder of this
+/// workspace.
 fn package(line: &str) -> Option<String> {
     let (name, rest) = line.split_once(" v")?;
     let (version, note) = rest.split_once(' ').unwrap_or((rest, ""));
     (!note.contains('/')).then(|| format!("{name} {version}"))
 }
 
-/// The packages that the notices do not name.
+/// Returns the packages that the notices do not list.
 fn missing(notices: &str, packages: &[String]) -> Vec<String> {
     let named = |package: &String| {
         let entry = format!("* {package}");
@@ -85,7 +87,7 @@ fn missing(notices: &str, packages: &[String]) -> Vec<String> {
     packages.iter().filter(|package| !named(package)).cloned().collect()
 }
 
-/// The text of all licence files in the folder of an npm package; `None` if it has none.
+/// Returns the text of all licence files in the folder of an npm package; `None` if it has none.
 fn text_of(folder: &Path) -> anyhow::Result<Option<String>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn tree_line_names_packages_of_others_only() {
+    fn cargo_tree_line_yields_only_third_party_packages() {
         let check = |line: &str, expected: Option<&str>| assert_eq!(package(line).as_deref(), expected, "{line}");
         check("anyhow v1.0.0", Some("anyhow 1.0.0"));
         check("zstd-sys v2.1.2+zstd.1.5.7", Some("zstd-sys 2.1.2+zstd.1.5.7"));

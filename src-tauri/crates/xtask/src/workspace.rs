@@ -106,7 +106,7 @@ fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {
     let mut found = BTreeSet::new();
     while let Some(id) = open.pop() {
         let package = packages.get(&id).with_context(|| format!("{id} is a package"))?;
-        // What has no source is a folder of ours.
+        // A package without a source is a folder of this workspace.
         if !package["source"].is_null() {
             let field = |name: &str| package[name].as_str().map(str::to_owned);
             found.insert(ThirdParty {

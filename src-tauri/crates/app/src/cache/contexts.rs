@@ -71,7 +71,7 @@ impl KvCache {
         Some(status)
     }
 
-    /// Cached contexts, most recently used first, at most `limit`.
+    /// Returns at most `limit` cached contexts, most recently used first.
     #[must_use]
     pub fn contexts(&self, limit: usize) -> Vec<CachedContext> {
         let Some(kept) = &self.kept else { return Vec::new() };

@@ -35,7 +35,7 @@ pub(crate) struct Rendering {
 }
 
 impl Inference {
-    /// Inputs of a rendering besides the model. The time is UTC, because the daemon does not know the client's time
+    /// Returns the inputs of a rendering besides the model. The time is UTC, because requests do not contain a time
     /// zone.
     pub(crate) fn rendering(&self) -> Rendering {
         let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -72,8 +72,8 @@ fn plain(messages: &[prompt::Message]) -> String {
     messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Appends the beginning of an answer to the prompt, in the model's format. Some templates open the thinking
-/// themselves.
+/// Appends the beginning of an answer to the prompt, in the model's format. The prompts of some templates already end
+/// with the opening tag of the thinking.
 fn append_prefix(text: &mut String, prefix: &AnswerPrefix, tags: Option<(&str, &str)>) {
     if let Some((open, close)) = tags {
         let is_open = text.trim_end().ends_with(open);
@@ -95,7 +95,7 @@ fn append_prefix(text: &mut String, prefix: &AnswerPrefix, tags: Option<(&str, &
     text.push_str(&prefix.content);
 }
 
-/// Returns whether the model thinks for this request; `None` if it cannot.
+/// Returns the thinking mode of this request; `None` if the model cannot think.
 fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
     match (can, asked) {
         (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
@@ -108,7 +108,7 @@ fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>
 pub(crate) struct Conversation {
     pub(crate) model: String,
     tokenizer: Arc<Tokenizer>,
-    /// Most tokens of prompt and answer together.
+    /// Maximum number of tokens of prompt and answer together.
     pub(crate) context_tokens: usize,
     choice: Choice,
     now: prompt::LocalTime,
@@ -121,14 +121,14 @@ pub(crate) struct Conversation {
 /// Whether tokens in the middle of a long prompt may be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// No: the prompt is refused.
+    /// No: a prompt that is too long is rejected.
     Never,
-    /// Yes, after this many tokens or those of the option `num_keep`, whichever are more.
+    /// Yes, after the first tokens: this number or the option `num_keep`, whichever is larger.
     After(usize),
 }
 
 impl Conversation {
-    /// Chooses the template of a model that a client calls `name`.
+    /// Creates a conversation with the template that fits the model. `name` is the model's name in the request.
     pub(crate) fn new(
         model: &Model,
         lease: &Lease,
@@ -220,7 +220,7 @@ impl Conversation {
         Ok(template.render(&input)?)
     }
 
-    /// Encodes a prompt; `starts` if no tokens precede it.
+    /// Encodes text. `starts` is true if no tokens precede it.
     pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
         let tokenizer = &self.tokenizer;
         let mut tokens = tokenizer.encode(text, EncodeOptions { add_special: starts, parse_special: true });
@@ -235,7 +235,8 @@ impl Conversation {
         tokens
     }
 
-    /// Returns the splitter of thinking and text, if the model thinks. Some templates open the thinking themselves.
+    /// Returns the splitter of thinking and text, if the model thinks. The prompt may already end with the
+    /// opening tag.
     pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
         let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
         // A continued answer has finished its thinking, unless it has no text yet.

@@ -31,7 +31,7 @@ pub fn document() -> String {
 Written by `cargo xtask gen` from the table in `src-tauri/crates/app/src/settings/table.rs`.
 
 A value comes from `cairn serve --set KEY=VALUE`, else from the environment, else from `config.toml` in the folder for
-settings (`src-tauri/ARCHITECTURE.md`, Places), else it is the default. In `config.toml` the key `cache.ram` is `ram` below `[cache]`;
+settings (`src-tauri/ARCHITECTURE.md`, Folders), else it is the default. In `config.toml` the key `cache.ram` is `ram` below `[cache]`;
 bytes are numbers, or texts such as `\"20G\"`. A change by hand takes effect when the daemon is restarted; a change through the
 interface takes effect as the last column states.
 "

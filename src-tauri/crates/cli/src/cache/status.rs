@@ -6,7 +6,7 @@ use super::label;
 use crate::client::Client;
 use crate::{human, output};
 
-/// Columns of a bar.
+/// Width of a usage bar in terminal columns.
 const BAR: usize = 24;
 
 pub(super) async fn print(client: &Client, json: bool) -> anyhow::Result<()> {

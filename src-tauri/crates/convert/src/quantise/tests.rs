@@ -142,7 +142,7 @@ fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, e
 }
 
 #[test]
-fn model_families_have_special_rules() {
+fn quantised_types_follow_rules_of_the_model_family() {
     check_types(
         &[("block_count", 1)],
         "glm5-next",

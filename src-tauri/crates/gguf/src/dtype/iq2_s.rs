@@ -15,7 +15,7 @@ use super::scales::scale;
 
 const BYTES: usize = 82;
 
-/// Joins the indices, looks the vectors up and applies their signs.
+/// Unpacks a block. Looks up a grid vector for each 10-bit index and applies its signs.
 pub(super) fn read(block: &[u8; BYTES]) -> Integers {
     let mut out = Integers::new(scale([block[0], block[1]]) / 8.0);
     let highs = block[66..74].iter().flat_map(|&byte| [0, 2, 4, 6].map(|shift| u16::from(byte >> shift & 3)));

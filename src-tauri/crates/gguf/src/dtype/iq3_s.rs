@@ -146,15 +146,15 @@ fn sums(x: &[f32; SUB], weights: &[f32; SUB], indices: &[u16; SUB / 4]) -> (f32,
     x.iter().zip(weights).zip(quants).fold((0.0, 0.0), |(xq, qq), ((x, w), q)| (xq + w * x * q, qq + w * q * q))
 }
 
-/// The grid's vectors near each of the 8^4 points that four levels can be.
+/// Grid vectors near each of the 8^4 points, which are all combinations of four levels.
 struct Corners {
-    /// For each point, where in `near` its vectors begin and end.
+    /// For each point, the begin and end of its vectors in `near`.
     ranges: Vec<(u32, u32)>,
-    /// The vector at the point, or those at the three least distances, the nearest first.
+    /// The vector at the point; without one, the vectors at the three smallest distances, nearest first.
     near: Vec<u16>,
 }
 
-/// Made when first needed.
+/// Computed on first use.
 static CORNERS: LazyLock<Corners> = LazyLock::new(|| {
     const DISTANCES: usize = 3;
     let mut corners = Corners { ranges: Vec::new(), near: Vec::new() };

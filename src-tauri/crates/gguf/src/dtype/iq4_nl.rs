@@ -54,7 +54,7 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of the indices of 32 elements.
+/// Packs the 4-bit indices of 32 elements into 16 bytes.
 pub(super) fn nibbles(q: &[u8; BLOCK]) -> impl Iterator<Item = u8> {
     let (low, high) = q.split_at(BLOCK / 2);
     low.iter().zip(high).map(|(low, high)| low | high << 4)

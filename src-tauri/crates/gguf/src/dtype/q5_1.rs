@@ -13,7 +13,7 @@ use super::unpacked::UnpackedRow;
 const BLOCK: usize = 32;
 const BYTES: usize = 24;
 
-/// Joins each nibble with its fifth bit.
+/// Decodes blocks. Each 5-bit quant is a nibble and a bit of the word `h`.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<BLOCK>().0) {
         let d = scale([block[0], block[1]]);

@@ -68,7 +68,7 @@ impl UnpackedRow {
         self.quants.extend(bytes.iter().map(|&b| value(b >> 4)));
     }
 
-    /// Appends the entries of `codebook` that nibbles are indices into.
+    /// Appends the entry of `codebook` for each nibble of `bytes`.
     #[expect(clippy::indexing_slicing, reason = "a nibble is below 16")]
     pub(super) fn push_indices(&mut self, bytes: &[u8], codebook: &[i8; 16]) {
         self.push_nibbles(bytes, |nibble| codebook[usize::from(nibble)]);

@@ -24,7 +24,7 @@ fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn blob_is_served_whole_and_in_ranges() {
+async fn blob_is_served_completely_and_in_ranges() {
     let daemon = Daemon::start();
     let contents = b"0123456789".repeat(100);
     daemon.store("b", &[("license", &contents)]);

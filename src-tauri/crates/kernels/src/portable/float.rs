@@ -56,7 +56,8 @@ pub(crate) fn matmul<A: Arith, const R: usize, const C: usize>(m: MatMul<'_>) {
     }
 }
 
-/// Rows that meet a group of columns while it is in the first-level cache, themselves staying in the second.
+/// Weight rows per block. The rows stay in the L2 cache while each group of columns, in the L1 cache, is multiplied
+/// with them.
 const TOGETHER: usize = 32;
 
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Rows of keys and values in the types that pages have: written, and read back as `f32`.
 //!
-//! A row is one position's key or value for one head, encoded by itself, so that it depends on no neighbour. Reading is
-//! exact in every type, since a block's scale has eleven bits and its elements eight: what a row holds is the same number
-//! in every variant.
+//! A row is one position's key or value for one head, encoded separately, so that it depends on no neighbour. Reading
+//! is exact in every type, since a block's scale has eleven bits and its elements eight: what a row holds is the same
+//! number in every variant.
 
 use cairn_gguf::DType;
 

@@ -96,7 +96,7 @@ pub enum RestorePoll {
 }
 
 impl RestorePoll {
-    /// Why the remaining tokens are computed, if the restore has ended early.
+    /// Returns why the remaining tokens must be computed, if the restore ended early.
     pub fn recompute_reason(&self) -> Option<RecomputeReason> {
         match self {
             Self::Tokens(..) | Self::Pending | Self::Ended(RestoreEnd::Complete) => None,

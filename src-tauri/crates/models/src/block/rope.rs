@@ -109,7 +109,7 @@ struct Scaling {
     factor: f64,
     /// Context length before the extension.
     original_context: usize,
-    /// Multiplies the magnitude.
+    /// Factor of the magnitude of rotated vectors: `rope.scaling.attn_factor`.
     attention_factor: f64,
     yarn: Option<Yarn>,
 }

@@ -10,7 +10,7 @@ use crate::{ManifestSignature, SourceError};
 
 /// The manifest type of Ollama's registry, the only one that a library can store.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
-/// The limit of the library, too.
+/// Maximum size of a manifest, the same as in `cairn_store`.
 const MAX_MANIFEST_BYTES: usize = 8 << 20;
 
 /// A manifest from a registry.

@@ -52,7 +52,7 @@ impl WriteBudget {
         self.semaphore.available_permits()
     }
 
-    /// Maximum bytes of one acquisition, so that streams alternate.
+    /// Returns the most bytes that a stream may acquire at once. The limit lets streams alternate.
     pub(super) fn max_acquire_bytes(&self) -> usize {
         (self.total as usize / 4).clamp(1, PIECE_BYTES)
     }

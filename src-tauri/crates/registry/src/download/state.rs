@@ -105,7 +105,7 @@ impl State {
         self.config.streams.max(1) * self.health.sources.len().clamp(1, MAX_PARALLEL_SOURCES)
     }
 
-    /// The next action of an idle stream. The source `avoid` comes last.
+    /// Returns the next action of an idle stream. Tries the source `avoid` last.
     pub(super) fn next(&mut self, now: Duration, avoid: Option<usize>) -> NextAction {
         let retry_later = NextAction::Wait(now + self.config.lease_duration / 8);
         if self.is_over() {

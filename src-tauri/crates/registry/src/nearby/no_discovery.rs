@@ -1,4 +1,4 @@
-//! Stand-in for [`PeerDiscovery`] in a build without the feature `lan`.
+//! Replacement for [`PeerDiscovery`] in a build without the feature `lan`.
 
 use super::{Announcement, PeerDiscoveryError, PeerEvent};
 

@@ -55,7 +55,7 @@ pub(super) fn config() -> PushConfig {
     }
 }
 
-/// A watcher that records all steps.
+/// Returns a watcher that records all steps, and the record.
 pub(super) fn watcher() -> (PushWatcher, Arc<Mutex<Vec<PushStep>>>) {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let recorded = Arc::clone(&steps);

@@ -292,7 +292,7 @@ async fn unreadable_state_file_is_reported_and_replaced() {
 }
 
 #[tokio::test]
-async fn blob_sources_follow_list_and_backoff() {
+async fn failed_blob_source_moves_to_the_end_of_the_list() {
     let setup = Setup::new(&["blobs", "origin"]).await;
     let hosts = || setup.model().blobs().iter().map(|source| source.host().to_owned()).collect::<Vec<_>>();
     let (origin, mirror) = (setup.origin.0.address.clone(), setup.mirror.0.address.clone());

@@ -244,7 +244,7 @@ impl Instance {
             }
         }
         let until = Instant::now() + TIMEOUT;
-        // One reference is ours, and one belongs to each engine's configuration.
+        // One reference belongs to this value, and one belongs to each engine's configuration.
         while Arc::strong_count(&self.tiers) > 1 + TENANTS && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

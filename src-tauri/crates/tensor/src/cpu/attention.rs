@@ -55,7 +55,7 @@ impl Attention {
     }
 }
 
-/// Memory of a softmax state as its parts.
+/// Splits `memory` into the softmax state of `queries` queries: maxima, sums and accumulators.
 fn softmax(memory: &mut [f32], queries: usize) -> Softmax<'_> {
     let (max, rest) = memory.split_at_mut(queries);
     let (sum, acc) = rest.split_at_mut(queries);

@@ -14,7 +14,7 @@ use crate::weight::Weight;
 
 /// Work is cut at multiples of this number of weight rows.
 pub(super) const GROUP: usize = 16;
-/// Weight rows multiplied at once with several columns.
+/// Maximum number of weight rows that are multiplied with several columns at once.
 pub(super) const STRIP: usize = 64;
 
 /// A part of a plan without a barrier inside, except where its own work has one.

@@ -11,10 +11,10 @@ const ALIGN_BYTES: usize = 64;
 /// zeroed, and page by page when touched, from the system.
 const NATURAL_BYTES: usize = 16;
 
-/// Element types for which all zero bits are a value and which need no drop.
+/// Element types for which all zero bits are a valid value, and which need no drop.
 ///
 /// # Safety
-/// Only for such types, of alignment up to 64.
+/// The type has these properties, and an alignment of at most 64.
 pub(crate) unsafe trait Plain: Copy + Send + Sync {}
 // SAFETY: an integer.
 unsafe impl Plain for u8 {}

@@ -184,7 +184,7 @@ fn batch_with_invalid_row_is_refused() {
 }
 
 #[test]
-fn head_that_is_not_whole_blocks_of_the_page_type_is_refused() {
+fn head_size_that_is_no_multiple_of_the_block_size_is_refused() {
     let mut plan = Plan::default();
     for head_dim in [64, 48] {
         plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim });

@@ -33,7 +33,7 @@ impl Model<'_> {
         self.plan.buffer(Rows::Batch, width)
     }
 
-    /// A projection of `experts` times the width of `out` over `slots` slots.
+    /// Adds a projection of `experts` experts. A row of `out` has the results of `used` experts.
     fn projection(&mut self, cols: usize, out: BufferId, [experts, used]: [usize; 2], bias: bool) -> Projection {
         let width = self.plan.buffers[out.0 as usize].width / used;
         let weight = self.weight(self.dtype, experts * width, cols, 0.2);

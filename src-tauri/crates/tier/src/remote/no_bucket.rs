@@ -1,4 +1,4 @@
-//! Stand-in for [`Bucket`] in a build without the feature `cloud`.
+//! Replacement for [`Bucket`] in a build without the feature `cloud`.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::file_store::{FileEntry, FileStore};
 use crate::tier::TierError;
 
-/// File store in a bucket, which this build does not support. There are no values of this type.
+/// Type without values, in place of the file store in a bucket. [`Bucket::open`] always fails.
 pub enum Bucket {}
 
 impl Bucket {

@@ -81,7 +81,7 @@ pub struct ChatHit {
 /// `POST /app/chats/{id}/prefetch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatPrefetched {
-    /// Nearest place of the cached rows before the prefetch.
+    /// Fastest location of the cached rows before the prefetch.
     pub warmth: Warmth,
     /// Number of prefixes that are prefetched to RAM.
     pub contexts: u64,

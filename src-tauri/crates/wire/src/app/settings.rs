@@ -81,7 +81,7 @@ pub enum SettingKind {
     Secret,
 }
 
-/// Value of a setting: for `bool`, for `number` and `bytes`, and for all other kinds.
+/// Value of a setting: a boolean for `bool`, a number for `number` and `bytes`, a string for all other kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the types of JSON")]

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn import_cycles_are_breaches_and_list_their_files() {
+    fn import_cycle_is_reported_with_its_files() {
         let files = |b: &'static str| {
             [
                 ("a/Cargo.toml", "[package]\nname = \"cairn-a\"\n"),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_paths_pass_in_spans_and_links() {
+    fn existing_paths_are_accepted_in_code_spans_and_links() {
         document("See `src-tauri/crates/gguf/src/lib.rs`, `src-tauri/crates/`, `crates/gguf/src/{lib,dtype}.rs`.", &[]);
         document("See [the guide](GUIDE.md), [the start](../README.md#top), [others](https://example.org/a/b).", &[]);
         document("`src-tauri/crates/*/src/lib.rs` and `ui/dist`", &[]);

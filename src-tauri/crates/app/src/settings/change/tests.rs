@@ -84,7 +84,7 @@ async fn live_settings_take_effect_at_once() {
 }
 
 #[tokio::test]
-async fn engine_settings_report_restart() {
+async fn changed_engine_setting_reports_required_restart() {
     let daemon = TestDaemon::start(&[], "");
     daemon
         .change(&[("engine.parallel", number(3)), ("cache.weigh", Some(Value::Bool(false)))])

@@ -382,7 +382,7 @@ impl PullEvents {
 }
 
 impl EventCursor {
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     fn next(&mut self, view: &View) -> Option<PullEvent> {
         if view.run != self.run {
             *self = Self { run: view.run, ..Self::default() };

@@ -134,7 +134,7 @@ async fn pull_without_watchers_stops_unless_detached() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watcher_that_leaves_does_not_stop_the_next_pull() {
+async fn dropped_watcher_does_not_stop_the_next_pull() {
     let at = fixture();
     let (app, pull) = (at.app(), at.pull("nothing"));
     let mut before = app.transfers().pull(pull.clone()).unwrap();

@@ -238,7 +238,7 @@ fn instrument_branch(branch: BranchNode) -> BranchNode {
     BranchNode { body: instrument(branch.body), else_body: branch.else_body.map(instrument), ..branch }
 }
 
-/// Creates the action that charges a node's own expressions and records its line.
+/// Creates the step action of a node. The action charges the node's expressions to the budget and records the line.
 fn step(node: &Node, list: Pos) -> Node {
     let mut cost: i64 = 1;
     let pos = match node {

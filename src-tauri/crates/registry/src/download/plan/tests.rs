@@ -59,7 +59,7 @@ fn lease_size_follows_speed() {
     check(Some(26), 100);
 }
 
-/// A plan whose whole blob is leased to one stream.
+/// Creates a plan with a lease of the complete blob for one stream.
 fn lagging(size_bytes: u64) -> (Plan, LeaseId) {
     let mut plan = Plan::new(size_bytes, Ranges::new(), PlanConfig { segment_bytes: 1000, ..CONFIG });
     let (slow, range) = plan.lease(seconds(0), WHOLE).expect("the blob is missing");

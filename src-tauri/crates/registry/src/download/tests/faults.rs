@@ -50,7 +50,7 @@ async fn download_survives_random_disconnects() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn download_from_source_without_ranges() {
+async fn download_from_source_without_ranges_completes() {
     let source = check_script("ignored", |_, requested| {
         Ok(FakeResponse { offset: 0, sent: 0..LEN as u64, ..FakeResponse::good(requested) })
     })

@@ -56,10 +56,10 @@ pub struct StoredChat {
     pub head: Option<String>,
 }
 
-/// What the daemon adds to a stored chat.
+/// Runtime status of a chat, which is not stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatStatus {
-    /// Nearest place of the cached rows.
+    /// Fastest location of the cached rows.
     pub warmth: Warmth,
     /// Whether an answer is in progress.
     pub answering: bool,
@@ -67,7 +67,7 @@ pub struct ChatStatus {
     pub temporary: bool,
 }
 
-/// Nearest place of a chat's cached rows, from the farthest.
+/// Fastest location of a chat's cached rows. Variants are ordered from slow to fast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Warmth {
@@ -88,7 +88,7 @@ pub struct ChatSummary {
     /// The stored part.
     #[serde(flatten)]
     pub row: ChatRow,
-    /// The daemon's part.
+    /// The runtime status.
     #[serde(flatten)]
     pub status: ChatStatus,
 }
@@ -99,7 +99,7 @@ pub struct Chat {
     /// The stored part.
     #[serde(flatten)]
     pub stored: StoredChat,
-    /// The daemon's part.
+    /// The runtime status.
     #[serde(flatten)]
     pub status: ChatStatus,
 }
@@ -129,7 +129,7 @@ pub struct NewChatRequest {
     /// A preset, which sets absent fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// Never write the chat to a disk.
+    /// Whether the chat is in memory only, and is never written to disk.
     pub temporary: bool,
 }
 

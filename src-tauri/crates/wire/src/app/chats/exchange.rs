@@ -9,7 +9,7 @@ use crate::Timestamp;
 /// `GET /app/chats/export`, and for one chat `GET /app/chats/{id}/export?format=json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatsExport {
-    /// `cairn-chats`.
+    /// Name of the format: `cairn-chats`.
     pub format: String,
     /// Version of the format; 1.
     pub version: u32,
@@ -19,7 +19,7 @@ pub struct ChatsExport {
     pub chats: Vec<ExportedChat>,
 }
 
-/// A chat with all its branches. Imports accept also what older versions exported.
+/// A chat with all its branches. Imports also accept exports of older versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExportedChat {
     /// The chat.

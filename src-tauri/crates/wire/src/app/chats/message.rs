@@ -31,7 +31,7 @@ pub struct ChatMessage {
     pub files: Vec<AttachedFile>,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// The model that wrote it.
+    /// The model that wrote the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// State of the message.
@@ -97,7 +97,7 @@ pub enum MessageState {
     /// The daemon stopped before the answer was complete.
     #[serde(alias = "cut")]
     Interrupted,
-    /// Failed.
+    /// The answer failed.
     Failed,
 }
 
@@ -118,7 +118,7 @@ pub struct MessagesResponse {
     pub messages: Vec<ChatMessage>,
     /// Number of messages on the path to `leaf`.
     pub total: u64,
-    /// Number of messages before the first one here.
+    /// Number of messages before the first one of this response.
     pub before: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Stand-in for [`SystemKeychain`] in a build without the feature `keychain`.
+//! Replacement for [`SystemKeychain`] in a build without the feature `keychain`.
 
 use super::Keychain;
 

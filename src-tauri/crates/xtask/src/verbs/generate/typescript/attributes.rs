@@ -6,12 +6,12 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta};
 /// How the JSON of an enum names its variant (<https://serde.rs/enum-representations.html>).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// As the only field.
+    /// The name is the only key of an object, and the variant its value.
     #[default]
     External,
-    /// In a field with this name.
+    /// The name is the value of the field with this name.
     Internal(String),
-    /// Not at all.
+    /// The JSON does not name the variant.
     Untagged,
 }
 
