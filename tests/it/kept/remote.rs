@@ -251,7 +251,7 @@ fn s3_tier_restores_prefixes_and_tolerates_failures() {
         proxy.set(mode);
         let (_, recompute) = ask(&daemon, 100 + seed as u64);
         let (answer, took) = ask(&daemon, seed as u64);
-        check(&answer, seed, "a server in problem");
+        check(&answer, seed, "a server that fails");
         assert_eq!(tokens(&answer, "remote_tokens"), 0, "{mode:?}: no remote hit: {answer}");
         assert!(took <= recompute + MARGIN, "{mode:?}: {took:?}, and {recompute:?} to compute it");
         proxy.set(ProxyMode::Forward);
