@@ -24,7 +24,7 @@ export async function journey(browser, daemon) {
   const answer = await page.textContent("article.assistant .prose");
   check(answer.trim().length > 20, `an answer arrived: ${answer.trim().slice(0, 60)}`);
   check(/#\/chat\/.+/.test(await page.evaluate(() => location.hash)), "the chat has an address");
-  check(/tok\/s/.test(await page.textContent(".msg-foot")), "the answer's footer shows the speed");
+  check((await page.textContent(".msg-foot")).includes(text("chat.speed")), "the answer's footer shows the speed");
   await ask(page, "And if my laptop goes to sleep halfway?");
   check((await page.locator("article.message").count()) === 4, "four messages");
   check((await page.locator(".chat-item[aria-current]").count()) === 1, "the chat is in the list");
