@@ -118,7 +118,7 @@ mod tests {
         check("anyhow v1.0.0", Some("anyhow 1.0.0"));
         check("zstd-sys v2.1.2+zstd.1.5.7", Some("zstd-sys 2.1.2+zstd.1.5.7"));
         check("serde_derive v1.0.0 (proc-macro) (*)", Some("serde_derive 1.0.0"));
-        check("cairn-cli v0.1.0 (/work/crates/cli)", None);
+        check("cairn-cli v0.1.0 (/src/crates/cli)", None);
         check("", None);
     }
 
