@@ -214,7 +214,7 @@ fn random_hex() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("cannot get random numbers from the system: {error}"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

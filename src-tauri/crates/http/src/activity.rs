@@ -1,7 +1,9 @@
 //! Count of active requests, for the shutdown of an idle daemon.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Counter of requests in progress, with the time of the last end. Clones share one counter.
 #[derive(Debug, Clone)]
@@ -47,7 +49,7 @@ impl Activity {
     }
 
     fn with<T>(&self, access: impl FnOnce(&mut Count) -> T) -> T {
-        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        access(&mut self.0.lock())
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Tickets and session tokens have 128 random bits. The daemon stores only digests and compares them in constant time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cairn_store::Digest;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl Sessions {
     /// Creates a ticket.
     pub(crate) fn create_ticket(&self) -> Result<String, getrandom::Error> {
         let ticket = random_hex()?;
-        let mut credentials = self.lock();
+        let mut credentials = self.0.lock();
         credentials.tickets.push((Token::new(&ticket), Instant::now()));
         let surplus = credentials.tickets.len().saturating_sub(MAX_TICKETS);
         credentials.tickets.drain(..surplus);
@@ -56,7 +56,7 @@ impl Sessions {
     /// Exchanges a ticket for the token of a new session. Returns `None` if the ticket is unknown, used or expired.
     pub(crate) fn begin(&self, ticket: &str) -> Result<Option<String>, getrandom::Error> {
         let token = random_hex()?;
-        let mut credentials = self.lock();
+        let mut credentials = self.0.lock();
         credentials.tickets.retain(|(_, created_at)| created_at.elapsed() < TICKET_LIFE);
         let found = credentials
             .tickets
@@ -74,11 +74,7 @@ impl Sessions {
     /// Returns whether `token` is the token of a session.
     pub(crate) fn has(&self, token: &str) -> bool {
         // No early exit, to keep constant time.
-        self.lock().sessions.iter().fold(false, |found, session| found | session.is(token))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Credentials> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().sessions.iter().fold(false, |found, session| found | session.is(token))
     }
 }
 
@@ -86,7 +82,7 @@ impl Sessions {
 fn random_hex() -> Result<String, getrandom::Error> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 mod entry;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cairn_wire::app::{LoggedRequest, ServerClient};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use entry::LogEntry;
@@ -44,12 +45,12 @@ impl Default for RequestLog {
 impl RequestLog {
     /// Returns the logged requests from newest to oldest.
     pub(crate) fn requests(&self) -> Vec<LoggedRequest> {
-        self.entries().requests.iter().rev().map(|entry| lock(entry).snapshot()).collect()
+        self.0.entries.lock().requests.iter().rev().map(|entry| entry.lock().snapshot()).collect()
     }
 
     /// Returns the logged clients from most to least recently seen.
     pub(crate) fn clients(&self) -> Vec<ServerClient> {
-        self.entries().clients.iter().rev().cloned().collect()
+        self.0.entries.lock().clients.iter().rev().cloned().collect()
     }
 
     /// Returns a receiver that is notified of each change.
@@ -57,16 +58,12 @@ impl RequestLog {
         self.0.changed.subscribe()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, entry: &Arc<Mutex<LogEntry>>) {
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         entries.last_id += 1;
         let id = entries.last_id;
         let client = {
-            let mut entry = lock(entry);
+            let mut entry = entry.lock();
             entry.request.id = id;
             entry.client()
         };
@@ -85,8 +82,4 @@ impl RequestLog {
     fn notify(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
-}
-
-fn lock(entry: &Mutex<LogEntry>) -> MutexGuard<'_, LogEntry> {
-    entry.lock().unwrap_or_else(PoisonError::into_inner)
 }

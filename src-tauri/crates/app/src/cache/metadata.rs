@@ -171,7 +171,7 @@ impl CacheMetadata {
 }
 
 fn short_fingerprint(fingerprint: &Fingerprint) -> String {
-    fingerprint.as_bytes().iter().take(FINGERPRINT_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&fingerprint.as_bytes()[..FINGERPRINT_DIGITS / 2])
 }
 
 #[cfg(test)]

@@ -120,8 +120,7 @@ pub(super) fn digest(path: &Path, on_progress: &mut dyn FnMut(u64)) -> io::Resul
             Err(error) => return Err(error),
         }
     }
-    let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{hex}"))
+    Ok(format!("sha256:{}", hex::encode(hash.finalize())))
 }
 
 #[cfg(test)]

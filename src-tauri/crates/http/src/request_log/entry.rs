@@ -1,8 +1,8 @@
 //! Entry of the request log, and the handle with which middleware and handlers update it.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
@@ -10,8 +10,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use cairn_wire::Usage;
 use cairn_wire::app::{LoggedRequest, ServerClient};
+use parking_lot::Mutex;
 
-use super::{RequestLog, lock};
+use super::RequestLog;
 
 /// Limit of a logged model name in characters. Clients choose the name.
 const MAX_MODEL_CHARS: usize = 200;
@@ -80,7 +81,7 @@ impl LogHandle {
 
     /// Records the time to the first token. Later calls have no effect.
     pub(crate) fn record_first_token(&self) {
-        let is_first = self.0.as_ref().is_some_and(|inner| lock(&inner.entry).request.first_token_ms.is_none());
+        let is_first = self.0.as_ref().is_some_and(|inner| inner.entry.lock().request.first_token_ms.is_none());
         if is_first {
             self.update(|entry| entry.request.first_token_ms = Some(elapsed_ms(entry.started_at)));
         }
@@ -114,7 +115,7 @@ impl LogHandle {
 
     fn update(&self, change: impl FnOnce(&mut LogEntry)) {
         let Some(inner) = &self.0 else { return };
-        change(&mut lock(&inner.entry));
+        change(&mut inner.entry.lock());
         if inner.is_listed.load(Ordering::Relaxed) {
             inner.log.notify();
         }
