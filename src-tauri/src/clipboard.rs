@@ -1,8 +1,7 @@
 //! The system's clipboard, for text.
 
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::Context;
+use parking_lot::Mutex;
 
 /// Clipboard that is opened at the first copy. It stays open while the app runs, because on X11 the program that
 /// copied a text must provide it at each paste.
@@ -15,7 +14,7 @@ impl Clipboard {
     /// # Errors
     /// The system has no clipboard or refuses access.
     pub(crate) fn copy(&self, text: &str) -> anyhow::Result<()> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock();
         let clipboard = match &mut *slot {
             Some(clipboard) => clipboard,
             none => none.insert(arboard::Clipboard::new().context("cannot open the clipboard")?),

@@ -8,9 +8,10 @@ pub(crate) mod menu;
 
 use std::collections::HashMap;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tauri::image::Image;
 use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
 use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, TrayIconEvent};
@@ -39,7 +40,7 @@ pub(crate) fn create(app: &AppHandle, state: watch::Receiver<ShellState>) -> any
             .icon_as_template(cfg!(target_os = "macos"))
             .show_menu_on_left_click(cfg!(target_os = "macos"))
             .on_menu_event(move |app, event| {
-                let actions = clicked.lock().unwrap_or_else(PoisonError::into_inner);
+                let actions = clicked.lock();
                 if let Some(action) = actions.get(event.id().as_ref()) {
                     act::act(app, action.clone());
                 }
@@ -104,7 +105,7 @@ fn draw(
     for entry in &view.entries {
         menu.append(builder.row(app, entry)?.as_ref())?;
     }
-    *actions.lock().unwrap_or_else(PoisonError::into_inner) = builder.actions;
+    *actions.lock() = builder.actions;
     icon.set_menu(Some(menu))?;
     Ok((view, builder.rows))
 }

@@ -1,7 +1,7 @@
 // `/app/settings`: the settings table, and drafts of changes that are written together or not at all.
 import { uiSettings } from "./uiSettings.svelte";
 import { ApiError, get, patch } from "./client";
-import type { Setting, SettingsRefused, SettingsResponse } from "./types";
+import type { ErrorBody, Setting, SettingsRefused, SettingsResponse } from "./types";
 
 /** An edited value; `null` resets to the default. */
 export type Value = boolean | number | string | null;
@@ -25,7 +25,7 @@ export class SettingsTable {
   /** Unsaved changes by key. */
   draft = $state.raw<Record<string, Value>>({});
   /** Errors by key; the empty key is for errors of no single setting. */
-  wrong = $state.raw<Record<string, string | ApiError>>({});
+  wrong = $state.raw<Record<string, ErrorBody | ApiError>>({});
   /** Values before the last change, for undo. */
   before = $state.raw<Record<string, Value> | undefined>(undefined);
   /** Number of started and finished writes. */
@@ -133,9 +133,9 @@ function without<T>(all: Record<string, T>, keys: readonly string[]): Record<str
   return Object.fromEntries(Object.entries(all).filter(([key]) => !keys.includes(key)));
 }
 
-function reasons(error: unknown): Record<string, string | ApiError> {
-  if (!(error instanceof ApiError)) return { "": String(error) };
+function reasons(error: unknown): Record<string, ErrorBody | ApiError> {
+  if (!(error instanceof ApiError)) return { "": { error: String(error) } };
   const refused = error.body as Partial<SettingsRefused> | undefined;
-  const wrong = refused?.wrong?.map(({ key, reason }) => [key, reason] as const) ?? [];
+  const wrong = refused?.wrong?.map((row) => [row.key, row] as const) ?? [];
   return wrong.length ? Object.fromEntries(wrong) : { "": error };
 }

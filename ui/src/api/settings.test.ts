@@ -72,11 +72,12 @@ it("table read before a change does not replace it", async () => {
 });
 
 it("refused values are reported by key and stay in the draft", async () => {
+  const tooSmall = { key: "cache.ram", error: "too small", code: "setting_out_of_range", params: {} };
   const settings = await started(async () => {
-    throw new ApiError(400, "refused", { error: "refused", wrong: [{ key: "cache.ram", reason: "too little" }] });
+    throw new ApiError(400, "refused", { error: "refused", wrong: [tooSmall] });
   });
   expect(await settings.put("cache.ram", 1)).toBe(false);
-  expect(settings.wrong).toEqual({ "cache.ram": "too little" });
+  expect(settings.wrong).toEqual({ "cache.ram": tooSmall });
   expect(settings.draft).toEqual({ "cache.ram": 1 });
   settings.set("cache.ram", 2);
   expect(settings.wrong, "a new value is not checked yet").toEqual({});

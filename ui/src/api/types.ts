@@ -1378,19 +1378,15 @@ export type SettingsChange = Record<string, SettingValue | null>;
 
 /** Why a change was refused. */
 export type SettingsRefused = {
-  /** All reasons in one line. */
-  error: string;
-  /** Invalid settings; empty if the error is not about one setting. */
+  /** Invalid settings. */
   wrong: WrongSetting[];
-};
+} & ErrorBody;
 
 /** An invalid setting. */
 export type WrongSetting = {
   /** Key of the setting. */
   key: string;
-  /** The reason in one line of English. */
-  reason: string;
-};
+} & ErrorBody;
 
 /** `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places. */
 export type CacheTestRequest = {
@@ -1660,8 +1656,42 @@ export type ErrorCode =
   | "unsupported"
   /** The engine could not start. Parameters: reason. */
   | "start_failed"
-  /** A setting has an invalid value; `wrong` in the body lists all of them. Parameters: reason. */
+  /** A setting has an invalid value. `wrong` in the body lists all such settings with a code each. Parameters: reason. */
   | "setting_invalid"
+  /** No setting has this key. */
+  | "setting_unknown"
+  /** A variable or flag of the running daemon overrides the setting. Parameters: by. */
+  | "setting_overridden"
+  /** The setting's value must be true or false. */
+  | "setting_needs_bool"
+  /** The setting's value must be an integer, 0 or more. */
+  | "setting_needs_number"
+  /** The setting's value must be a number of bytes. */
+  | "setting_needs_size"
+  /** The setting's value must be one of some words. Parameters: choices. */
+  | "setting_needs_choice"
+  /** The setting's value must be text. */
+  | "setting_needs_text"
+  /** The setting's value must be one line of text. */
+  | "setting_needs_line"
+  /** The setting's value must be an absolute path. */
+  | "setting_needs_path"
+  /** The setting's value must be an address, `host:port`. */
+  | "setting_needs_address"
+  /** The setting's text is too long. Parameters: max_bytes. */
+  | "setting_too_long"
+  /** The setting's number is too large. Parameters: limit. */
+  | "setting_too_large"
+  /** The setting's size is out of range. Parameters: min_bytes, max_bytes. */
+  | "setting_out_of_range"
+  /** The daemon cannot listen on the address. Parameters: address, reason. */
+  | "address_unusable"
+  /** There is no file at the path. Parameters: path. */
+  | "file_not_found"
+  /** The path of a folder is a file. Parameters: path. */
+  | "folder_is_file"
+  /** This machine cannot run the kernel variant. Parameters: kernel. */
+  | "kernel_unavailable"
   /** `config.toml` cannot be read. Parameters: path, reason. */
   | "config_unreadable"
   /** `config.toml` cannot be written. Parameters: reason. */
@@ -1786,10 +1816,6 @@ export type ErrorCode =
   | "context_ambiguous"
   /** Pinned contexts may take a quarter of a tier. */
   | "pin_quota_exceeded"
-  /** The environment overrides this limit. Parameters: variable. */
-  | "cache_limit_overridden"
-  /** The limit is out of range. Parameters: reason. */
-  | "cache_limit_invalid"
   /** The folder cannot be used for the cache. Parameters: path, reason. */
   | "cache_folder_invalid"
   /** The cache folder cannot be read. Parameters: reason. */
@@ -2249,23 +2275,23 @@ export type Usage = {
   ssd_tokens: number;
   /** Cached tokens that were restored from the remote tier. */
   remote_tokens: number;
-  /** Time of the restores, in milliseconds. */
+  /** Time of the restores (JSON: milliseconds). */
   restore_ms: number;
-  /** Estimated time to compute the restored tokens, in milliseconds. */
+  /** Estimated time to compute the restored tokens (JSON: milliseconds). */
   instead_of_ms: number;
   /** Why most of the prompt was computed again: a reason of `POST /app/cache/trace`. */
   recomputed?: string;
-  /** Time to load the model, in milliseconds. */
+  /** Time to load the model (JSON: milliseconds). */
   load_ms: number;
-  /** Time to compute the prompt tokens that were not cached, in milliseconds. */
+  /** Time to compute the prompt tokens that were not cached (JSON: milliseconds). */
   prompt_ms: number;
-  /** Time from the request to the first delta, in milliseconds. */
+  /** Time from the request to the first delta (JSON: milliseconds). */
   first_token_ms: number;
   /** Tokens of the answer, including thinking. */
   answer_tokens: number;
-  /** Time to compute the answer, in nanoseconds. */
+  /** Time to compute the answer (JSON: nanoseconds). */
   answer_ns: number;
-  /** Time from the request to the last token, in milliseconds. */
+  /** Time from the request to the last token (JSON: milliseconds). */
   total_ms: number;
   /** Whether the answer reached its token limit. */
   length_reached: boolean;

@@ -12,7 +12,7 @@ mod tiers;
 mod trial;
 
 pub use contexts::{CacheStatus, CachedContext};
-pub use error::{Error, LimitError};
+pub use error::Error;
 pub use fsck::{Checkup, check_folder};
 pub use handle::KvCache;
 pub use limits::{CacheLimits, EffectiveLimit, LimitChange};

@@ -1,7 +1,7 @@
 //! Applies changed settings to the parts of the running daemon.
 
 use crate::cache::KvCache;
-use crate::settings::{Apply, Row, Settings};
+use crate::settings::{Apply, Row, SettingProblem, Settings};
 use crate::system::SystemInfo;
 use crate::transfers::Transfers;
 
@@ -13,7 +13,7 @@ pub(crate) struct LiveParts {
 }
 
 impl Apply for LiveParts {
-    fn check(&self, row: &Row, next: &Settings) -> Result<(), String> {
+    fn check(&self, row: &Row, next: &Settings) -> Result<(), SettingProblem> {
         match (row.key, &next.engine.kernel) {
             (Some("engine.kernel"), Some(name)) => self.system.check_kernel(name),
             _ => self.cache.check_setting(row, next),

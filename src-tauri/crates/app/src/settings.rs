@@ -17,6 +17,7 @@ mod mirror;
 mod origin;
 mod other_apps;
 mod places;
+mod problem;
 mod reader;
 mod row;
 mod sources;
@@ -37,6 +38,7 @@ pub use mirror::MirroredOrigin;
 pub use origin::Origin;
 pub use other_apps::{AppFolder, ModelApp};
 pub use places::{NoHome, Places, System};
+pub use problem::SettingProblem;
 pub use row::{Applies, Kind, Row};
 pub use sources::{Flag, FlagError, Sources};
 pub use table::{

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use cairn_app::library::hash_file;
 use cairn_convert::{Modelfile, Recipe};
 use cairn_wire::ollama::{CreateRequest, Licenses, Message, PullLine};
 
@@ -189,7 +190,12 @@ async fn hash_with_progress(path: &Path, size: u64, progress: &mut Progress) -> 
     let (path, done) = (path.to_owned(), Arc::new(AtomicU64::new(0)));
     let counter = Arc::clone(&done);
     let mut reading = tokio::task::spawn_blocking(move || {
-        gather::digest(&path, &mut |bytes| counter.store(bytes, Ordering::Relaxed))
+        let mut on_progress = |bytes| {
+            counter.store(bytes, Ordering::Relaxed);
+            true
+        };
+        let digest = hash_file(&File::open(path)?, &mut on_progress)?;
+        Ok(digest.expect("the hashing is not cancelled").to_string())
     });
     let digest = loop {
         match tokio::time::timeout(REDRAW_INTERVAL, &mut reading).await {

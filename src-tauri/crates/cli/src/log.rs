@@ -6,9 +6,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cairn_disk::{Disk, RealDisk};
+use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -102,7 +103,7 @@ impl LogFile {
 
 impl Write for RotatingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         if open.bytes > 0 && open.bytes + line.len() as u64 > open.full_bytes {
             open.rotate()?;
         }
@@ -112,7 +113,7 @@ impl Write for RotatingFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).file.flush()
+        self.0.lock().file.flush()
     }
 }
 

@@ -45,8 +45,11 @@ pub(crate) fn only(models: &[String]) -> Option<&str> {
     }
 }
 
-/// Checks the syntax of all names before the first of several models is processed. `action` is a past participle for
-/// the error, for example `deleted`.
+/// Checks the syntax of all names if there are at least two, so that none is processed if one is invalid. `action` is a
+/// past participle for the error, for example `deleted`.
+///
+/// # Errors
+/// If names are invalid: lists all of them.
 pub(crate) fn check_names(models: &[String], action: &str) -> anyhow::Result<()> {
     if models.len() < 2 {
         return Ok(());

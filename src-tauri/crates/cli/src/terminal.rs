@@ -53,7 +53,8 @@ pub(crate) struct Wrap<W> {
 }
 
 impl<W: Write> Wrap<W> {
-    /// Wraps at `width` columns minus a margin; `None` disables wrapping.
+    /// Creates a wrapper that writes to `out` and breaks lines [`MARGIN`] columns before `width`, but not before 10 columns.
+    /// `None` disables wrapping. Control characters are escaped for a terminal.
     pub(crate) fn new(out: W, width: Option<usize>, is_terminal: bool) -> Self {
         let columns = width.map(|width| width.saturating_sub(MARGIN).max(10));
         Self { out, columns, is_terminal, column: 0, blanks: String::new(), word: String::new() }

@@ -128,7 +128,7 @@ fn link_adds_a_name_and_never_replaces_a_file() {
 }
 
 #[test]
-fn temp_file_appears_only_when_persisted() {
+fn temp_file_gets_final_name_when_persisted_and_is_removed_when_dropped() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let mut dropped = RealDisk.create_temp_file(folder.path(), Mode::Shared).expect("temporary file");
     dropped.write(b"half").expect("write succeeds");

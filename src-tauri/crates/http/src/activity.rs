@@ -20,7 +20,7 @@ struct Count {
 pub struct ActivityGuard(Activity);
 
 impl Activity {
-    /// A counter at zero. The idle time starts at `now`.
+    /// Creates a counter with no requests in progress. The idle time starts at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(Count { in_progress: 0, last_end: now })))

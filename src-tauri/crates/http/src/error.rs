@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cairn_app::Error;
 use cairn_app::chats;
+use cairn_app::settings::SettingProblem;
 use cairn_app::transfers::PullError;
 use cairn_wire::{ErrorBody, ErrorCode};
 use serde::Serialize;
@@ -71,6 +72,11 @@ fn body(class: Class, text: String) -> ErrorBody {
 /// Returns the last line of a failed stream.
 pub(crate) fn last_line(error: &Error) -> ErrorBody {
     body(classify(error), error.to_string())
+}
+
+/// Returns the error of a refused value of a setting.
+pub(crate) fn setting_error(problem: &SettingProblem) -> ErrorBody {
+    body(classify::of_setting(problem), problem.to_string())
 }
 
 /// Returns the error of a failed download.

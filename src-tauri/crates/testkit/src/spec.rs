@@ -80,7 +80,7 @@ pub enum Types {
     By(fn(&str) -> DType),
 }
 
-/// Model family.
+/// Properties that all test models of one architecture share: metadata values, optional tensors and scale factors.
 #[derive(Debug)]
 pub struct Family {
     /// `general.architecture`.

@@ -10,7 +10,8 @@
 
 mod linear_model;
 #[cfg(test)]
-mod tests;
+#[path = "../tests/simulations/cost.rs"]
+mod simulation;
 
 use std::ops::Range;
 use std::time::Duration;

@@ -3,17 +3,14 @@
 //! Chunks are evicted in the order of their last use, chunks without continuations first. A chunk that saves more time
 //! per byte, or that had more recent hits, counts as used a little later: each doubling shifts it by [`SHIFT_PER_DOUBLING`] of all
 //! stored chunks. The shift is small on purpose: prompts of one user are reused soon or never, and a larger weight of
-//! frequency would keep formerly popular chunks instead of those in use. `weighted_lru/tests.rs` compares it with
+//! frequency would keep formerly popular chunks instead of those in use. `tests/simulations/weighted_lru.rs` compares it with
 //! plain LRU and with the optimum.
 //!
 //! Ranks do not change with time alone, since that would shift all chunks equally.
 
 #[cfg(test)]
-mod replay;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod trace;
+#[path = "../tests/simulations/weighted_lru.rs"]
+mod simulation;
 
 use crate::policy::{ChunkStats, EvictionPolicy, LeastRecentlyUsed};
 use crate::tier::TierKind;

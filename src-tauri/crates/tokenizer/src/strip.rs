@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn strip_rule_follows_vocabulary_name() {
+    fn white_space_strip_rule_is_chosen_by_name_architecture_or_pre_tokenizer() {
         let phi = || Vocab { name: "Phi3 mini".to_owned(), ..Vocab::default() };
         check(phi(), "<|end|>", false, true);
         check(phi(), "<s>", false, false);

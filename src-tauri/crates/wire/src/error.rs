@@ -33,8 +33,42 @@ pub enum ErrorCode {
     Unsupported,
     /// The engine could not start. Parameters: reason.
     StartFailed,
-    /// A setting has an invalid value; `wrong` in the body lists all of them. Parameters: reason.
+    /// A setting has an invalid value. `wrong` in the body lists all such settings with a code each. Parameters: reason.
     SettingInvalid,
+    /// No setting has this key.
+    SettingUnknown,
+    /// A variable or flag of the running daemon overrides the setting. Parameters: by.
+    SettingOverridden,
+    /// The setting's value must be true or false.
+    SettingNeedsBool,
+    /// The setting's value must be an integer, 0 or more.
+    SettingNeedsNumber,
+    /// The setting's value must be a number of bytes.
+    SettingNeedsSize,
+    /// The setting's value must be one of some words. Parameters: choices.
+    SettingNeedsChoice,
+    /// The setting's value must be text.
+    SettingNeedsText,
+    /// The setting's value must be one line of text.
+    SettingNeedsLine,
+    /// The setting's value must be an absolute path.
+    SettingNeedsPath,
+    /// The setting's value must be an address, `host:port`.
+    SettingNeedsAddress,
+    /// The setting's text is too long. Parameters: max_bytes.
+    SettingTooLong,
+    /// The setting's number is too large. Parameters: limit.
+    SettingTooLarge,
+    /// The setting's size is out of range. Parameters: min_bytes, max_bytes.
+    SettingOutOfRange,
+    /// The daemon cannot listen on the address. Parameters: address, reason.
+    AddressUnusable,
+    /// There is no file at the path. Parameters: path.
+    FileNotFound,
+    /// The path of a folder is a file. Parameters: path.
+    FolderIsFile,
+    /// This machine cannot run the kernel variant. Parameters: kernel.
+    KernelUnavailable,
     /// `config.toml` cannot be read. Parameters: path, reason.
     ConfigUnreadable,
     /// `config.toml` cannot be written. Parameters: reason.
@@ -159,10 +193,6 @@ pub enum ErrorCode {
     ContextAmbiguous,
     /// Pinned contexts may take a quarter of a tier.
     PinQuotaExceeded,
-    /// The environment overrides this limit. Parameters: variable.
-    CacheLimitOverridden,
-    /// The limit is out of range. Parameters: reason.
-    CacheLimitInvalid,
     /// The folder cannot be used for the cache. Parameters: path, reason.
     CacheFolderInvalid,
     /// The cache folder cannot be read. Parameters: reason.

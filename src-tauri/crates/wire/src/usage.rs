@@ -20,30 +20,30 @@ pub struct Usage {
     pub ssd_tokens: u64,
     /// Cached tokens that were restored from the remote tier.
     pub remote_tokens: u64,
-    /// Time of the restores, in milliseconds.
+    /// Time of the restores (JSON: milliseconds).
     #[serde(rename = "restore_ms", with = "millis")]
     pub restore: Duration,
-    /// Estimated time to compute the restored tokens, in milliseconds.
+    /// Estimated time to compute the restored tokens (JSON: milliseconds).
     #[serde(rename = "instead_of_ms", with = "millis")]
     pub recompute_estimate: Duration,
     /// Why most of the prompt was computed again: a reason of `POST /app/cache/trace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recomputed: Option<String>,
-    /// Time to load the model, in milliseconds.
+    /// Time to load the model (JSON: milliseconds).
     #[serde(rename = "load_ms", with = "millis")]
     pub load: Duration,
-    /// Time to compute the prompt tokens that were not cached, in milliseconds.
+    /// Time to compute the prompt tokens that were not cached (JSON: milliseconds).
     #[serde(rename = "prompt_ms", with = "millis")]
     pub prompt: Duration,
-    /// Time from the request to the first delta, in milliseconds.
+    /// Time from the request to the first delta (JSON: milliseconds).
     #[serde(rename = "first_token_ms", with = "millis")]
     pub first_token: Duration,
     /// Tokens of the answer, including thinking.
     pub answer_tokens: u64,
-    /// Time to compute the answer, in nanoseconds.
+    /// Time to compute the answer (JSON: nanoseconds).
     #[serde(rename = "answer_ns", with = "nanos")]
     pub answer: Duration,
-    /// Time from the request to the last token, in milliseconds.
+    /// Time from the request to the last token (JSON: milliseconds).
     #[serde(rename = "total_ms", with = "millis")]
     pub total: Duration,
     /// Whether the answer reached its token limit.

@@ -7,9 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use cairn_tier::TierKind;
 
-use super::error::LimitError;
 use super::handle::KvCache;
-use crate::settings::{Origin, Row, Settings, Value};
+use crate::settings::{Origin, Row, SettingProblem, Settings, Value};
 
 /// Largest accepted limit. A larger number is an input error.
 const MAX_BYTES: u64 = 1 << 50;
@@ -85,14 +84,17 @@ impl KvCache {
     ///
     /// # Errors
     /// If a limit is invalid, or is set in the environment.
-    pub(crate) fn setting_changes(&self, change: LimitChange) -> Result<BTreeMap<String, Option<Value>>, LimitError> {
+    pub(crate) fn setting_changes(
+        &self,
+        change: LimitChange,
+    ) -> Result<BTreeMap<String, Option<Value>>, SettingProblem> {
         self.is_free_to(&change)?;
         self.check_limits(&change)?;
         let folder = change.folder.map(|folder| match folder.into_os_string().into_string() {
             Ok(folder) => Ok(Value::Text(folder)),
             Err(folder) => {
-                let why = "config.toml has only paths that are Unicode".to_owned();
-                Err(LimitError::Folder { path: folder.into(), why })
+                let reason = "config.toml has only paths that are Unicode".to_owned();
+                Err(SettingProblem::FolderUnusable { path: folder.into(), reason })
             }
         });
         let values = [
@@ -105,7 +107,7 @@ impl KvCache {
     }
 
     /// Checks a setting of the cache; other settings pass.
-    pub(crate) fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), String> {
+    pub(crate) fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), SettingProblem> {
         let change = match row.key {
             Some("cache.ram") => LimitChange { ram_bytes: next.tiers.values.ram_bytes, ..LimitChange::default() },
             Some("cache.folder_size") => {
@@ -115,7 +117,7 @@ impl KvCache {
             Some("cache.folder") => LimitChange { folder: next.tiers.folder.clone(), ..LimitChange::default() },
             _ => return Ok(()),
         };
-        self.check_limits(&change).map_err(|error| error.to_string())
+        self.check_limits(&change)
     }
 
     /// Applies a setting of the cache. Returns whether it is in effect now.
@@ -164,7 +166,7 @@ impl KvCache {
         }
     }
 
-    fn is_free_to(&self, change: &LimitChange) -> Result<(), LimitError> {
+    fn is_free_to(&self, change: &LimitChange) -> Result<(), SettingProblem> {
         if change.ram_bytes.is_some() {
             self.is_free("CAIRN_KV_RAM")?;
         }
@@ -180,27 +182,26 @@ impl KvCache {
         Ok(())
     }
 
-    pub(crate) fn check_limits(&self, change: &LimitChange) -> Result<(), LimitError> {
+    pub(crate) fn check_limits(&self, change: &LimitChange) -> Result<(), SettingProblem> {
         if let Some(bytes) = change.ram_bytes {
             let most = self.memory_bytes;
             if bytes > most || (bytes > 0 && bytes < MIN_BYTES) {
-                let rule = format!("0, or from {MIN_BYTES} to the {most} of this machine's memory");
-                return Err(LimitError::Bytes { what: "the RAM tier", bytes, rule });
+                return Err(SettingProblem::SizeOutOfRange { min_bytes: MIN_BYTES, max_bytes: most, or_zero: true });
             }
         }
-        if let Some(bytes) = change.folder_bytes.filter(|bytes| !(MIN_BYTES..=MAX_BYTES).contains(bytes)) {
-            let rule = format!("from {MIN_BYTES} to {MAX_BYTES}");
-            return Err(LimitError::Bytes { what: "the folder", bytes, rule });
+        if change.folder_bytes.is_some_and(|bytes| !(MIN_BYTES..=MAX_BYTES).contains(&bytes)) {
+            let (min_bytes, max_bytes) = (MIN_BYTES, MAX_BYTES);
+            return Err(SettingProblem::SizeOutOfRange { min_bytes, max_bytes, or_zero: false });
         }
         if let Some(folder) = &change.folder {
             check_folder(folder, &self.library.roots())
-                .map_err(|why| LimitError::Folder { path: folder.clone(), why })?;
+                .map_err(|reason| SettingProblem::FolderUnusable { path: folder.clone(), reason })?;
         }
         Ok(())
     }
 
-    fn is_free(&self, name: &'static str) -> Result<(), LimitError> {
-        self.sets(name).map_or(Ok(()), |variable| Err(LimitError::Environment(variable)))
+    fn is_free(&self, name: &'static str) -> Result<(), SettingProblem> {
+        self.sets(name).map_or(Ok(()), |variable| Err(SettingProblem::Overridden(variable)))
     }
 }
 

@@ -139,7 +139,7 @@ impl Answer {
         self.push_events(deltas);
     }
 
-    /// Queues deltas as events. The first one gets the log probabilities.
+    /// Queues deltas as events. The first one takes all pending log probabilities; without deltas they stay pending.
     fn push_events(&mut self, deltas: Vec<Delta>) {
         for delta in deltas {
             self.first_token.get_or_insert_with(|| self.started_at.elapsed());

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
+use super::problem::SettingProblem;
+
 /// An address in the forms of `OLLAMA_HOST`: host, host and port, port alone, or a URL with a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
@@ -89,16 +91,17 @@ impl Address {
 }
 
 /// Checks that a daemon of this machine can listen on the address. A port that another program uses now is accepted.
-pub(super) fn check(text: &str) -> Result<(), String> {
+pub(super) fn check(text: &str) -> Result<(), SettingProblem> {
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
     let port = authority.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
     if port.is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err()) {
-        return Err("the port must be a number up to 65535".to_owned());
+        return Err(SettingProblem::NeedsAddress);
     }
-    let address = Address::parse(text).ok_or("must be host:port")?;
+    let address = Address::parse(text).ok_or(SettingProblem::NeedsAddress)?;
     match TcpListener::bind((address.host.as_str(), address.port)) {
         Err(error) if error.kind() != ErrorKind::AddrInUse => {
-            Err(format!("cannot listen on {}: {error}", address.authority()))
+            let reason = error.to_string();
+            Err(SettingProblem::AddressUnusable { address: address.authority(), reason })
         }
         _ => Ok(()),
     }

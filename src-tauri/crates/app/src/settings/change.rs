@@ -14,6 +14,7 @@ use crate::values::KeepAlive;
 use super::config_file::ConfigFile;
 use super::load::Settings;
 use super::origin::{Assigned, Origin};
+use super::problem::SettingProblem;
 use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
@@ -65,12 +66,12 @@ pub enum SettingsError {
 
 /// An invalid value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {reason}")]
+#[error("{key}: {problem}")]
 pub struct WrongSetting {
     /// The key of the setting.
     pub key: String,
-    /// The cause.
-    pub reason: String,
+    /// Why the value is refused.
+    pub problem: SettingProblem,
 }
 
 /// The values in effect of the settings that can change while the daemon runs.
@@ -116,8 +117,8 @@ pub trait Apply: Send + Sync {
     /// Checks a value beyond the checks of its reader.
     ///
     /// # Errors
-    /// Why the value cannot be used, as a text for the user.
-    fn check(&self, row: &Row, next: &Settings) -> Result<(), String>;
+    /// Why the value is refused.
+    fn check(&self, row: &Row, next: &Settings) -> Result<(), SettingProblem>;
 
     /// Applies a setting to the running daemon. Returns whether it is in effect now; otherwise it is at the next start.
     fn apply(&self, row: &Row, next: &Settings) -> bool;
@@ -176,7 +177,7 @@ impl SettingsStore {
         let mut changed = Vec::new();
         for (key, value) in changes {
             let found = TABLE.iter().zip(&before).position(|(row, _)| row.key == Some(key));
-            let checked = found.ok_or_else(|| "unknown setting".to_owned()).and_then(|at| {
+            let checked = found.ok_or(SettingProblem::Unknown).and_then(|at| {
                 let row = &TABLE[at];
                 refuse_overridden(&before[at])?;
                 value.as_ref().map_or(Ok(String::new()), |value| value::text(row, value))?;
@@ -185,15 +186,15 @@ impl SettingsStore {
             });
             match checked {
                 Ok(at) => changed.push(at),
-                Err(reason) => wrong.push(WrongSetting { key: key.clone(), reason }),
+                Err(problem) => wrong.push(WrongSetting { key: key.clone(), problem }),
             }
         }
         let next = Settings::with(sources.clone(), &file);
         for at in &changed {
             let row = &TABLE[*at];
             let text = next.assigned[*at].text.as_deref();
-            if let (Some(key), Err(reason)) = (row.key, self.check(row, text, &next)) {
-                wrong.push(WrongSetting { key: key.to_owned(), reason });
+            if let (Some(key), Err(problem)) = (row.key, self.check(row, text, &next)) {
+                wrong.push(WrongSetting { key: key.to_owned(), problem });
             }
         }
         if !wrong.is_empty() {
@@ -234,9 +235,9 @@ impl SettingsStore {
     }
 
     /// Checks whether this machine can use the value.
-    fn check(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), String> {
+    fn check(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), SettingProblem> {
         if row.variable.is_some_and(|name| next.unread.contains(&name)) {
-            return Err(format!("invalid value for: {}", row.about));
+            return Err(SettingProblem::Unparsed { about: row.about });
         }
         text.map_or(Ok(()), row.check)?;
         self.parts.check(row, next)
@@ -263,12 +264,10 @@ impl SettingsStore {
 }
 
 /// Refuses to change a setting that the environment or a flag overrides.
-fn refuse_overridden(assigned: &Assigned) -> Result<(), String> {
+fn refuse_overridden(assigned: &Assigned) -> Result<(), SettingProblem> {
     match assigned.origin {
-        Origin::Environment(variable) => {
-            Err(format!("{variable} is set in the daemon's environment, which overrides config.toml"))
-        }
-        Origin::Flag => Err("the daemon's command line sets it, which overrides config.toml".to_owned()),
+        Origin::Environment(variable) => Err(SettingProblem::Overridden(variable)),
+        Origin::Flag => Err(SettingProblem::Overridden("--set")),
         Origin::Default | Origin::File => Ok(()),
     }
 }

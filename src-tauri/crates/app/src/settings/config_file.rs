@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use cairn_disk::{Disk, Mode, RealDisk};
 use toml_edit::{Document, DocumentMut, Item, TableLike};
 
+use super::problem::SettingProblem;
 use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
@@ -63,7 +64,7 @@ impl ConfigFile {
 
     /// The value of a row in the form of the environment, or why it is invalid; `None` if the file does not set the
     /// row.
-    pub(super) fn text(&self, row: &Row) -> Option<Result<String, String>> {
+    pub(super) fn text(&self, row: &Row) -> Option<Result<String, SettingProblem>> {
         let (group, name) = row.key?.split_once('.')?;
         let item = self.document.get(group)?.as_table_like()?.get(name)?;
         Some(value_of(row, item).and_then(|value| value::text(row, &value)))
@@ -84,7 +85,7 @@ impl ConfigFile {
     }
 
     /// Sets or removes the value of a row. Fails if its group is another kind of item.
-    pub(super) fn set(&mut self, row: &Row, value: Option<&Value>) -> Result<(), String> {
+    pub(super) fn set(&mut self, row: &Row, value: Option<&Value>) -> Result<(), SettingProblem> {
         let Some((group, name)) = row.key.and_then(|key| key.split_once('.')) else { return Ok(()) };
         let is_new = self.document.is_empty() && self.document.to_string().is_empty();
         let Some(value) = value else {
@@ -101,9 +102,8 @@ impl ConfigFile {
         if let Some(first) = item.as_table_mut().filter(|_| is_new) {
             first.decor_mut().set_prefix(HEAD);
         }
-        let table: &mut dyn TableLike = item
-            .as_table_like_mut()
-            .ok_or_else(|| format!("config.toml has a value {group} where the group [{group}] belongs"))?;
+        let table: &mut dyn TableLike =
+            item.as_table_like_mut().ok_or_else(|| SettingProblem::GroupExpected(group.to_owned()))?;
         match table.get_mut(name).and_then(Item::as_value_mut) {
             Some(old) => {
                 // A comment after a value stays.
@@ -173,26 +173,27 @@ fn without(text: &str, group: &str, name: &str) -> Option<String> {
 }
 
 /// The value of an item. A list becomes one text, joined with the list's separator.
-fn value_of(row: &Row, item: &Item) -> Result<Value, String> {
+fn value_of(row: &Row, item: &Item) -> Result<Value, SettingProblem> {
+    let item_type = |text: &str| SettingProblem::ItemType(text.to_owned());
     match item.as_value() {
         Some(toml_edit::Value::Boolean(on)) => Ok(Value::Bool(*on.value())),
         Some(toml_edit::Value::String(text)) => Ok(Value::Text(text.value().clone())),
         Some(toml_edit::Value::Integer(number)) => {
-            u64::try_from(*number.value()).map(Value::Number).map_err(|_| "must be 0 or more".to_owned())
+            u64::try_from(*number.value()).map(Value::Number).map_err(|_| SettingProblem::NeedsNumber)
         }
         Some(toml_edit::Value::Array(items)) => {
             let parts: Option<Vec<&str>> = items.iter().map(|item| item.as_str()).collect();
-            let parts = parts.ok_or("must be a list of texts")?;
+            let parts = parts.ok_or_else(|| item_type("must be a list of texts"))?;
             match row.unit {
                 Some("list") => Ok(Value::Text(parts.join(","))),
                 Some("paths") => {
-                    let joined = std::env::join_paths(parts).map_err(|error| error.to_string())?;
-                    joined.into_string().map(Value::Text).map_err(|_| "must be text".to_owned())
+                    let joined = std::env::join_paths(parts).map_err(|error| item_type(&error.to_string()))?;
+                    joined.into_string().map(Value::Text).map_err(|_| SettingProblem::NeedsText)
                 }
-                _ => Err("must be one value".to_owned()),
+                _ => Err(item_type("must be one value")),
             }
         }
-        _ => Err("must be text, a whole number, true or false".to_owned()),
+        _ => Err(item_type("must be text, a whole number, true or false")),
     }
 }
 

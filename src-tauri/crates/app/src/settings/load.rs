@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_are_parsed_as_pairs() {
+    fn mirrors_setting_is_parsed_as_host_and_address_pairs() {
         let settings =
             load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);
         let pair = |host: &str, address: &str| (host.to_owned(), address.to_owned());

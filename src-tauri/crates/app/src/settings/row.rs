@@ -1,5 +1,7 @@
 //! A row of the settings table, and the macro that declares a group of rows together with its struct.
 
+use super::problem::SettingProblem;
+
 /// Description of one setting, for `--help`, the loader, `config.toml` and the settings panel.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
@@ -24,7 +26,7 @@ pub struct Row {
     /// Description in one line.
     pub about: &'static str,
     /// Validates a value beyond its kind: bounds, or that a file exists.
-    pub check: fn(&str) -> Result<(), String>,
+    pub check: fn(&str) -> Result<(), SettingProblem>,
 }
 
 /// The kind of a value.
@@ -60,7 +62,7 @@ pub(super) const BYTES: Kind = Kind::Bytes(1);
 /// Kind of settings that the environment gives in GiB.
 pub(super) const GIB: Kind = Kind::Bytes(1 << 30);
 
-fn no_check(_: &str) -> Result<(), String> {
+fn no_check(_: &str) -> Result<(), SettingProblem> {
     Ok(())
 }
 
@@ -114,7 +116,7 @@ impl Row {
         Self { applies, ..self }
     }
 
-    pub(super) const fn checked(self, check: fn(&str) -> Result<(), String>) -> Self {
+    pub(super) const fn checked(self, check: fn(&str) -> Result<(), SettingProblem>) -> Self {
         Self { check, ..self }
     }
 

@@ -58,7 +58,7 @@ impl std::str::FromStr for Flag {
         for value in forms.into_iter().flatten() {
             match value::text(row, &value) {
                 Ok(text) => return Ok(Self { row, text }),
-                Err(why) => reason = why,
+                Err(problem) => reason = problem.to_string(),
             }
         }
         Err(FlagError::Value { key: row.key.unwrap_or_default(), value: assigned.to_owned(), reason })
@@ -140,8 +140,8 @@ impl Sources {
         }
         match file.text(row) {
             Some(Ok(text)) => Assigned { origin: Origin::File, text: Some(text) },
-            Some(Err(reason)) => {
-                warnings.push((row, reason));
+            Some(Err(problem)) => {
+                warnings.push((row, problem.to_string()));
                 Assigned { origin: Origin::Default, text: None }
             }
             None => Assigned { origin: Origin::Default, text: None },

@@ -9,6 +9,7 @@ use super::address::{self, Address};
 use super::context_shift::ContextShift;
 use super::downloads::{self, bytes};
 use super::mirror::{self, MirroredOrigin};
+use super::problem::SettingProblem;
 use super::reader::{Reader, Slot};
 use super::row::Applies::{NextLoad, Now};
 use super::row::Kind::{Bool, Choice, Number, Path as File, Text};
@@ -327,20 +328,20 @@ fn positive(slot: &mut Slot<'_>) -> usize {
     count.unwrap_or_else(|| slot.default(parse))
 }
 
-fn is_at_most(text: &str) -> Result<(), String> {
+fn is_at_most(text: &str) -> Result<(), SettingProblem> {
     match text.parse::<usize>() {
-        Ok(count) if count > MAX_AT_ONCE => Err(format!("must be at most {MAX_AT_ONCE}")),
+        Ok(count) if count > MAX_AT_ONCE => Err(SettingProblem::TooLarge(MAX_AT_ONCE)),
         _ => Ok(()),
     }
 }
 
-fn is_file(text: &str) -> Result<(), String> {
-    if Path::new(text).is_file() { Ok(()) } else { Err("the file does not exist".to_owned()) }
+fn is_file(text: &str) -> Result<(), SettingProblem> {
+    if Path::new(text).is_file() { Ok(()) } else { Err(SettingProblem::NoFile(text.into())) }
 }
 
-fn is_no_file(text: &str) -> Result<(), String> {
+fn is_no_file(text: &str) -> Result<(), SettingProblem> {
     let path = Path::new(text);
-    if path.exists() && !path.is_dir() { Err("the path is a file, not a folder".to_owned()) } else { Ok(()) }
+    if path.exists() && !path.is_dir() { Err(SettingProblem::NotFolder(path.to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]

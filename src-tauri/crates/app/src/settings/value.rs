@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use super::downloads::bytes;
+use super::problem::SettingProblem;
 use super::reader::is_true;
 use super::row::{Kind, Row};
 use super::tiers;
@@ -23,12 +24,12 @@ pub enum Value {
 }
 
 /// Converts a value to the environment's text, or returns why it does not have the row's kind.
-pub(super) fn text(row: &Row, value: &Value) -> Result<String, String> {
+pub(super) fn text(row: &Row, value: &Value) -> Result<String, SettingProblem> {
     match (row.kind, value) {
         (Kind::Bool, Value::Bool(on)) => Ok(on.to_string()),
-        (Kind::Bool, _) => Err("must be true or false".to_owned()),
+        (Kind::Bool, _) => Err(SettingProblem::NeedsBool),
         (Kind::Number, Value::Number(number)) => Ok(number.to_string()),
-        (Kind::Number, _) => Err("must be a whole number".to_owned()),
+        (Kind::Number, _) => Err(SettingProblem::NeedsNumber),
         (Kind::Bytes(1), Value::Number(number)) => Ok(number.to_string()),
         // The quotient is exact: the unit is a power of two.
         (Kind::Bytes(unit), Value::Number(number)) => Ok((*number as f64 / unit as f64).to_string()),
@@ -36,21 +37,21 @@ pub(super) fn text(row: &Row, value: &Value) -> Result<String, String> {
             Some(number) if unit > 1 => Ok((number as f64 / unit as f64).to_string()),
             // The loader parses units, and words such as `none`.
             _ if unit == 1 => Ok(text.clone()),
-            _ => Err("must be a number of bytes, for example 20G".to_owned()),
+            _ => Err(SettingProblem::NeedsSize),
         },
-        (Kind::Bytes(_), Value::Bool(_)) => Err("must be a number of bytes".to_owned()),
+        (Kind::Bytes(_), Value::Bool(_)) => Err(SettingProblem::NeedsSize),
         (Kind::Choice(words), Value::Text(text)) if words.contains(&&**text) => Ok(text.clone()),
-        (Kind::Choice(words), _) => Err(format!("must be one of {}", words.join(", "))),
+        (Kind::Choice(words), _) => Err(SettingProblem::NeedsChoice(words)),
         (Kind::Path | Kind::Text, Value::Text(text)) if text.chars().any(char::is_control) => {
-            Err("must be one line of text".to_owned())
+            Err(SettingProblem::NeedsLine)
         }
         (Kind::Path | Kind::Text, Value::Text(text)) if text.len() > MAX_TEXT_BYTES => {
-            Err(format!("must not be longer than {MAX_TEXT_BYTES} bytes"))
+            Err(SettingProblem::TooLong(MAX_TEXT_BYTES))
         }
         (Kind::Path, Value::Text(text)) if Path::new(text).is_absolute() => Ok(text.clone()),
-        (Kind::Path, _) => Err("must be an absolute path".to_owned()),
+        (Kind::Path, _) => Err(SettingProblem::NeedsPath),
         (Kind::Text, Value::Text(text)) => Ok(text.clone()),
-        (Kind::Text, _) => Err("must be text".to_owned()),
+        (Kind::Text, _) => Err(SettingProblem::NeedsText),
     }
 }
 

@@ -7,6 +7,7 @@ use cairn_hardware::{Cpu, Features, Gpu, Machine, Memory, Process};
 use cairn_tier::TierKind;
 
 use super::handle::SystemInfo;
+use crate::settings::SettingProblem;
 
 /// Current state of the machine.
 #[derive(Debug, Clone)]
@@ -68,10 +69,10 @@ pub enum DiskUse {
 
 impl SystemInfo {
     /// Checks that a kernel variant of this name exists and runs on this machine.
-    pub(crate) fn check_kernel(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn check_kernel(&self, name: &str) -> Result<(), SettingProblem> {
         match self.kernels().iter().any(|kernel| kernel.usable && kernel.name == name) {
             true => Ok(()),
-            false => Err("this machine has no such variant; see /app/hardware for all variants".to_owned()),
+            false => Err(SettingProblem::NoKernel(name.to_owned())),
         }
     }
 

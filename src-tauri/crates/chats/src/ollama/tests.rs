@@ -10,7 +10,8 @@ use crate::{ChatFilter, Chats, TrashPolicy};
 /// Timeout of a read that must not block.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Schema 2, without attachments.
+/// SQL that creates a database of Ollama's app in schema 2, which has no attachments: an empty chat, and a chat with two
+/// messages.
 const FIRST: &str = "
     CREATE TABLE settings (id INTEGER PRIMARY KEY, schema_version INTEGER NOT NULL DEFAULT 2);
     CREATE TABLE chats (id TEXT PRIMARY KEY, title TEXT NOT NULL DEFAULT '',

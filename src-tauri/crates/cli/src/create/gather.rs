@@ -1,17 +1,13 @@
 //! Finds the files that a Modelfile names.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use cairn_convert::Recipe;
 use cairn_convert::modelfile::{Origin, origin};
 use cairn_gguf::split::PartName;
-use sha2::Digest;
-
-/// Bytes per read.
-const READ_BYTES: usize = 1 << 20;
 
 /// First bytes of a GGUF file.
 const MAGIC: &[u8] = b"GGUF";
@@ -102,27 +98,6 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
     folder
 }
 
-/// Returns the digest of a file in the form of `/api/blobs`. Calls `on_progress` with the bytes read.
-pub(super) fn digest(path: &Path, on_progress: &mut dyn FnMut(u64)) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = sha2::Sha256::new();
-    let mut buffer = vec![0; READ_BYTES];
-    let mut read_bytes = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => {
-                hash.update(&buffer[..count]);
-                read_bytes += count as u64;
-                on_progress(read_bytes);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(format!("sha256:{}", hex::encode(hash.finalize())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,14 +160,5 @@ mod tests {
         check(adapter, folder.path(), &["ADAPTER notes: ", "not in GGUF format"]);
         #[cfg(unix)]
         check(from("/dev/zero"), folder.path(), &["FROM /dev/zero: /dev/zero is a pipe or a device"]);
-    }
-
-    #[test]
-    fn digest_matches_sha256_test_vector() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("empty");
-        std::fs::write(&path, b"").unwrap();
-        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(digest(&path, &mut |_| {}).unwrap(), empty, "from the test vectors of FIPS 180-4");
     }
 }

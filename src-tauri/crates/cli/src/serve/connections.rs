@@ -13,8 +13,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
@@ -185,7 +186,7 @@ impl Connections {
     /// Returns a permit for a new connection; `None` at a limit if no connection is idle.
     fn take(&self, ip: IpAddr) -> Option<ConnectionPermit> {
         let counted_address = self.limits.counted_address(ip);
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if counted_address.is_some()
             && table.connections.values().filter(|connection| connection.counted_address == counted_address).count()
                 >= self.limits.per_address
@@ -205,7 +206,7 @@ impl Connections {
 
     /// Evicts the oldest idle connection, if any.
     fn evict_oldest_idle(&self) {
-        lock(&self.table).evict_oldest_idle(|_| true);
+        self.table.lock().evict_oldest_idle(|_| true);
     }
 }
 
@@ -226,12 +227,8 @@ impl Table {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.table).connections.remove(&self.id);
+        self.table.lock().connections.remove(&self.id);
     }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts an active request of a connection until dropped.

@@ -119,7 +119,7 @@ fn parameters_get_the_types_of_options() {
 }
 
 #[test]
-fn last_single_valued_command_counts() {
+fn repeated_single_valued_command_uses_last_value() {
     let recipe = recipe(
         "FROM a\nFROM b\nADAPTER c\nADAPTER d\nLICENSE e\nLICENSE f\nTEMPLATE g\nTEMPLATE h\nSYSTEM i\nSYSTEM j\n\
          MESSAGE user k\nMESSAGE assistant l\nREQUIRES v0.14.0\nRENDERER m\nPARSER n\nDRAFT o\n",

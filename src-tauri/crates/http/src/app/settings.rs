@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use cairn_app::settings::{Applies, Kind, Origin, SettingRow, Value};
-use cairn_app::settings::{SettingTable, SettingsError};
+use cairn_app::settings::{self as app, Applies, Kind, Origin, SettingRow, SettingTable, SettingsError, Value};
 use cairn_wire::app::{
     Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange, SettingsRefused,
     SettingsResponse, WrongSetting,
@@ -16,7 +15,7 @@ use cairn_wire::app::{
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, blocking, json};
+use crate::error::{ApiError, blocking, json, last_line, setting_error};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/settings", get(settings).patch(change))
@@ -34,18 +33,17 @@ async fn change(State(server): State<Server>, Body(request): Body<SettingsChange
     let app = server.app().clone();
     match blocking(move || app.settings().change(&change)).await? {
         Ok(table) => Ok(json(StatusCode::OK, &response(table))),
-        Err(error) => Ok(rejection(error)),
+        Err(SettingsError::Wrong(wrong)) => Ok(rejection(wrong)),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Returns a response with the error of each invalid key.
-fn rejection(error: SettingsError) -> Response {
-    let SettingsError::Wrong(wrong) = &error else { return ApiError::from(error).into_response() };
-    let body = SettingsRefused {
-        error: error.to_string(),
-        wrong: wrong.iter().map(|row| WrongSetting { key: row.key.clone(), reason: row.reason.clone() }).collect(),
-    };
-    json(StatusCode::BAD_REQUEST, &body)
+/// Returns a response with the error of each invalid setting.
+fn rejection(wrong: Vec<app::WrongSetting>) -> Response {
+    let rows = wrong.iter().map(|row| WrongSetting { key: row.key.clone(), error: setting_error(&row.problem) });
+    let rows = rows.collect();
+    let error = last_line(&SettingsError::Wrong(wrong).into());
+    json(StatusCode::BAD_REQUEST, &SettingsRefused { error, wrong: rows })
 }
 
 fn response(table: SettingTable) -> SettingsResponse {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use cairn_app::cache::LimitError;
 use cairn_app::library::{LoadError, WriteError};
-use cairn_app::settings::SettingsError;
+use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
 use cairn_app::{Error, cache, chats, inference, library, transfers};
 use cairn_wire::ErrorCode as Code;
@@ -67,6 +66,38 @@ fn of_settings(error: &SettingsError) -> Class {
             Class::new(CONFLICT, Code::ConfigUnreadable).with("path", path.display()).with("reason", why)
         }
         SettingsError::Unwritten(reason) => with_reason(INTERNAL, Code::ConfigUnwritable, reason),
+    }
+}
+
+pub(super) fn of_setting(problem: &SettingProblem) -> Class {
+    use SettingProblem as P;
+    match problem {
+        P::Unknown => Class::new(BAD, Code::SettingUnknown),
+        P::Overridden(by) => Class::new(CONFLICT, Code::SettingOverridden).with("by", by),
+        P::NeedsBool => Class::new(BAD, Code::SettingNeedsBool),
+        P::NeedsNumber => Class::new(BAD, Code::SettingNeedsNumber),
+        P::NeedsSize => Class::new(BAD, Code::SettingNeedsSize),
+        P::NeedsChoice(choices) => Class::new(BAD, Code::SettingNeedsChoice).with("choices", choices.join(", ")),
+        P::NeedsText => Class::new(BAD, Code::SettingNeedsText),
+        P::NeedsLine => Class::new(BAD, Code::SettingNeedsLine),
+        P::NeedsPath => Class::new(BAD, Code::SettingNeedsPath),
+        P::NeedsAddress => Class::new(BAD, Code::SettingNeedsAddress),
+        P::ItemType(_) | P::GroupExpected(_) => with_reason(BAD, Code::SettingInvalid, problem),
+        P::Unparsed { .. } => Class::new(BAD, Code::SettingInvalid),
+        P::TooLong(max_bytes) => Class::new(BAD, Code::SettingTooLong).with("max_bytes", max_bytes),
+        P::TooLarge(limit) => Class::new(BAD, Code::SettingTooLarge).with("limit", limit),
+        P::SizeOutOfRange { min_bytes, max_bytes, .. } => {
+            Class::new(BAD, Code::SettingOutOfRange).with("min_bytes", min_bytes).with("max_bytes", max_bytes)
+        }
+        P::AddressUnusable { address, reason } => {
+            with_reason(BAD, Code::AddressUnusable, reason).with("address", address)
+        }
+        P::NoFile(path) => Class::new(BAD, Code::FileNotFound).with("path", path.display()),
+        P::NotFolder(path) => Class::new(BAD, Code::FolderIsFile).with("path", path.display()),
+        P::FolderUnusable { path, reason } => {
+            with_reason(BAD, Code::CacheFolderInvalid, reason).with("path", path.display())
+        }
+        P::NoKernel(kernel) => Class::new(BAD, Code::KernelUnavailable).with("kernel", kernel),
     }
 }
 
@@ -253,14 +284,7 @@ fn of_cache(error: &cache::Error) -> Class {
         E::Ambiguous(context) => Class::new(BAD, Code::ContextAmbiguous).with("context", context),
         E::Pin(cache::PinError::Absent) => with_reason(NOT_FOUND, Code::NotFound, error),
         E::Pin(cache::PinError::Quota) => Class::new(CONFLICT, Code::PinQuotaExceeded),
-        E::Limit(LimitError::Environment(variable)) => {
-            Class::new(CONFLICT, Code::CacheLimitOverridden).with("variable", variable)
-        }
-        E::Limit(LimitError::Bytes { .. }) => with_reason(BAD, Code::CacheLimitInvalid, error),
-        E::Limit(LimitError::Folder { path, why }) => {
-            Class::new(BAD, Code::CacheFolderInvalid).with("path", path.display()).with("reason", why)
-        }
-        E::Limit(LimitError::Unwritten(reason)) => with_reason(INTERNAL, Code::ConfigUnwritable, reason),
+        E::Limit(problem) => of_setting(problem),
         E::Folder(reason) => with_reason(INTERNAL, Code::CacheFolderUnreadable, reason),
     }
 }

@@ -152,7 +152,7 @@ async fn mirror_revalidates_tags_and_serves_stale_manifests() {
 }
 
 #[tokio::test]
-async fn join_rejects_a_wrong_proof() {
+async fn join_request_with_wrong_proof_of_code_is_rejected() {
     let network = Network::new();
     let app = network.daemon.server.app();
     assert!(app.transfers().invite().unwrap().code.len() == 23, "20 characters in groups");

@@ -160,7 +160,7 @@ async fn answer_continues_after_dropping_oldest_turns_unless_forbidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answer_continues_with_shifted_rows_if_requested() {
+async fn answer_in_full_context_continues_if_context_shift_is_rope() {
     let daemon = Daemon::start();
     endless(&daemon);
     let reply = long_answer(&daemon, json!({"context_shift": "rope"})).await;

@@ -34,7 +34,7 @@ async fn pull_errors_match_ollama() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn downloads_require_the_token_and_valid_requests() {
+async fn download_routes_reject_missing_daemon_token_and_invalid_requests() {
     let daemon = Daemon::start();
     let refused = daemon.get("/app/downloads").await;
     assert!(refused.starts_with("401 ") || refused.starts_with("403 "), "{refused}");

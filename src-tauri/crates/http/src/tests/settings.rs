@@ -1,5 +1,6 @@
 //! Tests of `/app/settings` and `/app/cache/test`.
 
+use cairn_wire::ErrorCode;
 use cairn_wire::app::{
     CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsRefused, SettingsResponse,
 };
@@ -86,7 +87,14 @@ async fn invalid_change_is_rejected_with_reason_per_key() {
     assert_eq!(status, 400, "{refused:?}");
     let keys: Vec<&str> = refused.wrong.iter().map(|wrong| &*wrong.key).collect();
     assert_eq!(keys, ["engine.max_queue", "nowhere.x", "cache.ttl"], "{refused:?}");
-    assert!(!refused.error.contains('\n') && refused.error.contains("OLLAMA_MAX_QUEUE"), "{}", refused.error);
+    assert!(
+        !refused.error.error.contains('\n') && refused.error.error.contains("OLLAMA_MAX_QUEUE"),
+        "{}",
+        refused.error.error
+    );
+    let codes: Vec<_> = refused.wrong.iter().map(|wrong| wrong.error.code).collect();
+    let expected = [ErrorCode::SettingOverridden, ErrorCode::SettingUnknown, ErrorCode::SettingInvalid];
+    assert_eq!(codes, expected.map(Some), "{refused:?}");
     assert!(!daemon.folder.path().join("config.toml").exists(), "nothing was written");
     assert_eq!(row(&table(&daemon).await, "ui.theme").origin, SettingOrigin::Default, "no change is applied");
     let reply = daemon.authorized("PATCH", "/app/settings", r#"{"ui.theme":[1]}"#).await;

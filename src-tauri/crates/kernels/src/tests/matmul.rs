@@ -281,7 +281,7 @@ fn products_of_unaligned_weights_are_equal() {
 }
 
 #[test]
-fn scratch_is_reused_by_products_of_other_types() {
+fn product_with_scratch_of_other_types_gives_same_bits() {
     for variant in usable() {
         let mut scratch = Scratch::new();
         // Up and down, so that each type follows wider and narrower ones, of larger and of smaller blocks.

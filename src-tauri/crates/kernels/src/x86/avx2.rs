@@ -149,7 +149,8 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
     out
 }
 
-/// Transposes pairs of binary16 as dwords, then parts and widens them.
+/// Returns rows of little-endian binary16 as `f32`, transposed: `out[column][row]`. Transposes pairs of columns as
+/// dwords, then splits each pair and widens its elements.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
@@ -168,7 +169,7 @@ fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
     out
 }
 
-/// Transposes pairs as dwords, then parts them.
+/// Transposes pairs of columns as dwords, then splits each pair: `out[column][row]`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
@@ -185,7 +186,7 @@ fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
     out
 }
 
-/// Transposes groups of four bytes as dwords, then parts them.
+/// Transposes groups of four columns as dwords, then splits each group: `out[column][row]`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES] {

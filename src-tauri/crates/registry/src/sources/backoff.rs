@@ -72,8 +72,8 @@ impl BackoffTracker {
         }
     }
 
-    /// Records a failure and returns whether the host had worked before. Failures during the backoff belong to earlier
-    /// requests and are not counted.
+    /// Records a failure. Returns whether it is the first of the host since its last success. Failures during the backoff
+    /// belong to earlier requests: they are not counted and return `false`.
     pub(super) fn record_failure(&self, host: &str) -> bool {
         let now = Instant::now();
         let mut failed_hosts = self.failed_hosts();

@@ -200,7 +200,7 @@ async fn compute_and_close(path: &Path, chunk_folder: &Path, tokens: Vec<u32>) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_chunks_are_recomputed() {
+async fn chunks_not_restored_by_deadline_are_recomputed() {
     let folder = TempDir::new().expect("a temporary folder");
     let (path, chunk_folder) = (model(&folder, 8), folder.path().join("kept"));
     let first = compute_and_close(&path, &chunk_folder, prompt(5, 1200)).await;

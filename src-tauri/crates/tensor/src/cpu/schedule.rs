@@ -38,7 +38,7 @@ pub(super) enum Work {
     Convert {
         /// Index of the op.
         step: usize,
-        /// Target format.
+        /// Activation format that the product needs.
         format: Format,
     },
     /// An op; for a product, all but the conversion.

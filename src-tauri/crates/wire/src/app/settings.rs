@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ErrorBody;
+
 /// `GET /app/settings`, and the response to a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsResponse {
@@ -121,11 +123,12 @@ pub enum SettingApplies {
 pub type SettingsChange = BTreeMap<String, Option<SettingValue>>;
 
 /// Why a change was refused.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingsRefused {
-    /// All reasons in one line.
-    pub error: String,
-    /// Invalid settings; empty if the error is not about one setting.
+    /// The reasons for all settings in one line.
+    #[serde(flatten)]
+    pub error: ErrorBody,
+    /// Invalid settings.
     pub wrong: Vec<WrongSetting>,
 }
 
@@ -134,8 +137,9 @@ pub struct SettingsRefused {
 pub struct WrongSetting {
     /// Key of the setting.
     pub key: String,
-    /// The reason in one line of English.
-    pub reason: String,
+    /// Why the value is refused.
+    #[serde(flatten)]
+    pub error: ErrorBody,
 }
 
 /// `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places.

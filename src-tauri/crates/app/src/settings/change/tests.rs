@@ -106,7 +106,7 @@ async fn change_with_invalid_value_writes_nothing() {
         let error = daemon.change(&changes).expect_err("an invalid value");
         let SettingsError::Wrong(wrong) = &error else { panic!("{error:?}") };
         assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(wrong[0].key == key && wrong[0].reason.contains(part), "{wrong:?} has no {part:?}");
+        assert!(wrong[0].key == key && wrong[0].problem.to_string().contains(part), "{wrong:?} has no {part:?}");
         assert_eq!(daemon.text(), before, "{key}: nothing was written");
     };
     check("engine.paralel", number(1), "unknown setting");

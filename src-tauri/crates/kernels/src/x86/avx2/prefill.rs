@@ -169,7 +169,7 @@ fn with_sums(pairs: &[Lanes<i32>; 8], sums: &[u8; 32]) -> __m256i {
     total
 }
 
-/// Four bytes in all lanes.
+/// Broadcasts the little-endian dword at byte `4 * index` to all eight lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dword<const N: usize>(bytes: &[u8; N], index: usize) -> __m256i {

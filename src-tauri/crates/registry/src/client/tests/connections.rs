@@ -229,7 +229,7 @@ fn check_untrusted(got: Result<FetchedManifest, SourceError>, requested: &str, e
 }
 
 #[tokio::test]
-async fn certificate_validity_period_is_checked() {
+async fn certificate_outside_validity_period_is_rejected() {
     let check = async |from: i32, to: i32, expected: TlsError| {
         let mut params = rcgen::CertificateParams::new(["registry.test".to_owned()]).unwrap();
         (params.not_before, params.not_after) = (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));

@@ -1,10 +1,13 @@
 //! Tests of the policy on traces: hit rates compared with the optimum, and amounts of data written.
 
+mod replay;
+mod trace;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::trace::{self, Trace};
-use super::{WeightedLru, replay};
+use self::trace::Trace;
+use super::WeightedLru;
 use crate::{ChunkStats, EvictionPolicy, LeastRecentlyUsed};
 
 /// Replays a trace with several capacities and compares the policy with plain LRU and with the optimum.
