@@ -32,6 +32,7 @@ const WRITE_INTERVAL: Duration = Duration::from_millis(700);
 struct AnswerStart {
     chats: Arc<Chats>,
     live: Arc<Live>,
+    entry: LiveEntry,
     /// The user's message, if it is new.
     asked: Option<ChatMessage>,
 }
@@ -57,8 +58,8 @@ impl ChatSessions {
             return Err(Error::Empty);
         }
         let (app, id) = (self.clone(), id.to_owned());
-        let start = blocking(move || app.start_question(&id, ask)).await?;
-        Ok(self.run(start, held))
+        // The answer is computed even if the client leaves during the write.
+        blocking(move || Ok(app.run(app.start_question(&id, ask)?, held))).await
     }
 
     /// Starts another answer to a message, or continues an answer.
@@ -72,13 +73,15 @@ impl ChatSessions {
         held: impl Send + 'static,
     ) -> Result<Follower, Error> {
         let (app, id) = (self.clone(), id.to_owned());
-        let start = blocking(move || match (again.message.clone(), again.resume.clone()) {
-            (Some(message), None) => app.start_regeneration(&id, &message, again),
-            (None, Some(answer)) => app.start_continuation(&id, &answer, again),
-            _ => Err(Error::Unclear),
-        });
-        let start = start.await?;
-        Ok(self.run(start, held))
+        let start = move || {
+            let start = match (again.message.clone(), again.resume.clone()) {
+                (Some(message), None) => app.start_regeneration(&id, &message, again),
+                (None, Some(answer)) => app.start_continuation(&id, &answer, again),
+                _ => Err(Error::Unclear),
+            };
+            Ok(app.run(start?, held))
+        };
+        blocking(start).await
     }
 
     /// Follows the answer in progress.
@@ -86,15 +89,17 @@ impl ChatSessions {
     /// # Errors
     /// If no answer is in progress.
     pub fn follow_chat(&self, id: &str) -> Result<Follower, Error> {
-        let live = self.state.live.lock().get(id).cloned();
+        let live = self.state.live.lock().get(id).cloned().flatten();
         live.map(|live| Follower::new(&live, None)).ok_or_else(|| Error::Quiet)
     }
 
     /// Stops the answer in progress and waits for its end. Returns whether there was one.
     pub async fn stop_chat(&self, id: &str) -> bool {
-        let Some(live) = self.state.live.lock().get(id).cloned() else { return false };
+        let Some(live) = self.state.live.lock().get(id).cloned().flatten() else { return false };
         let mut state = live.watch();
         live.stop();
+        // This reference would keep the state open, so the wait would not end if the computation panics.
+        drop(live);
         // An error means that the answer has ended.
         let _ = state.wait_for(|state| state.end.is_some()).await;
         true
@@ -103,7 +108,7 @@ impl ChatSessions {
     /// Stores the progress of all answers at shutdown.
     pub(crate) fn interrupt_answers(&self) {
         self.state.ending.store(true, Ordering::Release);
-        let live: Vec<Arc<Live>> = self.state.live.lock().values().cloned().collect();
+        let live: Vec<Arc<Live>> = self.state.live.lock().values().flatten().cloned().collect();
         for live in live.iter().filter(|live| live.claim_end()) {
             let stored = self.chats_of(&live.chat).and_then(|chats| {
                 Ok(chats.finish(
@@ -153,8 +158,10 @@ impl ChatSessions {
             let request = ask::request(chat, model, &path, ask.think, ask.options);
             Ok((request, answer, Some(asked)))
         })?;
-        chats.set_title(id, &title, TitleSource::FirstWords)?;
-        self.notify(chats.chat(id)?.row);
+        if let Err(error) = chats.set_title(id, &title, TitleSource::FirstWords) {
+            tracing::warn!(%error, "cannot store the title of a chat");
+        }
+        self.notify_of(id, &chats);
         Ok(start)
     }
 
@@ -170,7 +177,7 @@ impl ChatSessions {
             let answer = chats.add(id, Some(message), &[answering(model, now_ms)], now_ms)?.pop();
             Ok((request, answer.ok_or(inference::Error::EngineGone)?, None))
         })?;
-        self.notify(chats.chat(id)?.row);
+        self.notify_of(id, &chats);
         Ok(start)
     }
 
@@ -186,7 +193,7 @@ impl ChatSessions {
             request.prefix = Some(AnswerPrefix { thinking: last.thinking, content: last.content });
             Ok((request, chats.resume_answer(id, answer)?, None))
         })?;
-        self.notify(chats.chat(id)?.row);
+        self.notify_of(id, &chats);
         Ok(start)
     }
 
@@ -206,30 +213,45 @@ impl ChatSessions {
         }
         let name = model.clone().or_else(|| chat.row.model.clone()).ok_or(Error::NoModel)?;
         let found = self.inference.find(&name)?;
-        // The lock is held during the write, so that one of two concurrent requests is refused.
-        let mut live_answers = self.state.live.lock();
-        if live_answers.contains_key(id) || self.state.ending.load(Ordering::Acquire) {
-            return Err(Error::Answering);
-        }
-        let (request, answer, asked) = store(&name, &chat)?;
+        let entry = self.reserve(id)?;
         if chat.row.model.as_ref() != Some(&name) {
-            let change = ChatChange { model: Some(Some(name)), ..ChatChange::default() };
+            let change = ChatChange { model: Some(Some(name.clone())), ..ChatChange::default() };
             chats.update(id, &change, TitleSource::User)?;
         }
+        // Nothing after this write may fail: a stored answer must be computed.
+        let (request, answer, asked) = store(&name, &chat)?;
         let is_built_in = found.summary.name == pebble::NAME;
         let live = Arc::new(Live::new(id, answer, request, found.key, is_built_in));
-        live_answers.insert(id.to_owned(), Arc::clone(&live));
-        Ok(AnswerStart { chats: Arc::clone(chats), live, asked })
+        self.state.live.lock().insert(id.to_owned(), Some(Arc::clone(&live)));
+        Ok(AnswerStart { chats: Arc::clone(chats), live, entry, asked })
+    }
+
+    /// Reserves the chat for one answer, so that one of two concurrent requests is refused. The lock is not held during
+    /// the following writes, which may take seconds.
+    fn reserve(&self, id: &str) -> Result<LiveEntry, Error> {
+        let mut live = self.state.live.lock();
+        if live.contains_key(id) || self.state.ending.load(Ordering::Acquire) {
+            return Err(Error::Answering);
+        }
+        live.insert(id.to_owned(), None);
+        Ok(LiveEntry { app: self.clone(), chat: id.to_owned() })
+    }
+
+    /// Notifies clients of a changed chat, if it can be read.
+    fn notify_of(&self, id: &str, chats: &Chats) {
+        match chats.chat(id) {
+            Ok(chat) => drop(self.notify(chat.row)),
+            Err(error) => tracing::debug!(%error, "cannot notify clients of a changed chat"),
+        }
     }
 
     /// Computes an answer in a separate task.
     fn run(&self, start: AnswerStart, held: impl Send + 'static) -> Follower {
-        let AnswerStart { chats, live, asked } = start;
+        let AnswerStart { chats, live, entry, asked } = start;
         let follower = Follower::new(&live, asked);
         let app = self.clone();
         tokio::spawn(async move {
             let held = held;
-            let entry = LiveEntry { app: app.clone(), chat: live.chat.clone() };
             app.forget_unloaded();
             let outcome = tokio::select! {
                 outcome = app.compute(&live, &chats) => outcome,
@@ -241,10 +263,8 @@ impl ChatSessions {
             let complete = matches!(&end, ChatLine::Done(message) if message.state == MessageState::Complete);
             live.end(end);
             let (sessions, stored, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
-            let notified = blocking(move || Ok(sessions.notify(stored.chat(&id)?.row))).await;
-            if let Err(error) = notified {
-                tracing::debug!(%error, "cannot notify clients of the end of an answer");
-            }
+            // An error means that this task is aborted at shutdown.
+            let _ = blocking(move || Ok(sessions.notify_of(&id, &stored))).await;
             drop(held);
             if complete {
                 app.generate_title(live, chats).await;

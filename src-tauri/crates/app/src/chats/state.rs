@@ -21,7 +21,7 @@ pub(super) struct ChatState {
     /// Opened by the first use, so that a user who only calls `/api` has no such file.
     stored: Mutex<Option<Arc<Chats>>>,
     temporary: Mutex<Option<Arc<Chats>>>,
-    pub(super) live: Mutex<HashMap<String, Arc<Live>>>,
+    pub(super) live: Mutex<HashMap<String, Option<Arc<Live>>>>,
     /// The engine's key of the model that last answered each chat, while that model is loaded.
     pub(super) hot: Mutex<HashMap<String, String>>,
     pub(super) changes: broadcast::Sender<ChatEvent>,

@@ -376,3 +376,50 @@ async fn import_removes_copies_of_killed_imports() {
     assert!(!stale.exists(), "the next import removes the copy");
     assert!(folder.join("chats.sqlite").exists(), "the chats remain");
 }
+
+/// Opens the database of chats beside the daemon.
+fn database(fixture: &Fixture) -> rusqlite::Connection {
+    rusqlite::Connection::open(fixture.daemon.folder.path().join("chats/chats.sqlite")).unwrap()
+}
+
+#[tokio::test]
+async fn failed_write_at_start_of_answer_leaves_chat_usable() {
+    let fixture = Fixture::new().await;
+    let database = database(&fixture);
+    let fail = |event: &str| {
+        database
+            .execute_batch(&format!("CREATE TRIGGER full BEFORE {event} BEGIN SELECT RAISE(FAIL, 'full'); END"))
+            .unwrap();
+    };
+    let mend = || database.execute_batch("DROP TRIGGER full").unwrap();
+    fail("UPDATE OF title ON chats");
+    let lines = fixture.send("without a title").await;
+    assert_eq!(lines.last().unwrap()["done"]["state"], "complete", "the title is not essential: {lines:?}");
+    mend();
+    fail("INSERT ON messages");
+    let refused = fixture.chat_request("POST", "/messages", &json!({"content": "lost"}), 500).await;
+    assert_eq!(refused["code"], "chats_unavailable", "{refused}");
+    mend();
+    fixture.chat_request("GET", "/answer", &Value::Null, 404).await;
+    let stopped = fixture.chat_request("POST", "/stop", &json!({}), 200).await;
+    assert_eq!(stopped["stopped"], false, "no answer is in progress: {stopped}");
+    let lines = fixture.send("again").await;
+    assert_eq!(lines.last().unwrap()["done"]["state"], "complete", "the chat works again: {lines:?}");
+}
+
+#[tokio::test]
+async fn slow_write_of_one_chat_does_not_block_requests_about_another() {
+    let fixture = Fixture::new().await;
+    let other = fixture.request("POST", "/app/chats", &json!({"model": "m"}), 201).await;
+    let other = format!("/app/chats/{}/answer", id(&other));
+    let mut lock = database(&fixture);
+    let transaction = lock.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    // The write of the message waits for the lock, at most for the busy timeout: then it fails.
+    let check = async {
+        while fixture.chat_request("GET", "", &Value::Null, 200).await["answering"] != true {}
+        fixture.request("GET", &other, &Value::Null, 404).await;
+        transaction.rollback().unwrap();
+    };
+    let (lines, ()) = tokio::join!(fixture.send("waits for the lock"), check);
+    assert_eq!(lines.last().unwrap()["done"]["state"], "complete", "{lines:?}");
+}
