@@ -70,17 +70,18 @@ impl ChatMessage {
     }
 }
 
-/// Reads an error, or only its text, which older versions exported.
+/// Reads an error, or only its text, which older versions exported. A code that this version does not know is dropped.
 fn error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ErrorBody>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Exported {
         Body(ErrorBody),
+        Unknown { error: String },
         Text(String),
     }
     Ok(Option::<Exported>::deserialize(deserializer)?.map(|error| match error {
         Exported::Body(body) => body,
-        Exported::Text(text) => ErrorBody::text(text),
+        Exported::Unknown { error } | Exported::Text(error) => ErrorBody::text(error),
     }))
 }
 
@@ -205,6 +206,14 @@ pub enum ChatLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_with_unknown_code_keeps_its_text() {
+        let json = r#"{"id":"1","role":"assistant","content":"","created_at":"2026-01-01T00:00:00Z","state":"failed",
+            "error":{"error":"too hot","code":"code_of_a_later_version","params":{}}}"#;
+        let message: ChatMessage = serde_json::from_str(json).expect("the message parses");
+        assert_eq!(message.error, Some(ErrorBody::text("too hot")), "the text without the code");
+    }
 
     #[test]
     fn line_has_one_key_for_its_kind() {
