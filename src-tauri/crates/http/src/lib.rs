@@ -26,10 +26,11 @@ mod v2;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 
+pub use access::document as access_table;
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
 pub use credentials::Token;
@@ -57,6 +58,7 @@ pub fn router(server: Server) -> Router {
         .method_not_allowed_fallback(async || method_not_allowed())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(server.clone(), access::check))
+        .layer(map_response(add_nosniff))
         .layer(from_fn_with_state(server.clone(), requests::log))
         .layer(from_fn_with_state(server.clone(), count))
         .with_state(server)
@@ -64,6 +66,12 @@ pub fn router(server: Server) -> Router {
 
 fn method_not_allowed() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed").into_response()
+}
+
+/// Forbids browsers to guess a content type: no answer and no blob runs as a script.
+async fn add_nosniff(mut response: Response) -> Response {
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// Middleware that counts active requests and rejects HEAD on paths without it.

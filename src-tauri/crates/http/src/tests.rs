@@ -2,6 +2,7 @@
 //! same on every machine.
 
 mod access;
+mod access_matrix;
 mod blobs;
 mod chats;
 mod discover;
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use cairn_app::settings::{Env, Places, Settings, System};
 use cairn_app::{App, Clock};
 use cairn_hardware::Machine;
@@ -52,6 +53,15 @@ impl Daemon {
 
     /// Starts a daemon with additional settings.
     fn with(settings: &[(&str, &str)]) -> Self {
+        Self::start_on(None, settings)
+    }
+
+    /// Starts a daemon on a machine of this name.
+    fn named(machine: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start_on(Some(machine.to_owned()), settings)
+    }
+
+    fn start_on(machine: Option<String>, settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
         let defaults =
@@ -61,7 +71,7 @@ impl Daemon {
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1, chat_error).unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
-        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, None);
+        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, machine);
         let daemon = Self { folder, router: router(server.clone()), server };
         daemon.store("m", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama()))]);
         daemon
@@ -88,7 +98,16 @@ impl Daemon {
     async fn send(&self, mut request: Request<Body>) -> Response<Body> {
         let peer: SocketAddr = ([127, 0, 0, 1], 50_000).into();
         request.extensions_mut().insert(ConnectInfo(peer));
+        let own = HeaderValue::from_static("127.0.0.1:11434");
+        request.headers_mut().entry(header::HOST).or_insert(own);
         self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    /// Sends a request without a body from an address and returns the status.
+    async fn status_from(&self, peer: [u8; 4], request: axum::http::request::Builder) -> StatusCode {
+        let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 50_000))));
+        self.router.clone().oneshot(request).await.unwrap().status()
     }
 
     /// Sends a request and returns the status and content type in one line, followed by the body.

@@ -21,6 +21,11 @@ use serde::Serialize;
 use crate::Server;
 use crate::error::json;
 
+/// Returns whether this registry serves the path.
+pub(crate) fn has(path: &str) -> bool {
+    path == "/v2" || path.starts_with("/v2/")
+}
+
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .route("/v2/", get(root))

@@ -25,6 +25,9 @@ group! {
         /// Address that the daemon listens on and that commands connect to
         address: Address = row("server.host", "OLLAMA_HOST", Text, "127.0.0.1:11434").checked(address::check),
             |slot| slot.parsed_or_default(Address::parse);
+        /// Further names of this machine that `Host` headers may have, comma-separated
+        names: Vec<String> = row("server.names", "CAIRN_NAMES", Text, "none").words().unit("list"),
+            |slot| slot.text().map(list).unwrap_or_default();
         /// Web origins besides local ones that may call /api, comma-separated
         origins: Vec<String> = row("server.origins", "OLLAMA_ORIGINS", Text, "this machine").words().unit("list"),
             |slot| slot.text().map(list).unwrap_or_default();

@@ -67,6 +67,9 @@ async fn blob(
     let mut response = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/octet-stream")
+        // A browser must not show a blob as a page of this server.
+        .header(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")
+        .header(header::CONTENT_DISPOSITION, "attachment")
         .header(header::CONTENT_LENGTH, bytes.end - bytes.start)
         .header(header::ACCEPT_RANGES, "bytes")
         .header(header::ETAG, etag)

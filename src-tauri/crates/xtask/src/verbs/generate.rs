@@ -19,9 +19,15 @@ struct Generated {
     make: fn(&Repo) -> anyhow::Result<String>,
 }
 
+const SECURITY: &str = ".github/SECURITY.md";
+/// Lines before and after the access table in `SECURITY.md`.
+const TABLE_START: &str = "<!-- access table: `cargo xtask gen` writes it -->\n";
+const TABLE_END: &str = "<!-- end of the access table -->\n";
+
 const ALL: &[Generated] = &[
     Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party },
     Generated { path: "src-tauri/SETTINGS.md", make: settings },
+    Generated { path: SECURITY, make: security },
     Generated { path: "ui/src/api/types.ts", make: typescript::types },
 ];
 
@@ -56,6 +62,16 @@ pub fn check(repo: &Repo) -> anyhow::Result<()> {
 /// The table of settings, printed by an example of `cairn-app`.
 fn settings(repo: &Repo) -> anyhow::Result<String> {
     process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", "cairn-app", "--example", "settings"]))
+}
+
+/// `SECURITY.md` with the access table, printed by an example of `cairn-http`.
+fn security(repo: &Repo) -> anyhow::Result<String> {
+    let arguments = ["run", "--quiet", "--package", "cairn-http", "--example", "access"];
+    let table = process::output(&mut process::cargo(repo, &arguments))?;
+    let text = fs::read_to_string(repo.root().join(SECURITY)).with_context(|| format!("cannot read {SECURITY}"))?;
+    let (before, rest) = text.split_once(TABLE_START).with_context(|| format!("{SECURITY} has no {TABLE_START:?}"))?;
+    let (_, after) = rest.split_once(TABLE_END).with_context(|| format!("{SECURITY} has no {TABLE_END:?}"))?;
+    Ok(format!("{before}{TABLE_START}{table}{TABLE_END}{after}"))
 }
 
 /// Current content of the file, empty if it is missing.

@@ -1,0 +1,203 @@
+//! The access table: who may send which request. [`crate::access`] applies it, and `SECURITY.md` contains it.
+
+use std::fmt::Write;
+
+use super::host::Host;
+use super::page::Page;
+
+/// A group of routes with the same rule.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Paths; `/*` at the end matches all longer paths. An empty list matches all other paths.
+    pub(super) routes: &'static [&'static str],
+    /// What the routes do.
+    about: &'static str,
+    /// Which machines have access.
+    machines: Machines,
+    /// Which web pages have access, besides programs.
+    pages: &'static [Page],
+    /// Whether the daemon token or a session token is required.
+    needs_token: bool,
+}
+
+/// Which machines have access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Machines {
+    /// This one, under a loopback name with the daemon's port.
+    Loopback,
+    /// This one, under any of its names.
+    This,
+    /// All; others only if `sharing.share` is on.
+    AllIfShared,
+    /// All that can connect.
+    All,
+}
+
+/// The properties of a request that the table reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    /// Whether the client runs on this machine and no proxy is between.
+    pub(super) is_local: bool,
+    pub(super) host: Host,
+    pub(super) page: Page,
+    pub(super) has_token: bool,
+    /// The setting `sharing.share`.
+    pub(super) shares: bool,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Host,
+    Page,
+    Machine,
+    NotShared,
+    Token,
+}
+
+const TABLE: &[Row] = &[
+    Row {
+        routes: &["/", "/api/version"],
+        about: "state",
+        machines: Machines::All,
+        pages: &[Page::Own, Page::Allowed, Page::Link],
+        needs_token: false,
+    },
+    Row {
+        routes: &["/api/tags", "/api/ps", "/api/show"],
+        about: "list models",
+        machines: Machines::All,
+        pages: &[Page::Own, Page::Allowed],
+        needs_token: false,
+    },
+    Row {
+        routes: &["/api/generate", "/api/chat"],
+        about: "generate",
+        machines: Machines::All,
+        pages: &[Page::Own, Page::Allowed],
+        needs_token: false,
+    },
+    Row {
+        routes: &["/v2", "/v2/*"],
+        about: "read models; fetch them with a trusted key",
+        machines: Machines::AllIfShared,
+        pages: &[],
+        needs_token: false,
+    },
+    Row {
+        routes: &["/app/session"],
+        about: "exchange a ticket for a session token",
+        machines: Machines::Loopback,
+        pages: &[Page::Own],
+        needs_token: false,
+    },
+    Row {
+        routes: &["/app/*", "/metrics"],
+        about: "chats, settings, downloads, metrics",
+        machines: Machines::Loopback,
+        pages: &[Page::Own],
+        needs_token: true,
+    },
+    Row {
+        routes: &["/ui", "/ui/*"],
+        about: "files of the interface",
+        machines: Machines::Loopback,
+        pages: &[Page::Own, Page::Link],
+        needs_token: false,
+    },
+    Row {
+        routes: &[],
+        about: "pull, push, create, copy and delete models; upload blobs",
+        machines: Machines::This,
+        pages: &[Page::Own, Page::Allowed],
+        needs_token: false,
+    },
+];
+
+impl Row {
+    /// The row of a path.
+    pub(super) fn of(path: &str) -> &'static Self {
+        let matches = |route: &&str| match route.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => path == *route,
+        };
+        let (others, rows) = TABLE.split_last().expect("the table has rows");
+        rows.iter().find(|row| row.routes.iter().any(|route| matches(&route))).unwrap_or(others)
+    }
+
+    /// Whether responses may be shown to such a page.
+    pub(super) fn allows_page(&self, page: Page) -> bool {
+        page == Page::Program || self.pages.contains(&page)
+    }
+
+    /// Decides about a request, without its token.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub(super) fn decide_without_token(&self, facts: &Facts) -> Result<(), Refusal> {
+        let is_host_allowed = match self.machines {
+            Machines::Loopback => facts.host == Host::Loopback,
+            Machines::This | Machines::AllIfShared | Machines::All => facts.host != Host::Foreign,
+        };
+        let machine = match self.machines {
+            _ if facts.is_local => Ok(()),
+            Machines::Loopback | Machines::This => Err(Refusal::Machine),
+            Machines::AllIfShared if !facts.shares => Err(Refusal::NotShared),
+            Machines::AllIfShared | Machines::All => Ok(()),
+        };
+        machine?;
+        if !is_host_allowed {
+            return Err(Refusal::Host);
+        }
+        if !self.allows_page(facts.page) {
+            return Err(Refusal::Page);
+        }
+        Ok(())
+    }
+
+    /// Decides about a request.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub(super) fn decide(&self, facts: &Facts) -> Result<(), Refusal> {
+        self.decide_without_token(facts)?;
+        if self.needs_token && !facts.has_token {
+            return Err(Refusal::Token);
+        }
+        Ok(())
+    }
+}
+
+/// Renders the table as Markdown.
+#[must_use]
+pub fn document() -> String {
+    let mut text = "| routes | for | machines | web pages | token |\n|---|---|---|---|---|\n".to_owned();
+    for row in TABLE {
+        let routes: Vec<_> = row.routes.iter().map(|route| format!("`{route}`")).collect();
+        let routes = if routes.is_empty() { "all others".to_owned() } else { routes.join(", ") };
+        let machines = match row.machines {
+            Machines::Loopback => "this, under a loopback name",
+            Machines::This => "this",
+            Machines::AllIfShared => "this; others with `CAIRN_SHARE=1`",
+            Machines::All => "all",
+        };
+        let pages: Vec<_> = row.pages.iter().map(|page| page.about()).collect();
+        let pages = if pages.is_empty() { "none".to_owned() } else { pages.join(", ") };
+        let token = if row.needs_token { "required" } else { "-" };
+        writeln!(text, "| {routes} | {} | {machines} | {pages} | {token} |", row.about).expect("writing to a string");
+    }
+    text
+}
+
+impl Page {
+    /// Words for the documentation.
+    fn about(self) -> &'static str {
+        match self {
+            Self::Program => "programs",
+            Self::Own => "Cairn's",
+            Self::Allowed => "allowed origins",
+            Self::Foreign => "all",
+            Self::Link => "links from any",
+        }
+    }
+}
