@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { faults } from "./axe.mjs";
 import { check, open } from "./browser.mjs";
+import { text } from "./words.mjs";
 
 const OUT = join(import.meta.dirname, "out");
 const SIZES = [
@@ -153,14 +154,14 @@ export async function first(browser, daemon) {
   for (const one of bad) console.log(`  ${one}`);
   check(bad.length === 0, "no serious accessibility fault on the first screen");
   const { page, noted, context } = await open(browser, daemon, { ready: ".welcome .choice" });
-  await page.click(".welcome button:has-text('Join it')");
-  await page.fill(".welcome input[aria-label^='Address']", "127.0.0.1:9");
-  await page.fill(".welcome input[aria-label^='Code']", "nonsense");
+  await page.click(`.welcome button:has-text('${text("first.lan_use")}')`);
+  await page.fill(`.welcome input[aria-label='${text("first.lan_address")}']`, "127.0.0.1:9");
+  await page.fill(`.welcome input[aria-label='${text("first.lan_code")}']`, "nonsense");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".welcome .field-error");
   check(true, "a failed join is reported");
-  await page.click(".welcome button:has-text('Cancel')");
-  await page.click("button:has-text('Chat with Pebble')");
+  await page.click(`.welcome button:has-text('${text("common.cancel")}')`);
+  await page.click(`button:has-text('${text("first.chat")}')`);
   await page.waitForSelector(".composer textarea");
   await page.fill(".composer textarea", "Hello");
   await page.keyboard.press("Enter");
@@ -168,11 +169,11 @@ export async function first(browser, daemon) {
   check(noted.foreign.length === 0, "Pebble answers at once, without requests to other hosts");
   await page.waitForSelector(".first-card", { timeout: 60_000 });
   const card = await page.textContent(".first-card");
-  check(/tok\/s with pebble/.test(card) && card.includes(daemon.address), `a card shows the speed and the address: ${card.replace(/\s+/g, " ").trim()}`);
+  check(card.includes(text("chat.first_speed")) && card.includes(daemon.address), `a card shows the speed and the address: ${card.replace(/\s+/g, " ").trim()}`);
   await page.screenshot({ path: join(OUT, "panel-first-card.png") });
-  await page.click(".first-card button[aria-label^='Copy']");
+  await page.click(`.first-card button[aria-label*='${text("chat.first_copy")}']`);
   check((await page.evaluate(() => navigator.clipboard.readText())) === daemon.address, "the address can be copied");
-  await page.click(".first-card button[aria-label='Close']");
+  await page.click(`.first-card button[aria-label='${text("common.close")}']`);
   check((await page.locator(".first-card").count()) === 0, "the card can be closed");
   await context.close();
   const again = await open(browser, daemon);

@@ -1,6 +1,7 @@
 // Sizes after a year of use: 5,000 chats in the list, 10,000 messages in one chat. Times are printed; `bench.mjs` checks them
 // against limits.
 import { check, open } from "./browser.mjs";
+import { text } from "./words.mjs";
 
 const WORDS = "granite answer window bread river model memory paper train green number letter quick translation weather 模型 翻译 天气 tier".split(" ");
 
@@ -135,7 +136,7 @@ export async function lists(browser, daemon, rounds) {
 
 /** Scrolls far back in a chat of ten thousand messages. */
 export async function scrolls(page) {
-  await page.click("h2:has-text('Pinned') + ul .chat-item");
+  await page.click(`h2:has-text('${text("chat.group_pinned")}') + ul .chat-item`);
   await page.waitForSelector("article.assistant .prose");
   const scrolled = await frames(page, async () => {
     await page.hover(".thread");

@@ -80,7 +80,7 @@ async function once(browser, replay, seconds, seed) {
     replay.pieces = pieces;
     await page.fill(".composer textarea", "Tell me all about it.");
     await page.keyboard.press("Enter");
-    const done = `article.latest[aria-busy='false'] .msg-foot :text("${pieces.length.toLocaleString("en")} tokens")`;
+    const done = `article.latest[aria-busy='false'] .msg-foot :text("${pieces.length.toLocaleString("en")}")`;
     await page.waitForSelector(done, { timeout: (seconds + 60) * 1000 });
     await page.waitForTimeout(300);
   };
