@@ -1,12 +1,77 @@
-//! JSON request bodies. As in Ollama, the content type is ignored.
+//! JSON request bodies and their limits. As in Ollama, the content type is ignored.
+//!
+//! A route limits the bytes of its body. All bodies together are limited by one budget, so that many clients that send
+//! slowly cannot exhaust memory. The number of JSON values is limited before parsing, because `{}` has two bytes and
+//! becomes a message of hundreds.
 
-use axum::body::Bytes;
+use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use cairn_wire::ErrorCode;
 use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
+
+/// Limits of a route's body, as an extension of the request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit {
+    bytes: usize,
+    /// JSON values, including objects.
+    values: usize,
+    objects: usize,
+}
+
+impl BodyLimit {
+    /// A request without a token.
+    pub(crate) const TINY: Self = Self { bytes: 1 << 10, ..Self::DEFAULT };
+    /// Names, settings and system prompts.
+    const DEFAULT: Self = Self { bytes: 1 << 20, values: 1 << 20, objects: 1 << 17 };
+    /// A Modelfile with its messages and licences.
+    pub(crate) const MODELFILE: Self = Self { bytes: 16 << 20, ..Self::DEFAULT };
+    /// Prompts with images in base64.
+    pub(crate) const PROMPT: Self = Self { bytes: 64 << 20, ..Self::DEFAULT };
+    /// An export of all chats.
+    pub(crate) const EXPORT: Self = Self { bytes: 256 << 20, values: 1 << 24, objects: 1 << 21 };
+
+    /// The extension that sets the limits of a route.
+    pub(crate) fn layer(self) -> axum::Extension<Self> {
+        axum::Extension(self)
+    }
+
+    /// Counts JSON values outside of strings: each but the first of an array or object follows a comma or colon.
+    fn check_values(&self, json: &[u8]) -> Result<(), ApiError> {
+        let (mut values, mut objects, mut in_string, mut escaped) = (1, 0, false, false);
+        for byte in json {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' => {
+                    objects += 1;
+                    values += 1;
+                }
+                b'[' | b',' | b':' => values += 1,
+                _ => {}
+            }
+        }
+        match values > self.values || objects > self.objects {
+            true => Err(too_large(format!(
+                "the request body has {values} JSON values and {objects} objects; the limits are {} and {}",
+                self.values, self.objects
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Bytes of one permit. A body of less needs none: their number is limited by the number of connections.
+const PERMIT_BYTES: usize = 64 << 10;
+/// Bytes of all bodies together: an export and a prompt with images fit.
+const BUDGET_BYTES: usize = 320 << 20;
+static BUDGET: Semaphore = Semaphore::const_new(BUDGET_BYTES / PERMIT_BYTES);
 
 /// Extractor of a JSON body. Unknown fields are ignored.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -14,19 +79,82 @@ pub(crate) struct Body<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.status();
-            let (code, text) = match status {
-                StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::BodyTooLarge, "request body too large"),
-                _ => (ErrorCode::InvalidRequest, "cannot read the request body"),
-            };
-            ApiError::new(status, code, text)
-        })?;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
+        let expected = content_length(request.headers());
+        if expected.is_some_and(|bytes| bytes > limit.bytes) {
+            return Err(over_limit(&limit));
+        }
+        let (json, _permit) = read(request.into_body().into_data_stream(), &limit).await?;
+        if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
         }
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::malformed(&error))
+        limit.check_values(&json)?;
+        serde_json::from_slice(&json).map(Self).map_err(|error| ApiError::malformed(&error))
+    }
+}
+
+/// Reads a body. The permit covers its bytes but the first [`PERMIT_BYTES`].
+async fn read(
+    mut chunks: BodyDataStream,
+    limit: &BodyLimit,
+) -> Result<(Vec<u8>, Option<SemaphorePermit<'static>>), ApiError> {
+    let mut json = Vec::new();
+    let mut permit: Option<SemaphorePermit<'static>> = None;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| {
+            ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "cannot read the request body")
+        })?;
+        if json.len() + chunk.len() > limit.bytes {
+            return Err(over_limit(limit));
+        }
+        json.extend_from_slice(&chunk);
+        let held = permit.as_ref().map_or(0, SemaphorePermit::num_permits);
+        if let Some(more) = (json.len() / PERMIT_BYTES).checked_sub(held).filter(|more| *more > 0) {
+            let more = u32::try_from(more).ok().and_then(|more| BUDGET.try_acquire_many(more).ok()).ok_or_else(busy)?;
+            match &mut permit {
+                Some(permit) => permit.merge(more),
+                none => *none = Some(more),
+            }
+        }
+    }
+    Ok((json, permit))
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn over_limit(limit: &BodyLimit) -> ApiError {
+    too_large(format!("request body too large: the limit of this path is {} bytes", limit.bytes))
+}
+
+fn too_large(text: String) -> ApiError {
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
+}
+
+fn busy() -> ApiError {
+    let text = "the server is busy: too many large request bodies at once; try again later";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ServerBusy, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_values_are_counted_outside_of_strings() {
+        let check = |json: &str, values: usize, objects: usize| {
+            let accepts = |values, objects| {
+                BodyLimit { bytes: usize::MAX, values, objects }.check_values(json.as_bytes()).is_ok()
+            };
+            assert!(accepts(values, objects), "{json}: {values} values and {objects} objects");
+            assert!(!accepts(values - 1, objects), "{json}: {} values", values - 1);
+            assert!(objects == 0 || !accepts(values, objects - 1), "{json}: {} objects", objects - 1);
+        };
+        check("1", 1, 0);
+        check("[{},{},{}]", 7, 3);
+        check(r#"{"a":"{{[[,,","b":"\"{","c":"\\"}"#, 7, 1);
     }
 }

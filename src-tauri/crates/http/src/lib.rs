@@ -25,7 +25,7 @@ mod ui;
 mod v2;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -36,9 +36,6 @@ pub use app::cache::fsck::response as checkup;
 pub use credentials::Token;
 pub use error::chat_error;
 pub use server::Server;
-
-/// Limit of a request body, which may contain images as base64.
-const MAX_BODY_BYTES: usize = 256 << 20;
 
 /// Paths that accept HEAD. All others return 405, as in Ollama.
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
@@ -56,7 +53,6 @@ pub fn router(server: Server) -> Router {
         .merge(v2::routes())
         .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
         .method_not_allowed_fallback(async || method_not_allowed())
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(server.clone(), access::check))
         .layer(map_response(add_nosniff))
         .layer(from_fn_with_state(server.clone(), requests::log))

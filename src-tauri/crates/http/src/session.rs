@@ -5,7 +5,7 @@
 //! server. The page sends the ticket in the body of a POST.
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -13,17 +13,15 @@ use cairn_wire::ErrorCode;
 use cairn_wire::app::{SessionRequest, SessionResponse, TicketResponse};
 
 use crate::Server;
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::error::{ApiError, json};
 
 /// Path that a page requests before it has a token. [`crate::access`] exempts it from the token check.
 pub(crate) const PATH: &str = "/app/session";
-/// Limit of the request body, which is small because the client has no token yet.
-const MAX_BODY_BYTES: usize = 1 << 10;
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
-        .route(PATH, post(begin).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
+        .route(PATH, post(begin).layer(BodyLimit::TINY.layer()))
         .route("/app/session/ticket", post(create_ticket))
 }
 

@@ -4,6 +4,7 @@
 mod access;
 mod access_matrix;
 mod blobs;
+mod bodies;
 mod chats;
 mod discover;
 mod hardware;

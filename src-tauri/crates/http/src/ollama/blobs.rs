@@ -25,9 +25,13 @@ async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
+    let is_stored = server.app().library().has_blob(&digest)?;
     let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let mut chunks = body.into_data_stream();
-    let received = write(&server, &digest, size_bytes, &mut chunks).await;
+    let received = match is_stored {
+        true => Ok(StatusCode::OK),
+        false => write(&server, &digest, size_bytes, &mut chunks).await,
+    };
     // Clients read the response only after they have sent the whole body. Without this loop an early error would close
     // the connection, and the client would report that instead of the error.
     while let Some(Ok(_)) = chunks.next().await {}
@@ -40,9 +44,6 @@ async fn write(
     size_bytes: Option<u64>,
     chunks: &mut BodyDataStream,
 ) -> Result<StatusCode, ApiError> {
-    if server.app().library().has_blob(digest)? {
-        return Ok(StatusCode::OK);
-    }
     let upload = server.app().library().upload(digest, size_bytes)?;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| ApiError::bad_request(format!("the upload was interrupted: {error}")))?;

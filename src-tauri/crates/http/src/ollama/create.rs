@@ -13,13 +13,13 @@ use serde::Serialize;
 
 use super::pull;
 use super::unsupported::{any, reject, reject_with_advice};
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::client::ClientInfo;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/api/create", post(create))
+    Router::new().route("/api/create", post(create).layer(BodyLimit::MODELFILE.layer()))
 }
 
 async fn create(

@@ -12,14 +12,14 @@ use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, 
 
 use super::FullAnswer;
 use super::unsupported::{any, check_top_logprobs, has_format, reject};
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/api/generate", post(generate))
+    Router::new().route("/api/generate", post(generate).layer(BodyLimit::PROMPT.layer()))
 }
 
 async fn generate(

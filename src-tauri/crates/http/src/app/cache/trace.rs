@@ -10,11 +10,11 @@ use cairn_wire::app::{CacheTrace, CacheTraceRequest, TierTokens};
 
 use super::tier_name;
 use crate::Server;
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::error::{ApiError, json};
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/app/cache/trace", post(trace))
+    Router::new().route("/app/cache/trace", post(trace).layer(BodyLimit::PROMPT.layer()))
 }
 
 async fn trace(State(server): State<Server>, Body(request): Body<CacheTraceRequest>) -> Result<Response, ApiError> {

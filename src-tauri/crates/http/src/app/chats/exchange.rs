@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{query, run_blocking};
 use crate::Server;
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::error::{ApiError, json};
 
 const FORMAT: &str = "cairn-chats";
@@ -32,7 +32,7 @@ static EXPORTS: Semaphore = Semaphore::const_new(8);
 pub(super) fn routes() -> Router<Server> {
     Router::new()
         .route("/app/chats/export", get(all))
-        .route("/app/chats/import", get(to_import).post(import))
+        .route("/app/chats/import", get(to_import).post(import).layer(BodyLimit::EXPORT.layer()))
         .route("/app/chats/{id}/export", get(one))
 }
 

@@ -12,14 +12,15 @@ use serde::Deserialize;
 
 use super::{answer, query, run_blocking};
 use crate::Server;
-use crate::body::Body;
+use crate::body::{Body, BodyLimit};
 use crate::error::{ApiError, json};
 
 /// Default number of messages on a page.
 const DEFAULT_LIMIT: usize = 100;
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/app/chats/{id}/messages", get(messages).post(send)).route("/app/chats/{id}/head", put(head))
+    let messages = get(messages).post(send).layer(BodyLimit::PROMPT.layer());
+    Router::new().route("/app/chats/{id}/messages", messages).route("/app/chats/{id}/head", put(head))
 }
 
 #[derive(Deserialize)]

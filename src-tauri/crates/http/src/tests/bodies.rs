@@ -1,0 +1,94 @@
+//! Tests of the limits of request bodies.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::task::Poll;
+
+use axum::body::Bytes;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+/// Returns a request whose body is sent by the returned channel.
+fn streamed(path: &str) -> (mpsc::Sender<Result<Bytes, Infallible>>, Request<Body>) {
+    let (sender, receiver) = mpsc::channel(1);
+    (sender, Request::post(path).body(Body::from_stream(ReceiverStream::new(receiver))).unwrap())
+}
+
+#[tokio::test]
+async fn body_over_limit_of_its_route_is_rejected() {
+    let daemon = Daemon::start();
+    let check = async |path: &str, bytes: usize, expected: &str| {
+        let reply = daemon.post(path, &format!(r#"{{"model":"absent","unknown":"{}"}}"#, "m".repeat(bytes))).await;
+        assert!(reply.starts_with(expected), "{path} with {bytes} bytes: {}", &reply[..reply.len().min(300)]);
+    };
+    check("/api/show", MIB, "413 ").await;
+    check("/api/show", MIB / 2, "404 ").await;
+    check("/api/chat", 64 * MIB, "413 ").await;
+    check("/api/chat", 2 * MIB, "404 ").await;
+    let (_sender, mut announced) = streamed("/api/show");
+    announced.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(2 * MIB));
+    let reply = daemon.reply(announced).await;
+    assert!(reply.starts_with("413 ") && reply.contains("body_too_large"), "a length is checked first: {reply}");
+}
+
+#[tokio::test]
+async fn upload_under_invalid_digest_is_rejected_without_reading() {
+    let daemon = Daemon::start();
+    let (_sender, endless) = streamed("/api/blobs/bogus");
+    let reply = daemon.reply(endless).await;
+    assert!(reply.starts_with("400 ") && reply.contains("digest_invalid"), "{reply}");
+}
+
+#[tokio::test]
+async fn body_with_too_many_values_is_rejected_before_parsing() {
+    let daemon = Daemon::start();
+    for items in ["{},".repeat(200_000), "[],".repeat(600_000)] {
+        let reply = daemon.post("/api/chat", &format!(r#"{{"model":"absent","messages":[{items}{{}}]}}"#)).await;
+        assert!(reply.starts_with("413 ") && reply.contains("JSON values"), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn half_sent_bodies_leave_room_for_small_requests() {
+    let daemon = Daemon::start();
+    let mut senders = Vec::new();
+    let mut requests = Vec::new();
+    // Bodies of 60 MiB that never end, until one is refused.
+    let refused = loop {
+        let (sender, request) = streamed("/api/chat");
+        let mut request = Box::pin(daemon.reply(request));
+        let mut reply = None;
+        for _ in 0..60 {
+            let chunk = Ok(Bytes::from(vec![b' '; MIB]));
+            reply = tokio::select! {
+                biased;
+                reply = &mut request => Some(reply),
+                sent = sender.send(chunk) => { sent.expect("the daemon reads"); None }
+            };
+            if reply.is_some() {
+                break;
+            }
+        }
+        if let Some(reply) = reply {
+            break reply;
+        }
+        assert!(senders.len() < 8, "the bodies have no common budget");
+        senders.push(sender);
+        requests.push(request);
+    };
+    assert!(refused.starts_with("503 ") && refused.contains("server_busy"), "{refused}");
+    for request in &mut requests {
+        let poll = std::future::poll_fn(|context| Poll::Ready(request.as_mut().poll(context)));
+        assert!(poll.await.is_pending(), "other bodies are not affected");
+    }
+    let small = daemon.post("/api/show", r#"{"model":"m"}"#).await;
+    assert!(small.starts_with("200 "), "a small request: {small}");
+    drop(requests);
+    let large = format!(r#"{{"model":"absent","prompt":"{}"}}"#, " ".repeat(20 * MIB));
+    let large = daemon.post("/api/generate", &large).await;
+    assert!(large.starts_with("404 "), "the budget is free again: {large}");
+}
