@@ -15,7 +15,7 @@ pub(super) enum Host {
     Loopback,
     /// Another name or address of this machine.
     Own,
-    /// A name that may belong to somebody else, or none.
+    /// A name that another machine may have, or none.
     Foreign,
 }
 

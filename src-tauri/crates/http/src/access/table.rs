@@ -1,4 +1,4 @@
-//! The access table: who may send which request. [`crate::access`] applies it, and `SECURITY.md` contains it.
+//! The access table: which clients may send which request. [`crate::access`] applies it, and `SECURITY.md` contains it.
 
 use std::fmt::Write;
 

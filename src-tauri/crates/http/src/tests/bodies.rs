@@ -12,7 +12,7 @@ use super::*;
 
 const MIB: usize = 1 << 20;
 
-/// Returns a request whose body is sent by the returned channel.
+/// Returns a request and the channel that sends its body.
 fn streamed(path: &str) -> (mpsc::Sender<Result<Bytes, Infallible>>, Request<Body>) {
     let (sender, receiver) = mpsc::channel(1);
     (sender, Request::post(path).body(Body::from_stream(ReceiverStream::new(receiver))).unwrap())
