@@ -265,7 +265,7 @@ fn contexts_are_pinned_and_dropped_by_id() {
     let (status, response) = place.own("POST", "/app/cache/prefetch", r#"{"owner":"chat-13"}"#);
     assert_eq!((status, count(&response, "contexts")), (202, 0), "{response}");
     place.cache(&["drop", id]);
-    refused(&place.home.run(&["cache", "drop", id]), "no kept context has the id");
+    refused(&place.home.run(&["cache", "drop", id]), "no cached context has the id");
     assert!(place.contexts().iter().all(|context| context["id"] != id), "the context is deleted");
 }
 

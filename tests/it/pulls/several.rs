@@ -54,7 +54,7 @@ fn json_output_reports_failures() {
     check(&["import", "/nowhere/m.gguf", "--json"], None, "m.gguf");
     check(&["scan", "/nowhere", "--json"], None, "nowhere");
     check(&["downloads", "pause", "missing", "--json"], None, "missing");
-    check(&["cache", "drop", "0000", "--json"], None, "no kept context");
+    check(&["cache", "drop", "0000", "--json"], None, "no cached context");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::Server;
 use crate::client::ClientInfo;
 use crate::error::ApiError;
 use crate::v2::{self, RegistryError};
-use host::{Host, OwnNames};
+use host::OwnNames;
 use page::Sender;
 pub use table::document;
 use table::{Facts, Refusal, Row};
@@ -57,14 +57,12 @@ fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
     let name = text(headers, header::HOST).unwrap_or_default();
     let names =
         OwnNames { addresses: server.addresses(), machine: server.host_name(), configured: &settings.server.names };
-    // Clients reach a trusted proxy under its own names, which it checks.
-    let is_proxied = client.as_ref().is_some_and(|client| client.is_proxied);
-    let host = if is_proxied { Host::Own } else { names.classify(name) };
     let sender = Sender::of(request.method(), headers, name, &settings.server.origins);
     let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
     let facts = Facts {
+        is_proxied: client.as_ref().is_some_and(|client| client.is_proxied),
         is_local: client.is_some_and(|client| client.is_local),
-        host,
+        host: names.classify(name),
         page: sender.page,
         has_token: bearer.is_some_and(|token| server.is_authorized(token)),
         shares: settings.sharing.share,

@@ -9,13 +9,23 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 
 use crate::Server;
 use crate::error::ApiError;
 
-/// Headers that proxies add. Each of them marks a request as forwarded.
-const FORWARDED: [&str; 5] = ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via"];
+/// Headers that proxies add, besides those that begin with `x-forwarded`. Each of them marks a request as forwarded.
+const FORWARDED: [&str; 9] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-host",
+    "x-envoy-external-address",
+    "cf-connecting-ip",
+    "true-client-ip",
+];
 
 /// Client of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +49,7 @@ impl ClientInfo {
         let connected = connected.to_canonical();
         let host = last(headers, header::HOST.as_str());
         if !trusted.contains(&connected) {
-            let is_local = connected.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
+            let is_local = connected.is_loopback() && !headers.keys().any(is_forwarded);
             return Self { ip: connected, is_local, is_proxied: false, base_url: base_url("http", host) };
         }
         // Each proxy appends the address of its peer. The client is the last entry that is not a trusted proxy; a
@@ -66,6 +76,10 @@ impl FromRequestParts<Server> for ClientInfo {
         let peer = peer.ok_or_else(|| ApiError::bad_request("cannot determine the client's address"))?;
         Ok(Self::new(server, peer, &parts.headers))
     }
+}
+
+fn is_forwarded(name: &HeaderName) -> bool {
+    name.as_str().starts_with("x-forwarded") || FORWARDED.contains(&name.as_str())
 }
 
 fn base_url(scheme: &str, host: Option<&str>) -> Option<String> {

@@ -101,6 +101,12 @@ const NEEDS: &[Need] = &[
         proof: &["docker-registry", "--version"],
     },
     Need {
+        what: "git (lists the files of the project, in tests)",
+        since: For::Tests,
+        packages: &["git"],
+        proof: &["git", "--version"],
+    },
+    Need {
         what: "skopeo (another client of registries, in tests)",
         since: For::Tests,
         packages: &["skopeo"],

@@ -31,16 +31,17 @@ pub(super) struct OwnNames<'a> {
 }
 
 impl OwnNames<'_> {
-    /// Classifies the text of a `Host` header.
+    /// Classifies the text of a `Host` header. Port 80 is left out by clients.
     pub(super) fn classify(&self, host: &str) -> Host {
-        let is_loopback = self.addresses.iter().any(|address| {
-            let port = address.port();
-            ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| host == format!("{name}:{port}"))
-        });
-        match name_of(host) {
-            _ if is_loopback => Host::Loopback,
-            Some(name) if name.parse::<IpAddr>().is_ok() || self.is_own(&name.to_ascii_lowercase()) => Host::Own,
-            _ => Host::Foreign,
+        let Some((name, port)) = name_and_port(host) else { return Host::Foreign };
+        let name = name.to_ascii_lowercase();
+        let ip = name.parse::<IpAddr>().ok();
+        let is_loopback = name == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
+        let is_listening = self.addresses.iter().any(|address| address.port() == port.unwrap_or(80));
+        match () {
+            () if is_loopback && is_listening => Host::Loopback,
+            () if ip.is_some() || self.is_own(&name) => Host::Own,
+            () => Host::Foreign,
         }
     }
 
@@ -59,19 +60,34 @@ impl OwnNames<'_> {
     }
 }
 
-/// Returns the name or address of `name`, `name:port`, `[address]` or `[address]:port`; `None` if it is empty.
-fn name_of(host: &str) -> Option<&str> {
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None if host.matches(':').count() == 1 => host.split_once(':').map_or(host, |(name, _)| name),
-        None => host,
+/// Splits `name`, `name:port`, `address`, `[address]` or `[address]:port`; `None` if the text has another form.
+fn name_and_port(host: &str) -> Option<(&str, Option<u16>)> {
+    let (name, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some(bracketed) => bracketed,
+        None if host.matches(':').count() == 1 => host.split_at(host.find(':')?),
+        None => (host, ""),
     };
-    Some(name).filter(|name| !name.is_empty())
+    let port = match rest.strip_prefix(':') {
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
+        None if rest.is_empty() => None,
+        _ => return None,
+    };
+    (!name.is_empty()).then_some((name, port))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loopback_name_without_port_means_port_80() {
+        let check = |port: u16, expected: Host| {
+            let names = OwnNames { addresses: &[([127, 0, 0, 1], port).into()], machine: None, configured: &[] };
+            assert_eq!(names.classify("127.0.0.1"), expected, "a daemon on port {port}");
+        };
+        check(80, Host::Loopback);
+        check(11434, Host::Own);
+    }
 
     #[test]
     fn host_is_classified_by_names_of_this_machine() {
@@ -85,10 +101,17 @@ mod tests {
                 assert_eq!(names.classify(host), expected, "{host:?}");
             }
         };
-        check(&["127.0.0.1:11434", "localhost:11434", "[::1]:11434"], Host::Loopback);
+        check(
+            &["127.0.0.1:11434", "localhost:11434", "[::1]:11434", "LOCALHOST:11434", "127.0.0.2:11434"],
+            Host::Loopback,
+        );
         check(&["localhost", "127.0.0.1:1", "::1", "0.0.0.0", "192.168.1.2", "[::ffff:127.0.0.1]:1"], Host::Own);
         check(&["8.8.8.8", "[2001:db8::1]:1", "LOCALHOST", "a.localhost", "host.docker.internal:1"], Host::Own);
         check(&["workstation:11434", "workstation.local", "Models.Example:443"], Host::Own);
+        check(
+            &["[::1]evil.com", "127.0.0.1:11434@evil.com", "localhost:x", "localhost:99999", "localhost."],
+            Host::Foreign,
+        );
         check(&["", ":11434", "?", "local", "box.local", "evil.internal", "example.org:11434"], Host::Foreign);
         check(&["evil-localhost.com", "workstation.evil.org", "a.models.example", "2130706433"], Host::Foreign);
     }

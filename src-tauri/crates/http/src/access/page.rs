@@ -3,7 +3,7 @@
 //! Browsers send `Origin` with all requests but plain GETs: an image or a script of any page is requested without it.
 //! `Sec-Fetch-Site` marks these. A program sends neither header.
 
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 
 use super::text;
 
@@ -82,10 +82,11 @@ impl Sender {
 
 /// Classifies a request without `Origin` by Fetch Metadata (<https://www.w3.org/TR/fetch-metadata/>).
 fn without_origin(method: &Method, headers: &HeaderMap) -> Page {
-    let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
-    match headers.get("sec-fetch-site").map(|site| site.as_bytes()) {
-        None | Some(b"none") => Page::Program,
-        Some(b"same-origin") => Page::Own,
+    let value = |name| text(headers, HeaderName::from_static(name));
+    let is = |name, expected| value(name) == Some(expected);
+    match value("sec-fetch-site") {
+        None | Some("none") => Page::Program,
+        Some("same-origin") => Page::Own,
         Some(_) if method == Method::GET && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document") => {
             Page::Link
         }

@@ -39,6 +39,8 @@ pub(super) struct Facts {
     /// Whether the client runs on this machine and no proxy is between.
     pub(super) is_local: bool,
     pub(super) host: Host,
+    /// Whether a trusted proxy forwards the request, under any of its names.
+    pub(super) is_proxied: bool,
     pub(super) page: Page,
     pub(super) has_token: bool,
     /// The setting `sharing.share`.
@@ -137,6 +139,8 @@ impl Row {
     pub(super) fn decide_without_token(&self, facts: &Facts) -> Result<(), Refusal> {
         let is_host_allowed = match self.machines {
             Machines::Loopback => facts.host == Host::Loopback,
+            // No web page has access, so a page cannot use a name that it points at this machine.
+            Machines::AllIfShared if facts.is_proxied => true,
             Machines::This | Machines::AllIfShared | Machines::All => facts.host != Host::Foreign,
         };
         let machine = match self.machines {
