@@ -71,6 +71,8 @@ impl BodyLimit {
 const PERMIT_BYTES: usize = 64 << 10;
 /// Bytes of all bodies together: an export and a prompt with images fit.
 const BUDGET_BYTES: usize = 320 << 20;
+/// Bytes of a refused body that are discarded. After that the connection is closed.
+const DRAIN_BYTES: usize = 64 << 20;
 static BUDGET: Semaphore = Semaphore::const_new(BUDGET_BYTES / PERMIT_BYTES);
 
 /// Extractor of a JSON body. Unknown fields are ignored.
@@ -82,10 +84,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
         let expected = content_length(request.headers());
-        if expected.is_some_and(|bytes| bytes > limit.bytes) {
-            return Err(over_limit(&limit));
+        let mut chunks = request.into_body().into_data_stream();
+        let read = match expected {
+            Some(bytes) if bytes > limit.bytes => Err(over_limit(&limit)),
+            _ => read(&mut chunks, &limit).await,
+        };
+        if read.as_ref().is_err_and(ApiError::is_too_large) {
+            drain(&mut chunks).await;
         }
-        let (json, _permit) = read(request.into_body().into_data_stream(), &limit).await?;
+        let (json, _permit) = read?;
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
@@ -97,7 +104,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
 /// Reads a body. The permit covers its bytes but the first [`PERMIT_BYTES`].
 async fn read(
-    mut chunks: BodyDataStream,
+    chunks: &mut BodyDataStream,
     limit: &BodyLimit,
 ) -> Result<(Vec<u8>, Option<SemaphorePermit<'static>>), ApiError> {
     let mut json = Vec::new();
@@ -120,6 +127,15 @@ async fn read(
         }
     }
     Ok((json, permit))
+}
+
+/// Discards the rest of a refused body, within a limit. Clients read the response only after they have sent the body.
+async fn drain(chunks: &mut BodyDataStream) {
+    let mut left = DRAIN_BYTES;
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let Some(rest) = left.checked_sub(chunk.len()) else { return };
+        left = rest;
+    }
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {

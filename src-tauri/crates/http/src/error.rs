@@ -40,6 +40,11 @@ impl ApiError {
         Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
     }
 
+    /// Whether the request body exceeds a limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.class.status == StatusCode::PAYLOAD_TOO_LARGE
+    }
+
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, text)
     }

@@ -109,14 +109,6 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
     ending.shutdown().await;
 }
 
-/// Returns the address of a client. A program that connects from the address of the daemon runs on this machine, so it
-/// has a loopback address, unless it is a reverse proxy.
-fn client_address(peer: SocketAddr, own: Option<SocketAddr>, proxies: &[IpAddr]) -> SocketAddr {
-    let ip = peer.ip().to_canonical();
-    let is_own = own.is_some_and(|own| own.ip().to_canonical() == ip) && !proxies.contains(&ip);
-    if is_own { SocketAddr::from(([127, 0, 0, 1], peer.port())) } else { peer }
-}
-
 fn is_client_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -138,7 +130,6 @@ fn spawn_connection(
         tracing::debug!(%error, "cannot turn Nagle's algorithm off for a connection");
     }
     let (connection, body_timeout) = (Arc::clone(&permit.connection), limits.body_timeout);
-    let peer = client_address(peer, stream.local_addr().ok(), &limits.proxies);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (router, active) = (router.clone(), ActiveRequest::begin(&connection));
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -358,20 +349,6 @@ mod tests {
 
     async fn was_evicted(permit: &ConnectionPermit) -> bool {
         tokio::time::timeout(Duration::from_millis(20), permit.connection.evicted.notified()).await.is_ok()
-    }
-
-    #[test]
-    fn client_at_address_of_daemon_is_local() {
-        let check = |peer: &str, own: &str, proxies: &[&str], expected: &str| {
-            let address = |text: &str| text.parse::<SocketAddr>().unwrap();
-            let proxies: Vec<IpAddr> = proxies.iter().map(|proxy| proxy.parse().unwrap()).collect();
-            let found = client_address(address(peer), Some(address(own)), &proxies);
-            assert_eq!(found, address(expected), "{peer} to {own}");
-        };
-        check("192.0.2.2:5", "192.0.2.2:11434", &[], "127.0.0.1:5");
-        check("[::ffff:192.0.2.2]:5", "192.0.2.2:11434", &[], "127.0.0.1:5");
-        check("192.0.2.3:5", "192.0.2.2:11434", &[], "192.0.2.3:5");
-        check("192.0.2.2:5", "192.0.2.2:11434", &["192.0.2.2"], "192.0.2.2:5");
     }
 
     #[test]

@@ -29,7 +29,7 @@ async fn body_over_limit_of_its_route_is_rejected() {
     check("/api/show", MIB / 2, "404 ").await;
     check("/api/chat", 64 * MIB, "413 ").await;
     check("/api/chat", 2 * MIB, "404 ").await;
-    let (_sender, mut announced) = streamed("/api/show");
+    let (_, mut announced) = streamed("/api/show");
     announced.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(2 * MIB));
     let reply = daemon.reply(announced).await;
     assert!(reply.starts_with("413 ") && reply.contains("body_too_large"), "a length is checked first: {reply}");
