@@ -264,7 +264,11 @@ impl ChatSessions {
             live.end(end);
             let (sessions, stored, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
             // An error means that this task is aborted at shutdown.
-            let _ = blocking(move || Ok(sessions.notify_of(&id, &stored))).await;
+            let _ = blocking(move || {
+                sessions.notify_of(&id, &stored);
+                Ok(())
+            })
+            .await;
             drop(held);
             if complete {
                 app.generate_title(live, chats).await;

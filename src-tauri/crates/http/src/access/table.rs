@@ -124,7 +124,7 @@ impl Row {
             None => path == *route,
         };
         let (others, rows) = TABLE.split_last().expect("the table has rows");
-        rows.iter().find(|row| row.routes.iter().any(|route| matches(&route))).unwrap_or(others)
+        rows.iter().find(|row| row.routes.iter().any(matches)).unwrap_or(others)
     }
 
     /// Whether responses may be shown to such a page.
