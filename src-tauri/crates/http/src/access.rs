@@ -35,8 +35,7 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     let (facts, sender) = facts(&server, &request);
     // Preflight requests never carry a token.
     let is_preflight = request.method() == Method::OPTIONS;
-    let decision = if is_preflight { row.decide_without_token(&facts) } else { row.decide(&facts) };
-    let response = match decision {
+    let response = match row.decide(&facts, || is_preflight || has_token(&server, request.headers())) {
         Err(refusal) => refused(request.uri().path(), request.headers(), refusal),
         Ok(()) if is_preflight && sender.cors.is_some() => preflight(),
         Ok(()) if is_preflight => StatusCode::NO_CONTENT.into_response(),
@@ -58,16 +57,19 @@ fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
     let names =
         OwnNames { addresses: server.addresses(), machine: server.host_name(), configured: &settings.server.names };
     let sender = Sender::of(request.method(), headers, name, &settings.server.origins);
-    let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
     let facts = Facts {
         is_proxied: client.as_ref().is_some_and(|client| client.is_proxied),
         is_local: client.is_some_and(|client| client.is_local),
         host: names.classify(name),
         page: sender.page,
-        has_token: bearer.is_some_and(|token| server.is_authorized(token)),
         shares: settings.sharing.share,
     };
     (facts, sender)
+}
+
+fn has_token(server: &Server, headers: &HeaderMap) -> bool {
+    let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    bearer.is_some_and(|token| server.is_authorized(token))
 }
 
 /// Returns the response to a refused request.
@@ -98,10 +100,11 @@ fn refused(path: &str, headers: &HeaderMap, refusal: Refusal) -> Response {
     if v2::has(path) {
         return RegistryError::denied(&text).into_response();
     }
-    match refusal {
-        Refusal::Token => ApiError::new(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &text).into_response(),
-        _ => ApiError::new(StatusCode::FORBIDDEN, ErrorCode::Forbidden, &text).into_response(),
-    }
+    let (status, code) = match refusal {
+        Refusal::Token => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
+        _ => (StatusCode::FORBIDDEN, ErrorCode::Forbidden),
+    };
+    ApiError::new(status, code, text).into_response()
 }
 
 /// Response to a CORS preflight request.

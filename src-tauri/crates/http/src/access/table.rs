@@ -42,7 +42,6 @@ pub(super) struct Facts {
     /// Whether a trusted proxy forwards the request, under any of its names.
     pub(super) is_proxied: bool,
     pub(super) page: Page,
-    pub(super) has_token: bool,
     /// The setting `sharing.share`.
     pub(super) shares: bool,
 }
@@ -132,43 +131,29 @@ impl Row {
         page == Page::Program || self.pages.contains(&page)
     }
 
-    /// Decides about a request, without its token.
+    /// Decides about a request. `has_token` is called only if the row requires a token.
     ///
     /// # Errors
     /// The first rule that it breaks.
-    pub(super) fn decide_without_token(&self, facts: &Facts) -> Result<(), Refusal> {
+    pub(super) fn decide(&self, facts: &Facts, has_token: impl FnOnce() -> bool) -> Result<(), Refusal> {
+        match self.machines {
+            _ if facts.is_local => {}
+            Machines::Loopback | Machines::This => return Err(Refusal::Machine),
+            Machines::AllIfShared if !facts.shares => return Err(Refusal::NotShared),
+            Machines::AllIfShared | Machines::All => {}
+        }
         let is_host_allowed = match self.machines {
             Machines::Loopback => facts.host == Host::Loopback,
             // No web page has access, so a page cannot use a name that it points at this machine.
             Machines::AllIfShared if facts.is_proxied => true,
             Machines::This | Machines::AllIfShared | Machines::All => facts.host != Host::Foreign,
         };
-        let machine = match self.machines {
-            _ if facts.is_local => Ok(()),
-            Machines::Loopback | Machines::This => Err(Refusal::Machine),
-            Machines::AllIfShared if !facts.shares => Err(Refusal::NotShared),
-            Machines::AllIfShared | Machines::All => Ok(()),
-        };
-        machine?;
-        if !is_host_allowed {
-            return Err(Refusal::Host);
+        match () {
+            () if !is_host_allowed => Err(Refusal::Host),
+            () if !self.allows_page(facts.page) => Err(Refusal::Page),
+            () if self.needs_token && !has_token() => Err(Refusal::Token),
+            () => Ok(()),
         }
-        if !self.allows_page(facts.page) {
-            return Err(Refusal::Page);
-        }
-        Ok(())
-    }
-
-    /// Decides about a request.
-    ///
-    /// # Errors
-    /// The first rule that it breaks.
-    pub(super) fn decide(&self, facts: &Facts) -> Result<(), Refusal> {
-        self.decide_without_token(facts)?;
-        if self.needs_token && !facts.has_token {
-            return Err(Refusal::Token);
-        }
-        Ok(())
     }
 }
 

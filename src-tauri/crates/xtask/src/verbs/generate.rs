@@ -61,13 +61,17 @@ pub fn check(repo: &Repo) -> anyhow::Result<()> {
 
 /// The table of settings, printed by an example of `cairn-app`.
 fn settings(repo: &Repo) -> anyhow::Result<String> {
-    process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", "cairn-app", "--example", "settings"]))
+    example(repo, "cairn-app", "settings")
+}
+
+/// Runs an example of a crate and returns its output.
+fn example(repo: &Repo, package: &str, name: &str) -> anyhow::Result<String> {
+    process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", package, "--example", name]))
 }
 
 /// `SECURITY.md` with the access table, printed by an example of `cairn-http`.
 fn security(repo: &Repo) -> anyhow::Result<String> {
-    let arguments = ["run", "--quiet", "--package", "cairn-http", "--example", "access"];
-    let table = process::output(&mut process::cargo(repo, &arguments))?;
+    let table = example(repo, "cairn-http", "access")?;
     let text = fs::read_to_string(repo.root().join(SECURITY)).with_context(|| format!("cannot read {SECURITY}"))?;
     let (before, rest) = text.split_once(TABLE_START).with_context(|| format!("{SECURITY} has no {TABLE_START:?}"))?;
     let (_, after) = rest.split_once(TABLE_END).with_context(|| format!("{SECURITY} has no {TABLE_END:?}"))?;
