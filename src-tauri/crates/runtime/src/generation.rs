@@ -3,6 +3,7 @@
 //! The channel is bounded: a sequence pauses while its client is behind. A client that reads or leaves wakes the scheduler, so
 //! the scheduler never polls the channel.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -101,6 +102,9 @@ pub(crate) struct EventSender {
     events: mpsc::Sender<Event>,
     wake: Wake,
     has_ended: bool,
+    /// Whether the client was behind at a check since the last [`EventSender::wait_for_client`]: the scheduler skipped the
+    /// sequence.
+    was_blocked: Cell<bool>,
 }
 
 impl EventSender {
@@ -109,7 +113,7 @@ impl EventSender {
         let (events, receiver) = mpsc::channel(capacity);
         let wake = Wake { waker, is_awaited: Arc::default() };
         let generation = Generation { events: receiver, wake: Some(wake.clone()) };
-        (Self { events, wake, has_ended: false }, generation)
+        (Self { events, wake, has_ended: false, was_blocked: Cell::new(false) }, generation)
     }
 
     /// Whether the client has dropped its end.
@@ -119,13 +123,20 @@ impl EventSender {
 
     /// Whether the event channel may be too full for the events of another step, because the client reads slowly.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.events.capacity() < EVENTS_PER_STEP
+        let is_blocked = self.events.capacity() < EVENTS_PER_STEP;
+        self.was_blocked.set(self.was_blocked.get() || is_blocked);
+        is_blocked
     }
 
-    /// Asks the client to wake the scheduler when it reads. Returns whether the client is still behind.
+    /// Asks a client that was behind to wake the scheduler when it reads. Returns whether the scheduler may sleep: false if
+    /// the client has caught up since the scheduler skipped its sequence, because no wake-up will follow.
     pub(crate) fn wait_for_client(&self) -> bool {
+        if !self.is_blocked() && !self.was_blocked.get() {
+            return true;
+        }
         self.wake.is_awaited.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        self.was_blocked.set(false);
         self.is_blocked() && !self.is_cancelled()
     }
 
@@ -219,5 +230,16 @@ mod tests {
         assert_eq!(take(&wakes), 1, "a place became free");
         assert!(generation.try_recv().is_ok() && take(&wakes) == 0, "one wake-up for each wait");
         assert!(!sender.wait_for_client(), "three places are free");
+        assert!(sender.wait_for_client(), "the client was not behind since then");
+    }
+
+    #[test]
+    fn client_that_catches_up_before_the_wait_prevents_sleep() {
+        let (sender, mut generation, wakes) = channel(4);
+        (0..4).for_each(|_| sender.delta(Delta { text: "x".into(), ..Delta::default() }));
+        assert!(sender.is_blocked(), "the scheduler skips the sequence");
+        while generation.try_recv().is_ok() {}
+        assert_eq!(take(&wakes), 0, "the scheduler did not wait yet");
+        assert!(!sender.wait_for_client(), "no wake-up will follow, so the scheduler must look again");
     }
 }

@@ -187,8 +187,7 @@ impl Scheduler {
             Waiting::New(_) => None,
             Waiting::Paused(sequence) => Some(&**sequence),
         });
-        let mut blocked = active.iter().chain(paused).filter(|sequence| sequence.is_blocked());
-        if !blocked.all(Sequence::wait_for_client) {
+        if !active.iter().chain(paused).all(Sequence::wait_for_client) {
             return Some(Duration::ZERO);
         }
         let needs_pages = active.is_empty() && self.waiting.iter().any(|waiting| !waiting.is_blocked());

@@ -118,7 +118,7 @@ impl Sequence {
         self.job.events.is_blocked()
     }
 
-    /// Asks the client to wake the scheduler when it reads. Returns whether the client is still behind.
+    /// Asks a client that was behind to wake the scheduler when it reads. Returns whether the scheduler may sleep.
     pub(crate) fn wait_for_client(&self) -> bool {
         self.job.events.wait_for_client()
     }

@@ -1,12 +1,12 @@
 //! Clients that do not read, cancel, or send invalid requests, and inconsistent files. None of them may affect other requests.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairn_gguf::{Array, Gguf, Value, Writer};
 use cairn_runtime::{
-    Engine, EngineConfig, Event, FinishReason, GenerateError, Generation, KeepAlive, LoadError, LoadOptions, Request,
-    Sampling, Source,
+    Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, Generation, KeepAlive, LoadError, LoadOptions,
+    Request, Sampling, Source,
 };
 use tempfile::TempDir;
 
@@ -57,6 +57,41 @@ async fn pages_are_taken_from_blocked_sequences() {
     wait_until_blocked(&silent).await;
     let other = in_time("the other generation", answer(lease.generate(greedy(prompt(2, 600), 20)))).await;
     assert_eq!(other.expect("the generation finishes").usage.eval_tokens, 20, "pages are free");
+}
+
+/// Reads nothing until the sequence pauses, then everything after a short delay: the client often catches up just when the
+/// scheduler prepares to wait for it.
+fn read_in_bursts(mut events: Generation, delay: u32) -> Finish {
+    /// The channel has room for 32 events. A sequence pauses when fewer than three places are free.
+    const PAUSED: usize = 30;
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        while events.len() < PAUSED && !events.is_closed() && Instant::now() < deadline {
+            std::hint::spin_loop();
+        }
+        (0..delay).for_each(|_| std::hint::spin_loop());
+        while let Ok(event) = events.try_recv() {
+            match event {
+                Event::Finish(finish) => return finish,
+                Event::Error(error) => panic!("the generation fails: {error}"),
+                Event::Delta(_) | Event::ContextFull(_) => {}
+            }
+        }
+        assert!(Instant::now() < deadline, "the generation stopped");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn generation_continues_after_each_burst_of_reads() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let lease = lease(&engine, &model(&folder, 3)).await;
+    let alone = answer(lease.generate(greedy(prompt(1, 20), 400))).await.expect("the generation finishes");
+    for round in 0..20 {
+        let events = lease.generate(greedy(prompt(1, 20), 400));
+        let finish = tokio::task::spawn_blocking(move || read_in_bursts(events, round * 200)).await;
+        assert_eq!(finish.expect("the client ends").tokens, alone.tokens, "round {round}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
