@@ -1,25 +1,28 @@
-//! Limits of one rendering. Every text and list that a template creates is charged to a budget. Nesting depth and total
-//! number of values, shared parts counted each time, are limited too.
+//! Limits of one rendering. Every text and list that a template creates is charged to a budget, and so is every value that
+//! an operator, filter, test or method reads, shared parts each time. Nesting depth is limited too.
 //!
 //! The engine's fuel counts instructions, but one instruction can double a text, compare two lists with exponentially
 //! many shared parts, or iterate for an hour. So this crate replaces such operators ([`super::operators`]) and charges
-//! filters and methods before and after the call ([`super::filters`]).
+//! filters, tests and methods before and after the call ([`super::filters`]). Fuel and budget together bound the time.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// Maximum number of bytes that a rendering allocates in total: dozens of copies of the longest conversation.
-const MAX_BYTES: usize = 256 << 20;
+/// Maximum number of bytes that a rendering allocates in total, including freed ones: dozens of copies of a long
+/// conversation. `tests/template_limits.rs` measures that hostile templates take at most 64 MiB and 2 s.
+const MAX_BYTES: usize = 40 << 20;
 /// Maximum number of bytes printed to the output or to a variable: more than fits into any model's context.
 pub(super) const MAX_PRINTED_BYTES: usize = 16 << 20;
 /// Maximum size of one text.
 pub(super) const MAX_TEXT_BYTES: usize = MAX_PRINTED_BYTES;
 /// Maximum depth of nested lists. Dropping a deeper list could overflow the stack.
 pub(super) const MAX_NESTING: usize = 100;
-/// Maximum number of values in a new value. Shared parts count each time.
-const MAX_VALUES: usize = 1 << 18;
 /// Cost of a list element.
 const ELEMENT_BYTES: usize = size_of::<Value>();
+/// Cost of reading a value, which takes time instead of memory.
+const VISIT_BYTES: usize = 4;
+/// Number of bytes of a text that cost as much as reading a value.
+const TEXT_BYTES_PER_VISIT: usize = 32;
 
 /// Source of an engine error: the limit that was exceeded.
 #[derive(Debug, thiserror::Error)]
@@ -67,17 +70,22 @@ pub(super) fn charge_printed(state: &mut State<'_, '_>, bytes: usize) -> Result<
 
 /// Charges the cost of traversing a whole value.
 pub(super) fn charge_traversal(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    let visited = match value.as_str() {
-        Some(text) => text.len() / ELEMENT_BYTES,
-        None => count(value, 0, 0)?,
-    };
-    charge(state, visited)
+    let mut visits = 0;
+    count(value, &mut visits, 0)?;
+    charge(state, visits.saturating_mul(VISIT_BYTES))
+}
+
+/// Charges the cost of reading a text. Other values cost nothing.
+pub(super) fn charge_reading(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    match value.as_str() {
+        Some(text) => charge(state, text.len() / TEXT_BYTES_PER_VISIT * VISIT_BYTES),
+        None => Ok(()),
+    }
 }
 
 /// Returns a new value if its depth and size are within the limits.
 pub(super) fn check_built(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
-    let values = count(&value, 0, 0)?;
-    charge(state, values)?;
+    charge_traversal(state, &value)?;
     Ok(value)
 }
 
@@ -105,24 +113,26 @@ pub(super) fn check_returned(state: &mut State<'_, '_>, value: Value) -> Result<
     }
 }
 
-/// Counts the values in a value, itself included, starting from `before`.
-fn count(value: &Value, before: usize, depth: usize) -> Result<usize, Error> {
-    if depth > MAX_NESTING || before > MAX_VALUES {
+/// Adds the number of values in a value, itself included, to `visits`. A long text counts as several.
+fn count(value: &Value, visits: &mut usize, depth: usize) -> Result<(), Error> {
+    *visits += 1;
+    if depth > MAX_NESTING || *visits > MAX_BYTES / VISIT_BYTES {
         return Err(exceeded("memory"));
     }
-    let mut values = before + 1;
     match value.kind() {
+        ValueKind::String => *visits += value.as_str().map_or(0, str::len) / TEXT_BYTES_PER_VISIT,
         ValueKind::Seq | ValueKind::Iterable => {
             for item in value.try_iter()? {
-                values = count(&item, values, depth + 1)?;
+                count(&item, visits, depth + 1)?;
             }
         }
         ValueKind::Map => {
             for key in value.try_iter()? {
-                values = count(&value.get_item(&key)?, values + 1, depth + 1)?;
+                count(&key, visits, depth + 1)?;
+                count(&value.get_item(&key)?, visits, depth + 1)?;
             }
         }
         _ => {}
     }
-    Ok(values)
+    Ok(())
 }

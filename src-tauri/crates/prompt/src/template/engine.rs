@@ -98,6 +98,12 @@ fn compile(source: &str) -> Result<Compiled<'_>, Error> {
     let mut generator = CodeGenerator::new(NAME, source);
     generator.compile_stmt(&tree);
     let (instructions, blocks) = generator.finish();
+    for part in std::iter::once(&instructions).chain(blocks.values()) {
+        if (0..).map_while(|index| part.get(index)).any(|step| matches!(step, Instruction::CallMethod("changed", None)))
+        {
+            return Err(Error::new(ErrorKind::InvalidOperation, "`loop.changed` does not take unpacked arguments"));
+        }
+    }
     let blocks = blocks.into_iter().map(|(name, block)| (name, rewrite(&block, source)));
     Ok((rewrite(&instructions, source), blocks.collect()))
 }
@@ -117,6 +123,20 @@ fn replacement(instruction: Instruction<'_>) -> Vec<Instruction<'_>> {
         Instruction::Gt => vec![call(">", 2)],
         Instruction::Gte => vec![call(">=", 2)],
         Instruction::In => vec![call("in", 2)],
+        // Both operands are read: a character of a text is found from its begin.
+        Instruction::GetItem => {
+            vec![call("(text)", 1), Instruction::Swap, call("(text)", 1), Instruction::Swap, Instruction::GetItem]
+        }
+        // The comparison of a chain such as `a < b < c`.
+        compared @ Instruction::CompareAndPreserve(_) => {
+            vec![call("(read)", 1), Instruction::Swap, call("(read)", 1), Instruction::Swap, compared]
+        }
+        // `loop.changed` compares its arguments with those of the last turn. A tuple of them is equal to them.
+        Instruction::CallMethod("changed", Some(values @ 2..)) => vec![
+            Instruction::BuildTuple(Some(values as usize - 1)),
+            call("(read)", 1),
+            Instruction::CallMethod("changed", Some(2)),
+        ],
         Instruction::EmitRaw(text) => vec![Instruction::LoadConst(Value::from(text)), Instruction::Emit],
         built @ (Instruction::BuildList(_)
         | Instruction::BuildTuple(_)

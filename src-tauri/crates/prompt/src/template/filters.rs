@@ -1,19 +1,42 @@
-//! Filters of the engine and methods of Python's texts and lists. Each call is charged before and after it runs.
+//! Filters and tests of the engine, and methods of Python's texts and lists. Each call is charged before it runs, and its
+//! result after.
 
 use minijinja::value::{Rest, Value, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, filters};
+use minijinja::{Environment, Error, ErrorKind, State, filters, tests};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::budget::{charge_list, charge_text, charge_traversal, check_returned, exceeded};
-use super::python;
+use super::{operators, python};
 
 /// Maximum width, count or precision in an argument.
 const MAX_NUMBER: i128 = 10_000;
 
-/// Registers the filters and methods.
+/// Maximum number of characters that `trim` or a method removes. Each is compared with each character of the text.
+const MAX_TRIMMED_CHARS: usize = 100;
+
+/// Registers the filters, tests and methods. Those that are not listed read a constant number of bytes.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
-    // Filters that can traverse a whole value, return more than their input, or sort.
     let charged = [
+        ("attr", Value::from_function(filters::attr)),
+        ("capitalize", Value::from_function(filters::capitalize)),
+        ("e", Value::from_function(filters::escape)),
+        ("escape", Value::from_function(filters::escape)),
+        ("float", Value::from_function(filters::float)),
+        ("int", Value::from_function(filters::int)),
+        ("items", Value::from_function(filters::items)),
+        ("lower", Value::from_function(filters::lower)),
+        ("reject", Value::from_function(filters::reject)),
+        ("rejectattr", Value::from_function(filters::rejectattr)),
+        ("safe", Value::from_function(filters::safe)),
+        ("select", Value::from_function(filters::select)),
+        ("selectattr", Value::from_function(filters::selectattr)),
+        ("title", Value::from_function(filters::title)),
+        ("trim", Value::from_function(filters::trim)),
+        ("upper", Value::from_function(filters::upper)),
+        ("length", Value::from_function(python::length)),
+        ("count", Value::from_function(python::length)),
+        ("string", Value::from_function(python::string)),
+        ("tojson", Value::from_function(python::to_json)),
         ("batch", Value::from_function(filters::batch)),
         ("dictsort", Value::from_function(filters::dictsort)),
         ("format", Value::from_function(filters::format)),
@@ -47,10 +70,30 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
         environment.remove_filter(name);
     }
     environment.remove_global("debug");
-    environment.add_filter("tojson", python::to_json);
-    environment.add_filter("length", python::length);
-    environment.add_filter("count", python::length);
-    environment.add_filter("string", python::string);
+    let charged = [
+        (&["eq", "equalto", "=="][..], Value::from_function(tests::is_eq)),
+        (&["ne", "!="], Value::from_function(tests::is_ne)),
+        (&["lt", "lessthan", "<"], Value::from_function(tests::is_lt)),
+        (&["le", "<="], Value::from_function(tests::is_le)),
+        (&["gt", "greaterthan", ">"], Value::from_function(tests::is_gt)),
+        (&["ge", ">="], Value::from_function(tests::is_ge)),
+        (&["endingwith"], Value::from_function(tests::is_endingwith)),
+        (&["startingwith"], Value::from_function(tests::is_startingwith)),
+        (&["lower"], Value::from_function(tests::is_lower)),
+        (&["upper"], Value::from_function(tests::is_upper)),
+        (&["sameas"], Value::from_function(tests::is_sameas)),
+    ];
+    for (names, test) in charged {
+        for name in names {
+            let test = test.clone();
+            environment.add_test(*name, move |state: &mut State<'_, '_>, args: Rest<Value>| {
+                for argument in args.iter() {
+                    charge_traversal(state, argument)?;
+                }
+                test.call(state, &args).map(|result| result.is_true())
+            });
+        }
+    }
     environment.add_test("iterable", python::is_iterable);
     environment.set_unknown_method_callback(|state, value, method, args| {
         let mut all = vec![value.clone()];
@@ -91,15 +134,42 @@ fn charge_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<
             let width = text(0).map_or(width, str::len);
             charge_text(state, subject.len() + subject.lines().count().saturating_mul(width))?;
         }
+        ("trim" | "strip" | "lstrip" | "rstrip", Some(subject)) => {
+            if text(0).is_some_and(|trimmed| trimmed.chars().nth(MAX_TRIMMED_CHARS).is_some()) {
+                return Err(exceeded("steps"));
+            }
+            charge_text(state, subject.len())?;
+        }
+        // `\u{fb03}` has three bytes and becomes `FFI`; no letter becomes more than three of its size.
+        ("capitalize" | "title" | "upper" | "lower", Some(subject)) => charge_text(state, subject.len() * 3)?,
+        ("safe" | "e" | "escape", Some(subject)) => charge_text(state, operators::escaped_len(subject))?,
         // The method is called on the separator, the filter on the list.
         ("join", Some(separator)) => charge_join(state, rest.first(), separator)?,
         ("join", None) => charge_join(state, Some(subject), text(0).unwrap_or_default())?,
-        // The others may create a list of a text's characters or parts.
-        ("replace" | "round", None) => {}
-        (_, Some(subject)) => charge_list(state, subject.len())?,
+        ("reverse", Some(subject)) => charge_text(state, subject.len())?,
+        ("split", Some(subject)) => {
+            let parts = match text(0).filter(|separator| !separator.is_empty()) {
+                Some(separator) => subject.matches(separator).count() + 1,
+                None => subject.split_whitespace().count(),
+            };
+            charge_parts(state, subject, parts)?;
+        }
+        ("lines" | "splitlines", Some(subject)) => charge_parts(state, subject, subject.lines().count())?,
+        // A search takes up to 3 ns for each byte.
+        ("count" | "find" | "rfind", Some(subject)) => charge_text(state, subject.len() / 2)?,
+        // Filters of lists take a text as the list of its characters.
+        ("batch" | "groupby" | "list" | "map" | "max" | "min" | "slice" | "sort" | "sum" | "unique", Some(subject)) => {
+            charge_parts(state, subject, subject.chars().count())?;
+        }
         _ => {}
     }
     Ok(())
+}
+
+/// Charges a list of parts of a text. A list that grows takes up to three times its size.
+fn charge_parts(state: &mut State<'_, '_>, text: &str, parts: usize) -> Result<(), Error> {
+    charge_text(state, text.len())?;
+    charge_list(state, parts.saturating_mul(3))
 }
 
 fn charge_join(state: &mut State<'_, '_>, list: Option<&Value>, separator: &str) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use minijinja::value::{Tuple, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-use super::budget::{charge_list, charge_text, charge_traversal, check_built, check_returned};
+use super::budget::{charge_list, charge_reading, charge_text, charge_traversal, check_built, check_returned};
 use super::python;
 
 /// Registers the operators as functions with names that no template can write. [`super::engine`] replaces instructions
@@ -101,6 +101,11 @@ fn add(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Value, Er
 fn joined(state: &mut State<'_, '_>, a: &str, b: &str) -> Result<String, Error> {
     charge_text(state, a.len() + b.len())?;
     Ok([a, b].concat())
+}
+
+/// Maximum size of a text after [`escaped`].
+pub(super) fn escaped_len(text: &str) -> usize {
+    text.len() + 4 * text.matches(['&', '<', '>', '\'', '"']).count()
 }
 
 /// Escapes HTML as markupsafe does.
@@ -237,12 +242,20 @@ fn contains(state: &mut State<'_, '_>, needle: Value, container: Value) -> Resul
     }
 }
 
-/// Registers the checks of built and returned values.
+/// Registers the checks of values that are read, built and returned.
 pub(super) fn add_checks_to(environment: &mut Environment<'static>) {
     // Keyword arguments are built too. Other functions do not accept them as a value.
     environment.add_function("(built)", |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         let value: Value = value.into_value();
         check_built(state, value)
+    });
+    environment.add_function("(read)", |state: &mut State<'_, '_>, value: Value| {
+        charge_traversal(state, &value)?;
+        Ok::<_, Error>(value)
+    });
+    environment.add_function("(text)", |state: &mut State<'_, '_>, value: Value| {
+        charge_reading(state, &value)?;
+        Ok::<_, Error>(value)
     });
     environment.add_function("(returned)", |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         let value: Value = value.into_value();

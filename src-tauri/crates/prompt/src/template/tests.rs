@@ -76,8 +76,8 @@ fn raise_exception_is_reported_as_refusal() {
 
 #[test]
 fn hostile_templates_hit_limits() {
-    let endless = "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}";
-    assert_eq!(render(endless, &[]), Err(Error::TooLarge { what: "steps" }), "nested loops exceed the step limit");
+    let endless = format!("{{% for a in range(10000) %}}{}{{% endfor %}}", "{% set b = a %}".repeat(1000));
+    assert_eq!(render(&endless, &[]), Err(Error::TooLarge { what: "steps" }), "a long loop exceeds the step limit");
     let long = "{% for a in range(10000) %}{{ 'x' * 1000000 }}{% endfor %}";
     assert_eq!(render(long, &[]), Err(Error::TooLarge { what: "output" }), "output exceeds its limit");
     let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
@@ -99,13 +99,13 @@ fn operator_chains_are_limited() {
         let of = |links: usize| format!("{{{{ {}messages{} }}}}", before.repeat(links), after.repeat(links));
         let rejected = |links| matches!(Template::jinja(&of(links)), Err(Error::TooLarge { what: "depth" }));
         assert!(!rejected(50), "50 links, as in published templates: {before}{after}");
-        for links in [10_000, 30_000] {
+        for links in [5_000, 10_000] {
             assert!(rejected(links), "{links} links: {before}{after}");
         }
     }
     let branches = |count: usize| format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(count));
     assert!(Template::jinja(&branches(100)).is_ok(), "100 branches");
-    assert_eq!(render(&branches(50_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches nest too");
+    assert_eq!(render(&branches(20_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches nest too");
     let product = |factors: usize| format!("{{{{ {}1 }}}}", "1 * ".repeat(factors));
     assert!(Template::jinja(&product(499)).is_ok(), "each factor counts as two operators");
     assert_eq!(render(&product(500), &[]), Err(Error::TooLarge { what: "depth" }), "one more factor exceeds the limit");

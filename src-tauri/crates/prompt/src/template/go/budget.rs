@@ -14,10 +14,10 @@ use gotmpl::TemplateError;
 const MAX_STEPS: u64 = 2_000_000;
 /// Maximum number of loop turns in total. Needed for loops with an empty body, which take no steps.
 pub(super) const MAX_TURNS: u64 = 1_000_000;
-/// Maximum number of bytes that functions read and create in total: dozens of copies of the longest conversation.
-const MAX_BYTES: u64 = 256 << 20;
+/// Maximum number of bytes that functions read and create in total: dozens of copies of a long conversation.
+const MAX_BYTES: u64 = 40 << 20;
 /// Maximum size of one text that a function creates, by its upper bound.
-const MAX_TEXT_BYTES: u64 = 64 << 20;
+const MAX_TEXT_BYTES: u64 = 16 << 20;
 /// Maximum size of the output: more than fits into any model's context.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
