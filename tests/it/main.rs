@@ -30,6 +30,10 @@ mod scans;
 mod scripts;
 mod searches;
 mod settings;
+#[cfg(target_os = "linux")]
+mod small_disk;
+#[cfg(target_os = "linux")]
+mod soak;
 mod templates;
 mod terminal;
 mod ui;

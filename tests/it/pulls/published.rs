@@ -125,7 +125,7 @@ pub(crate) fn leftovers(home: &Home) -> Vec<String> {
 }
 
 /// Collects the paths of all files below a folder.
-pub(super) fn walk(folder: &Path, into: &mut Vec<String>) {
+pub(crate) fn walk(folder: &Path, into: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() { walk(&path, into) } else { into.push(path.to_string_lossy().into_owned()) }

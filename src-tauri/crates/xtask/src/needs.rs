@@ -101,6 +101,12 @@ const NEEDS: &[Need] = &[
         proof: &["docker-registry", "--version"],
     },
     Need {
+        what: "faketime (sets the daemon's clock, in tests)",
+        since: For::Tests,
+        packages: &["faketime"],
+        proof: &["faketime", "--version"],
+    },
+    Need {
         what: "git (lists the files of the project, in tests)",
         since: For::Tests,
         packages: &["git"],

@@ -13,6 +13,7 @@ pub mod prove;
 pub mod quantise;
 pub mod run;
 pub mod setup;
+pub mod soak;
 pub mod test;
 pub mod test_arm;
 pub mod tidy;
@@ -48,6 +49,7 @@ pub const ALL: &[Verb] = &[
     bench::VERB,
     fuzz::VERB,
     prove::VERB,
+    soak::VERB,
     check_os::VERB,
     test_arm::VERB,
 ];
