@@ -234,12 +234,12 @@ impl Chats {
         })
     }
 
-    /// Deletes a chat forever.
+    /// Deletes a chat forever, also from backups.
     ///
     /// # Errors
-    /// If it does not exist, or the file cannot be written.
+    /// If it does not exist, or a file cannot be written.
     pub fn delete(&self, id: &str) -> Result<(), ChatsError> {
-        self.write(|connection| {
+        self.erase(|connection| {
             let row = row_of(connection, id)?;
             delete(connection, row)
         })
@@ -250,13 +250,25 @@ impl Chats {
     /// # Errors
     /// If the file cannot be written.
     pub fn purge(&self, before_ms: i64) -> Result<Vec<String>, ChatsError> {
-        self.write(|connection| {
+        let expired = self.read(|connection| {
             let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
-            let expired =
-                statement.query_map([before_ms], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-            let expired = expired.collect::<Result<Vec<_>, _>>()?;
-            expired.iter().try_for_each(|(row, _)| delete(connection, *row))?;
-            Ok(expired.into_iter().map(|(_, id)| id).collect())
+            let rows = statement.query_map([before_ms], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<Vec<(i64, String)>, _>>()?)
+        })?;
+        if expired.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.erase(|connection| {
+            let mut purged = Vec::new();
+            for (row, id) in expired {
+                // It may have been restored meanwhile.
+                let is_expired = "SELECT 1 FROM chats WHERE row = ?1 AND deleted_ms < ?2";
+                if connection.prepare_cached(is_expired)?.exists(params![row, before_ms])? {
+                    delete(connection, row)?;
+                    purged.push(id);
+                }
+            }
+            Ok(purged)
         })
     }
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod chat;
+mod erase;
 mod error;
 mod import;
 mod message;
@@ -21,7 +22,7 @@ mod schema;
 mod search;
 mod words;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
@@ -42,6 +43,8 @@ pub struct Chats {
     writer: Mutex<Connection>,
     /// `None` for a database in memory, which has only one connection.
     reader: Option<Mutex<Connection>>,
+    /// `None` for a database in memory.
+    path: Option<PathBuf>,
     interrupted: usize,
 }
 
@@ -56,7 +59,10 @@ impl Chats {
         let interrupted = message::mark_interrupted(&transaction)?;
         transaction.commit()?;
         let reader = Some(Mutex::new(schema::open_reader(path)?));
-        Ok(Self { writer: Mutex::new(writer), reader, interrupted })
+        let chats = Self { writer: Mutex::new(writer), reader, path: Some(path.to_owned()), interrupted };
+        // The last process may have been killed after a deletion.
+        chats.truncate_log();
+        Ok(chats)
     }
 
     /// Creates an empty database in memory.
@@ -64,7 +70,7 @@ impl Chats {
     /// # Errors
     /// If SQLite cannot create it.
     pub fn in_memory() -> Result<Self, ChatsError> {
-        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, interrupted: 0 })
+        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, path: None, interrupted: 0 })
     }
 
     /// Returns the number of answers that were interrupted when the last process ended.

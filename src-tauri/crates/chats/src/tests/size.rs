@@ -84,4 +84,10 @@ fn many_chats_are_listed_and_searched() {
     }
     let none = timed("search for a missing word", || home.chats.search("zeppelin", 50).expect("a search"));
     assert_eq!(none, [], "no hits");
+    let start = Instant::now();
+    home.chats.delete("c7").expect("deleted");
+    println!("a chat deleted forever in {:?}", start.elapsed());
+    let start = Instant::now();
+    home.chats.delete("c8").expect("deleted");
+    println!("another in {:?}", start.elapsed());
 }
