@@ -15,6 +15,7 @@ mod source;
 mod stage;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use cairn_disk::{Disk, Lock, Mode};
 
@@ -50,6 +51,8 @@ pub struct LibraryWriter<'a> {
     disk: &'a dyn Disk,
     reserve_bytes: u64,
     pinned: Vec<Digest>,
+    /// References when the first existing blob was reused; see [`LibraryWriter::protect_blob`].
+    references: OnceLock<References>,
 }
 
 impl<'a> LibraryWriter<'a> {
@@ -65,7 +68,7 @@ impl<'a> LibraryWriter<'a> {
         for folder in [library.temp_files(), library.blobs()] {
             disk.remove_stale_temp_files(&folder)?;
         }
-        Ok(Self { library, disk, reserve_bytes: 0, pinned: Vec::new() })
+        Ok(Self { library, disk, reserve_bytes: 0, pinned: Vec::new(), references: OnceLock::new() })
     }
 
     /// Sets the free space that copies must leave on the disk.

@@ -100,6 +100,43 @@ fn overwritten_file_is_detected() {
     check(&file, Some("it was written to"));
 }
 
+#[test]
+fn mapped_blob_stays_valid_while_it_is_imported_again() {
+    use cairn_disk::RealDisk;
+    use cairn_store::{Library, LibraryWriter, ModelRef, Staging};
+
+    let scene = Scene::new();
+    let library = Library::new(scene.folder.path().join("models"));
+    let name: ModelRef = "m".parse().expect("a valid name");
+    let import = |link: bool| {
+        let writer = LibraryWriter::open(&library, &RealDisk).expect("the library is writable");
+        let layer = writer.import_file(&scene.path, link, &mut |_| true).expect("the file can be imported").layer;
+        writer.save(&name, b"{}", std::slice::from_ref(&layer), true).expect("the model can be saved");
+        layer
+    };
+    let layer = import(false);
+    let file = ModelFile::open(&library.blob(&layer).expect("the blob is there")).expect("it is a model");
+    import(false);
+    check(&file, None);
+    import(true);
+    check(&file, None);
+    let writer = LibraryWriter::open(&library, &RealDisk).expect("the library is writable");
+    let mut receiver = writer.receive(layer.digest, None).expect("there is space");
+    receiver.write(&fs::read(&scene.path).expect("it can be read")).expect("there is space");
+    receiver.finish().expect("the digest matches");
+    check(&file, None);
+    fs::hard_link(library.blob_path(&layer.digest), scene.folder.path().join("another name"))
+        .expect("it can be linked");
+    check(&file, None);
+    // A pull of the same model publishes the blob again, as another file.
+    let staging = Staging::open(&library, std::sync::Arc::new(RealDisk)).expect("the library is writable");
+    writer.stage(&staging, &library, &layer, &mut |_| true).expect("the blob is valid");
+    let manifest = library.manifest_bytes(&name).expect("the model is there");
+    writer.publish(&staging, &name, &manifest, true).expect("the blobs are there");
+    check(&file, None);
+    assert_eq!(sum(&file), TENSOR_BYTES as u64, "all ones");
+}
+
 #[cfg(unix)]
 mod cut {
     use super::*;

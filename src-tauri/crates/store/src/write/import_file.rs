@@ -14,6 +14,7 @@ use sha2::Digest as _;
 use super::source::{ReadOnly, Source, different_devices, set_permissions};
 use super::{LibraryWriter, WriteError};
 use crate::hash::read_chunks;
+use crate::references::References;
 use crate::{Digest, Layer, LayerKind};
 
 /// Imported blob and the way it was imported.
@@ -198,11 +199,15 @@ impl LibraryWriter<'_> {
         hash_source(&source.file, &source.path, source.size_bytes(), Stage::Hashing, on_progress, &mut |_| Ok(()))
     }
 
-    /// Returns whether the library has a blob of this digest and length. Its time is set to now: a manifest is about to reference
-    /// it, and garbage collectors delete unreferenced blobs by age.
-    fn touch_blob(&self, digest: Digest, size_bytes: u64) -> Result<bool, WriteError> {
+    /// Returns whether the library has a blob of this digest and length. A manifest is about to reference it, and garbage collectors
+    /// delete unreferenced blobs by age, so the time of an unreferenced blob is set to now. A referenced blob keeps its time: the
+    /// engine may have mapped it, and a new time would count as a change of the weights.
+    fn protect_blob(&self, digest: Digest, size_bytes: u64) -> Result<bool, WriteError> {
         let layer = Layer { kind: LayerKind::Model, digest, size_bytes };
         let Ok(path) = self.library.blob(&layer) else { return Ok(false) };
+        if self.references.get_or_init(|| References::of(self.library)).contains(&digest) {
+            return Ok(true);
+        }
         match self.disk.touch(&path) {
             // Another program removed it in the meantime.
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -220,7 +225,7 @@ impl LibraryWriter<'_> {
         size_bytes: u64,
         on_progress: &mut ProgressCallback<'_>,
     ) -> Result<bool, WriteError> {
-        if !self.touch_blob(digest, size_bytes)? {
+        if !self.protect_blob(digest, size_bytes)? {
             return Ok(false);
         }
         let mut on_bytes =

@@ -96,7 +96,7 @@ fn file_is_imported_once() {
 
 #[cfg(unix)]
 #[test]
-fn reused_blobs_get_the_current_time() {
+fn only_unreferenced_blobs_get_the_current_time_when_reused() {
     let fixture = fixture();
     let writer = fixture.writer();
     let path = fixture.file("file", b"old");
@@ -106,13 +106,36 @@ fn reused_blobs_get_the_current_time() {
         let blob = fs::File::options().write(true).open(fixture.library.blob_path(&layer.digest)).unwrap();
         blob.set_modified(std::time::UNIX_EPOCH).unwrap();
     };
-    let check = |what: &str, again: &dyn Fn()| {
+    let check = |is_unreferenced: bool, what: &str, again: &dyn Fn()| {
         make_old();
         again();
-        assert!(modified() > std::time::UNIX_EPOCH, "{what}: garbage collectors keep recent blobs");
+        let is_recent = modified() > std::time::UNIX_EPOCH;
+        assert_eq!(
+            is_recent, is_unreferenced,
+            "{what}: garbage collectors keep recent blobs; the engine maps old ones"
+        );
     };
-    check("a file", &|| drop(writer.import_file(&path, false, &mut |_| true).unwrap()));
-    check("a text", &|| drop(writer.put(LayerKind::System, b"old").unwrap()));
+    let reuse = |is_unreferenced: bool| {
+        // Each client's request has a writer of its own.
+        let writer = fixture.writer();
+        check(is_unreferenced, "a file", &|| drop(writer.import_file(&path, false, &mut |_| true).unwrap()));
+        check(is_unreferenced, "a link", &|| drop(writer.import_file(&path, true, &mut |_| true).unwrap()));
+        check(is_unreferenced, "a text", &|| drop(writer.put(LayerKind::System, b"old").unwrap()));
+        check(is_unreferenced, "an upload", &|| {
+            let mut receiver = writer.receive(layer.digest, None).unwrap();
+            receiver.write(b"old").unwrap();
+            receiver.finish().unwrap();
+        });
+    };
+    reuse(true);
+    writer.save(&name("m"), b"{}", std::slice::from_ref(&layer), false).unwrap();
+    reuse(false);
+    check(false, "the same model", &|| {
+        drop(fixture.writer().save(&name("m"), b"{}", std::slice::from_ref(&layer), true).unwrap());
+    });
+    check(false, "a copy", &|| {
+        drop(fixture.writer().copy(&fixture.library, &name("m"), &name("n"), &mut |_| true).unwrap());
+    });
 }
 
 #[test]
