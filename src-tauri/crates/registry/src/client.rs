@@ -20,7 +20,7 @@ mod tls;
 mod transport;
 mod transport_error;
 
-pub(crate) use address::{host_and_port, is_allowed_redirect};
+pub(crate) use address::{check_redirect, host_and_port};
 pub(crate) use authenticate::EMPTY_BODY;
 pub use manifest::FetchedManifest;
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;

@@ -221,9 +221,8 @@ fn next_url(
     let url = from
         .join(text)
         .map_err(|error| response.refused(format!("its {header} header is not a valid URL: {error}")))?;
-    if !client::is_allowed_redirect(from, &url) {
-        return Err(response.refused(format!("its {header} header leads from {} to {}", from.scheme(), url.scheme())));
-    }
+    client::check_redirect(from, &url)
+        .map_err(|reason| response.refused(format!("its {header} header is not allowed: {reason}")))?;
     Ok(Some(url))
 }
 

@@ -51,8 +51,6 @@ pub struct Settings {
     pub ollama_chats: Option<PathBuf>,
     /// The proxies that lead to registries.
     pub proxies: Proxies,
-    /// Whether other machines can make this one download models. Then redirects to private networks are refused.
-    pub fetches_for_others: bool,
     /// Warnings about values that cannot be read.
     pub warnings: Vec<String>,
     /// Variables of values that cannot be read.
@@ -121,10 +119,8 @@ impl Settings {
             Some(folder) => (folder.clone(), None),
             None => (places.models(), places.ollama_models.clone()),
         };
-        let is_reached_by_others = !server.address.is_loopback() || !sharing.trusted_proxies.is_empty();
         Self {
             proxies: proxies(&network, env),
-            fetches_for_others: sharing.mirror || is_reached_by_others,
             tiers: TierSettings::new(cache, &places, !environment.has_home),
             other_apps: other_apps::folders(env, System::this()),
             ollama_chats: other_apps::ollama_chats(env, System::this()),
@@ -169,20 +165,6 @@ mod tests {
         assert!(settings.models.linked.is_empty(), "{:?}", settings.models.linked);
         assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "unset");
         assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
-    }
-
-    #[test]
-    fn address_beyond_loopback_fetches_for_others() {
-        let check = |name: &str, value: &str, expected: bool| {
-            assert_eq!(load([(name, value)]).fetches_for_others, expected, "{name}={value}");
-        };
-        check("OLLAMA_HOST", "0.0.0.0", true);
-        check("OLLAMA_HOST", "nas:11434", true);
-        check("OLLAMA_HOST", "[::]:1", true);
-        check("OLLAMA_HOST", "localhost:1", false);
-        check("OLLAMA_HOST", "[::1]", false);
-        check("OLLAMA_HOST", ":1", false);
-        check("CAIRN_TRUSTED_PROXIES", "127.0.0.1", true);
     }
 
     #[test]

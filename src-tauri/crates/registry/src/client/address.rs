@@ -11,9 +11,17 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.ends_with(".localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a redirect from `from` to `to` is allowed: not from https to http.
-pub(crate) fn is_allowed_redirect(from: &Url, to: &Url) -> bool {
-    matches!((from.scheme(), to.scheme()), ("https" | "http", "https") | ("http", "http"))
+/// Checks the target of a redirect: it must not lead from https to http, and must not contain a user or a password. The
+/// HTTP client would send these as an `Authorization` header, so the redirecting server would choose the credentials.
+pub(crate) fn check_redirect(from: &Url, to: &Url) -> Result<(), String> {
+    if !matches!((from.scheme(), to.scheme()), ("https" | "http", "https") | ("http", "http")) {
+        return Err(format!("a redirect from {} to {}", from.scheme(), to.scheme()));
+    }
+    match to.username().is_empty() && to.password().is_none() {
+        true => Ok(()),
+        // They are not repeated in the error.
+        false => Err(format!("a redirect with a user or a password to {}", host_and_port(to))),
+    }
 }
 
 /// The host of a URL, with a non-default port.

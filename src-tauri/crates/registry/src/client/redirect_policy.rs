@@ -1,6 +1,8 @@
 //! Redirect policy: to any host, or to public addresses only.
 //!
-//! A server that downloads for other clients must not follow redirects of a registry into its own private network (SSRF).
+//! A registry must not use this machine to reach its private network (SSRF), so a public registry cannot redirect there. A
+//! registry with a private address is part of a private network, and the user configured it.
+//!
 //! IP addresses in a redirect are checked directly. Names are checked when they are resolved, and only the checked addresses
 //! are connected to, so that a second resolution cannot change them. Behind a proxy, the proxy resolves names and decides.
 
@@ -13,7 +15,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 /// Allowed targets of redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectPolicy {
-    /// Any host. A company's registry may redirect to other private hosts.
+    /// Any host: a company's registry in a private network may redirect to other private hosts.
     AnyHost,
     /// Public addresses only, and the registry itself.
     PublicOnly,

@@ -1,7 +1,8 @@
 //! Requests to a registry, with authentication and redirects.
 //!
 //! **Invariants:** credentials are sent only to the registry's own scheme, host and port, and not after a redirect has led
-//! to another host and back. A redirect never leads from `https` to `http`. At most [`MAX_REDIRECTS`] are followed.
+//! to another host and back. A redirect never leads from `https` to `http`, contains no credentials, and does not lead from
+//! a public registry to a private address ([`super::redirect_policy`]). At most [`MAX_REDIRECTS`] are followed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Body, Method, StatusCode, Url};
 
-use super::address::{host_and_port, is_allowed_redirect};
+use super::address::{check_redirect, host_and_port};
 use super::failure::{failure_reason, tls_error};
 use super::redirect_policy::RedirectPolicy;
 use super::registry::Registry;
@@ -106,10 +107,7 @@ impl Registry {
             return Err(response.broken(format!("{} without a Location header", response.status())));
         };
         let to = from.join(location).map_err(|error| response.refused(format!("invalid redirect target: {error}")))?;
-        if !is_allowed_redirect(from, &to) {
-            let reason = format!("a redirect from {} to {}", from.scheme(), to.scheme());
-            return Err(response.refused(reason));
-        }
+        check_redirect(from, &to).map_err(|reason| response.refused(reason))?;
         Ok(to)
     }
 

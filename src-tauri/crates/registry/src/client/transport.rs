@@ -39,7 +39,8 @@ pub struct TransportConfig {
 }
 
 impl TransportConfig {
-    /// Default settings: no proxies, the system's certificates, and timeouts for slow connections.
+    /// Default settings: no proxies, the system's certificates, timeouts for slow connections, and no redirects from a public
+    /// registry to private addresses.
     #[must_use]
     pub fn new(user_agent: impl Into<String>, clock: Clock) -> Self {
         Self {
@@ -48,7 +49,7 @@ impl TransportConfig {
             extra_ca: None,
             connect_timeout: Duration::from_secs(15),
             response_timeout: Duration::from_secs(60),
-            redirects: RedirectPolicy::AnyHost,
+            redirects: RedirectPolicy::SameAsRegistry,
             clock,
         }
     }

@@ -11,9 +11,8 @@ use std::time::Duration;
 use cairn_disk::RealDisk;
 use cairn_registry::{
     BackoffConfig, BlobSource, Credentials, CredentialsByHost, FetchedManifest, JoinCode, KeyFile, Login, LoginStore,
-    MirrorTrust, ModelSources, NearbyPeers, PeerKey, PeerList, Proxies, RedirectPolicy, Registry, ResolvedManifest,
-    SourceEntry, SourceError, SourceEvent, SourceStateFile, Sources, Transport, TransportConfig, TrustedPeer,
-    join_mirror,
+    MirrorTrust, ModelSources, NearbyPeers, PeerKey, PeerList, Proxies, Registry, ResolvedManifest, SourceEntry,
+    SourceError, SourceEvent, SourceStateFile, Sources, Transport, TransportConfig, TrustedPeer, join_mirror,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -88,9 +87,6 @@ impl RegistryAccess {
         let mut config = self.transport_config();
         config.proxies = self.settings.proxies.clone();
         config.extra_ca.clone_from(&self.settings.network.ca_file);
-        if self.settings.fetches_for_others {
-            config.redirects = RedirectPolicy::SameAsRegistry;
-        }
         let mut backoff = BackoffConfig::default();
         if let Some(stall) = self.settings.downloads.stall {
             config.connect_timeout = config.connect_timeout.min(stall);

@@ -17,7 +17,7 @@ use super::challenge::Bearer;
 use super::{basic, check_password_transport, sensitive_header};
 use crate::SourceError;
 use crate::auth::{CachedAuthorization, Credentials, Identity, Scope};
-use crate::client::{Registry, RegistryResponse, Request, host_and_port, is_allowed_redirect};
+use crate::client::{Registry, RegistryResponse, Request, check_redirect, host_and_port};
 
 /// Maximum size of a token server's response.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
@@ -111,12 +111,7 @@ fn token_server(registry: &Registry, credentials: &Credentials, realm: &str) -> 
     if !is_trusted {
         return Err(refused(format!("realm host {realm_host:?} does not match original host {:?}", registry.host())));
     }
-    if !is_allowed_redirect(registry.base(), &url) {
-        return Err(refused(format!("its realm uses {}, which is less secure than the registry", url.scheme())));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("its realm contains a user or a password".to_owned()));
-    }
+    check_redirect(registry.base(), &url).map_err(|reason| refused(format!("its realm is not allowed: {reason}")))?;
     Ok(url)
 }
 

@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use crate::client::is_allowed_redirect;
+use crate::client::check_redirect;
 use crate::test_server::{TestServer, config, model, reply};
 use crate::{Credentials, Proxies, RedirectPolicy, Registry, SourceError, Transport, TransportConfig};
 
@@ -122,7 +122,7 @@ async fn second_refusal_of_redirect_target_is_final() {
 fn redirect_never_downgrades_to_http() {
     let check = |from: &str, to: &str, expected: bool| {
         let (from, to) = (Url::parse(from).unwrap(), Url::parse(to).unwrap());
-        assert_eq!(is_allowed_redirect(&from, &to), expected, "{from} to {to}");
+        assert_eq!(check_redirect(&from, &to).is_ok(), expected, "{from} to {to}");
     };
     check("https://a/", "https://b/", true);
     check("https://a/", "http://a/", false);
@@ -130,6 +130,22 @@ fn redirect_never_downgrades_to_http() {
     check("http://a/", "https://b/", true);
     check("https://a/", "ftp://a/", false);
     check("http://a/", "file:///a", false);
+    check("https://a/", "https://user@b/", false);
+    check("https://a/", "https://:password@b/", false);
+    check("https://a/", "https://@b/", true);
+}
+
+#[tokio::test]
+async fn credentials_in_redirect_target_are_not_sent() {
+    let target_server = TestServer::start(|_| reply(200, &[], "{}")).await;
+    for user in ["user:password", "user", ":password"] {
+        let target = format!("http://{user}@{}/x", target_server.address);
+        let registry = TestServer::start(move |_| reply(307, &[("Location", &target)], "")).await;
+        let got = registry.registry(Credentials::anonymous()).manifest(&model()).await;
+        let Err(SourceError::Refused { reason, .. }) = &got else { panic!("{user}: {got:?}") };
+        assert!(reason.contains("user or a password to") && !reason.contains("password@"), "{user}: {reason}");
+    }
+    assert!(target_server.requests().is_empty(), "the target got no request: {:?}", target_server.requests());
 }
 
 #[tokio::test]
@@ -169,7 +185,6 @@ async fn redirect_from_public_registry_to_private_address_is_refused() {
         .await;
         let mut config = config();
         config.proxies = Proxies::all(&proxy.url(""), "");
-        config.redirects = RedirectPolicy::SameAsRegistry;
         let transport = Transport::new(config).unwrap();
         let registry =
             Registry::from_address("http://registry.test", true, &transport, Credentials::anonymous()).unwrap();
