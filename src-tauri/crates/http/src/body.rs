@@ -72,7 +72,7 @@ const PERMIT_BYTES: usize = 64 << 10;
 /// Bytes of all bodies together: an export and a prompt with images fit.
 const BUDGET_BYTES: usize = 320 << 20;
 /// Bytes of a refused body that are discarded. After that the connection is closed.
-const DRAIN_BYTES: usize = 64 << 20;
+pub(crate) const DRAIN_BYTES: u64 = 64 << 20;
 static BUDGET: Semaphore = Semaphore::const_new(BUDGET_BYTES / PERMIT_BYTES);
 
 /// Extractor of a JSON body. Unknown fields are ignored.
@@ -90,7 +90,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             _ => read(&mut chunks, &limit).await,
         };
         if read.as_ref().is_err_and(ApiError::is_too_large) {
-            drain(&mut chunks).await;
+            drain(&mut chunks, DRAIN_BYTES).await;
         }
         let (json, _permit) = read?;
         if json.iter().all(u8::is_ascii_whitespace) {
@@ -129,11 +129,12 @@ async fn read(
     Ok((json, permit))
 }
 
-/// Discards the rest of a refused body, within a limit. Clients read the response only after they have sent the body.
-async fn drain(chunks: &mut BodyDataStream) {
-    let mut left = DRAIN_BYTES;
+/// Discards the rest of an unneeded body, at most `limit_bytes`. Clients read the response only after they have sent the
+/// body: without this, the connection would be closed, and the client would report that instead of the response.
+pub(crate) async fn drain(chunks: &mut BodyDataStream, limit_bytes: u64) {
+    let mut left = limit_bytes;
     while let Some(Ok(chunk)) = chunks.next().await {
-        let Some(rest) = left.checked_sub(chunk.len()) else { return };
+        let Some(rest) = left.checked_sub(chunk.len() as u64) else { return };
         left = rest;
     }
 }

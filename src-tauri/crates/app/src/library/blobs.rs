@@ -18,13 +18,13 @@ pub struct Upload<P> {
 }
 
 impl ModelLibrary {
-    /// Whether Cairn's library has a blob.
+    /// Size of a blob of Cairn's library, if it has the blob.
     ///
     /// # Errors
     /// [`Error::Digest`] if the digest is invalid.
-    pub fn has_blob(&self, digest: &str) -> Result<bool, Error> {
+    pub fn blob_size(&self, digest: &str) -> Result<Option<u64>, Error> {
         let path = self.catalog.own_library().blob_path(&digest.parse()?);
-        Ok(path.metadata().is_ok_and(|found| found.is_file()))
+        Ok(path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len()))
     }
 
     /// Starts an upload of a blob, of `size_bytes` if known. A separate thread writes it, because slow clients would

@@ -9,6 +9,7 @@ use axum::routing::head;
 use tokio_stream::StreamExt;
 
 use crate::Server;
+use crate::body::{DRAIN_BYTES, drain};
 use crate::error::ApiError;
 
 pub(super) fn routes() -> Router<Server> {
@@ -16,7 +17,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn exists(State(server): State<Server>, Path(digest): Path<String>) -> Result<StatusCode, ApiError> {
-    Ok(if server.app().library().has_blob(&digest)? { StatusCode::OK } else { StatusCode::NOT_FOUND })
+    Ok(if server.app().library().blob_size(&digest)?.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND })
 }
 
 async fn receive(
@@ -25,16 +26,15 @@ async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
-    let is_stored = server.app().library().has_blob(&digest)?;
+    let stored_bytes = server.app().library().blob_size(&digest)?;
     let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let mut chunks = body.into_data_stream();
-    let received = match is_stored {
-        true => Ok(StatusCode::OK),
-        false => write(&server, &digest, size_bytes, &mut chunks).await,
+    let received = match stored_bytes {
+        Some(_) => Ok(StatusCode::OK),
+        None => write(&server, &digest, size_bytes, &mut chunks).await,
     };
-    // Clients read the response only after they have sent the whole body. Without this loop an early error would close
-    // the connection, and the client would report that instead of the error.
-    while let Some(Ok(_)) = chunks.next().await {}
+    // A second upload of a stored blob has the blob's size.
+    drain(&mut chunks, stored_bytes.unwrap_or_default().max(DRAIN_BYTES)).await;
     received
 }
 

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use axum::body::Bytes;
@@ -41,6 +43,45 @@ async fn upload_under_invalid_digest_is_rejected_without_reading() {
     let (_sender, endless) = streamed("/api/blobs/bogus");
     let reply = daemon.reply(endless).await;
     assert!(reply.starts_with("400 ") && reply.contains("digest_invalid"), "{reply}");
+}
+
+/// A body of 256 MiB that announces another size, and the number of MiB that were read of it.
+fn long_upload(digest: &str, announced: u64) -> (Request<Body>, Arc<AtomicUsize>) {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&read);
+    let chunks = (0..256).map(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, Infallible>(Bytes::from(vec![b' '; MIB]))
+    });
+    let request = Request::post(format!("/api/blobs/{digest}")).header(header::CONTENT_LENGTH, announced);
+    (request.body(Body::from_stream(tokio_stream::iter(chunks))).unwrap(), read)
+}
+
+#[tokio::test]
+async fn unneeded_upload_is_read_up_to_a_limit() {
+    let daemon = Daemon::start();
+    let check = async |contents: &[u8], announced: u64, expected: &str| {
+        let (request, read) = long_upload(&cairn_store::Digest::of(contents).to_string(), announced);
+        let reply = daemon.reply(request).await;
+        assert!(reply.starts_with(expected), "{reply}");
+        let read = read.load(Ordering::Relaxed);
+        assert!(read <= 80, "{read} MiB of the unneeded body were read");
+    };
+    let stored = daemon
+        .send(Request::post(format!("/api/blobs/{}", cairn_store::Digest::of(b"x"))).body(Body::from("x")).unwrap());
+    assert_eq!(stored.await.status(), StatusCode::CREATED, "the blob is stored");
+    check(b"x", 256 << 20, "200 ").await;
+    check(b"larger than any disk", u64::MAX >> 1, "500 ").await;
+}
+
+#[tokio::test]
+async fn upload_to_an_unknown_path_is_rejected_without_reading() {
+    let daemon = Daemon::start();
+    for path in ["/api/blobs", "/api/blobs/", "/api/blobs/bogus/bogus", "/api/blob/bogus"] {
+        let (_sender, endless) = streamed(path);
+        let reply = daemon.reply(endless).await;
+        assert!(reply.starts_with("404 ") || reply.starts_with("405 "), "{path}: {reply}");
+    }
 }
 
 #[tokio::test]
