@@ -54,8 +54,7 @@ fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     let client = peer.map(|peer| ClientInfo::new(server, peer, headers));
     let name = text(headers, header::HOST).unwrap_or_default();
-    let names =
-        OwnNames { addresses: server.addresses(), machine: server.host_name(), configured: &settings.server.names };
+    let names = own_names(server);
     let sender = Sender::of(request.method(), headers, name, &settings.server.origins);
     let facts = Facts {
         is_proxied: client.as_ref().is_some_and(|client| client.is_proxied),
@@ -65,6 +64,12 @@ fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
         shares: settings.sharing.share,
     };
     (facts, sender)
+}
+
+/// Returns the names of this machine.
+pub(crate) fn own_names(server: &Server) -> OwnNames<'_> {
+    let configured = &server.app().settings().at_start().server.names;
+    OwnNames { addresses: server.addresses(), machine: server.host_name(), configured }
 }
 
 fn has_token(server: &Server, headers: &HeaderMap) -> bool {

@@ -36,9 +36,15 @@ pub(crate) struct ClientInfo {
     pub(crate) is_local: bool,
     /// Whether the request came through a trusted proxy.
     pub(crate) is_proxied: bool,
-    /// `http://host:port` or `https://host` under which the client reaches this server.
+    /// `http://host:port` or `https://host` under which the client reaches this server, according to the client.
     base_url: Option<String>,
+    /// Address at which the connection arrived.
+    pub(crate) local: Option<SocketAddr>,
 }
+
+/// The address at which a request's connection arrived, as an extension of the request.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalAddress(pub SocketAddr);
 
 impl ClientInfo {
     pub(crate) fn new(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Self {
@@ -50,7 +56,7 @@ impl ClientInfo {
         let host = last(headers, header::HOST.as_str());
         if !trusted.contains(&connected) {
             let is_local = connected.is_loopback() && !headers.keys().any(is_forwarded);
-            return Self { ip: connected, is_local, is_proxied: false, base_url: base_url("http", host) };
+            return Self { ip: connected, is_local, is_proxied: false, base_url: base_url("http", host), local: None };
         }
         // Each proxy appends the address of its peer. The client is the last entry that is not a trusted proxy; a
         // client can forge all entries before it.
@@ -59,12 +65,17 @@ impl ClientInfo {
         let scheme = if last(headers, "x-forwarded-proto") == Some("https") { "https" } else { "http" };
         let host = last(headers, "x-forwarded-host").or(host);
         let ip = client.flatten().unwrap_or(connected);
-        Self { ip, is_local: false, is_proxied: true, base_url: base_url(scheme, host) }
+        Self { ip, is_local: false, is_proxied: true, base_url: base_url(scheme, host), local: None }
     }
 
     /// URL of `path` on this server as the client reaches it. `None` if the request has no valid `Host` header.
     pub(crate) fn url(&self, path: &str) -> Option<String> {
         self.base_url.as_ref().map(|base| format!("{base}{path}"))
+    }
+
+    /// `host:port` under which the client reaches this server, as the client states it. Empty if it is not valid.
+    pub(crate) fn authority(&self) -> &str {
+        self.base_url.as_deref().and_then(|url| url.split_once("://")).map_or("", |(_, authority)| authority)
     }
 }
 
@@ -74,7 +85,8 @@ impl FromRequestParts<Server> for ClientInfo {
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
         let peer = peer.ok_or_else(|| ApiError::bad_request("cannot determine the client's address"))?;
-        Ok(Self::new(server, peer, &parts.headers))
+        let local = parts.extensions.get::<LocalAddress>().map(|address| address.0);
+        Ok(Self { local, ..Self::new(server, peer, &parts.headers) })
     }
 }
 

@@ -33,6 +33,7 @@ use axum::response::{IntoResponse, Response};
 pub use access::document as access_table;
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
+pub use client::LocalAddress;
 pub use credentials::Token;
 pub use error::chat_error;
 pub use server::Server;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
+use cairn_http::LocalAddress;
 use hyper::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -129,10 +130,14 @@ fn spawn_connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn Nagle's algorithm off for a connection");
     }
+    let local = stream.local_addr().ok().map(LocalAddress);
     let (connection, body_timeout) = (Arc::clone(&permit.connection), limits.body_timeout);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (router, active) = (router.clone(), ActiveRequest::begin(&connection));
         request.extensions_mut().insert(ConnectInfo(peer));
+        if let Some(local) = local {
+            request.extensions_mut().insert(local);
+        }
         let request = request.map(|body| RequestBody::new(body, body_timeout));
         async move {
             let Ok(response) = router.oneshot(request).await;

@@ -21,7 +21,7 @@ pub(super) enum Host {
 
 /// The names of this machine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnNames<'a> {
+pub(crate) struct OwnNames<'a> {
     /// Addresses that the daemon listens on.
     pub(super) addresses: &'a [SocketAddr],
     /// The machine's name in the local network.
@@ -45,14 +45,34 @@ impl OwnNames<'_> {
         }
     }
 
-    /// Checks a name in lower case.
-    fn is_own(&self, name: &str) -> bool {
-        let is_machine = self.machine.is_some_and(|machine| {
+    /// Whether a URL with this `host:port` leads to this daemon and to no other machine. `local` is the address at which
+    /// the connection arrived. Unlike [`OwnNames::classify`], no IP address of another machine and no name that means
+    /// another machine elsewhere (`localhost`) is accepted. Names of the setting are accepted with any port, because a
+    /// proxy or a port forwarding may be before this daemon.
+    pub(crate) fn identifies(&self, authority: &str, local: Option<SocketAddr>) -> bool {
+        let Some((name, port)) = name_and_port(authority) else { return false };
+        if self.configured.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return true;
+        }
+        let Some(local) = local.filter(|local| local.port() == port.unwrap_or(80)) else { return false };
+        match name.parse::<IpAddr>() {
+            Ok(ip) => ip.to_canonical() == local.ip().to_canonical(),
+            Err(_) => self.is_machine(&name.to_ascii_lowercase()),
+        }
+    }
+
+    /// Whether a name in lower case is the machine's name in the local network.
+    fn is_machine(&self, name: &str) -> bool {
+        self.machine.is_some_and(|machine| {
             let machine = machine.to_ascii_lowercase();
             name == machine || name.strip_suffix(".local") == Some(&machine)
-        });
+        })
+    }
+
+    /// Checks a name in lower case.
+    fn is_own(&self, name: &str) -> bool {
         // Browsers resolve names below `localhost` to loopback only.
-        is_machine
+        self.is_machine(name)
             || name == "localhost"
             || name.ends_with(".localhost")
             || CONTAINER_HOSTS.contains(&name)
@@ -78,6 +98,28 @@ fn name_and_port(host: &str) -> Option<(&str, Option<u16>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_own_addresses_and_names_identify_this_machine() {
+        let configured = ["models.example".to_owned(), "192.0.2.7".to_owned()];
+        let names =
+            OwnNames { addresses: &[([0, 0, 0, 0], 11434).into()], machine: Some("nas"), configured: &configured };
+        let check = |local: &str, hosts: &[&str], expected: bool| {
+            for host in hosts {
+                assert_eq!(names.identifies(host, local.parse().ok()), expected, "{host} at {local:?}");
+            }
+        };
+        let own = ["192.168.1.2:11434", "nas:11434", "NAS.local:11434", "Models.example", "models.example:443"];
+        check("192.168.1.2:11434", &own, true);
+        check("[::ffff:192.168.1.2]:11434", &own, true);
+        check("[fd00::2]:80", &["[fd00::2]", "[fd00::2]:80", "192.0.2.7:8080", "nas"], true);
+        let others =
+            ["192.168.1.3:11434", "192.168.1.2:5000", "nas:5000", "nas2:11434", "nas.example:11434", "", ":11434"];
+        check("192.168.1.2:11434", &others, false);
+        let ambiguous = ["localhost:11434", "127.0.0.1:11434", "0.0.0.0:11434", "host.docker.internal:11434"];
+        check("192.168.1.2:11434", &ambiguous, false);
+        check("", &["192.168.1.2:11434", "nas:11434"], false);
+    }
 
     #[test]
     fn loopback_name_without_port_means_port_80() {

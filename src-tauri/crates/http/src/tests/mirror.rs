@@ -53,11 +53,15 @@ impl Network {
         path: &str,
         headers: &[(&str, &str)],
     ) -> (u16, axum::http::HeaderMap, String) {
-        let mut request = Request::get(path).header(header::HOST, "192.168.1.2:11434");
+        let mut request = Request::get(path);
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header(header::HOST, "192.168.1.2:11434");
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(LocalAddress(([192, 168, 1, 2], PORT).into()));
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from((from, 5000))));
         let response = self.daemon.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -115,6 +119,36 @@ async fn remote_fetch_requires_trusted_key() {
         401,
         "the token of a removed key is invalid at once"
     );
+}
+
+/// A client signs in at a rogue mirror, which forwards the request unchanged: with the name that the client used.
+#[tokio::test]
+async fn sign_in_that_another_mirror_forwards_is_refused() {
+    let network = Network::with(&[("CAIRN_NAMES", "models.example")]);
+    let key = ClientKey::from_number(3, NOW);
+    network.daemon.server.app().transfers().allow(&key.public_line()).await.unwrap();
+    let sign_in_at = async |host: &str| {
+        let path = format!("/v2/token?{}", key.token_query("cairn", "repository:library/far:pull"));
+        let signed = key.authorization(&format!("http://{host}{path}"));
+        let (status, _, body) = network.get(&path, &[("host", host), ("authorization", &signed)]).await;
+        (status, body)
+    };
+    for rogue in ["192.168.1.66:11434", "192.168.1.2:5000", "127.0.0.1:11434", "localhost:11434", "127.0.0.2"] {
+        let (status, body) = sign_in_at(rogue).await;
+        assert!(
+            status == 403 && body.contains("CAIRN_NAMES") && !body.contains("token\":"),
+            "{rogue}: {status} {body}"
+        );
+    }
+    for own in ["192.168.1.2:11434", "models.example", "models.example:8080"] {
+        let (status, body) = sign_in_at(own).await;
+        assert_eq!(status, 200, "{own}: {body}");
+    }
+    let manifest = "/v2/library/far/manifests/latest";
+    let (status, headers, body) = network.get(manifest, &[("host", "192.168.1.66:11434")]).await;
+    assert!(status == 403 && body.contains("CAIRN_NAMES"), "no sign-in is offered there: {status} {body}");
+    assert!(!headers.contains_key(header::WWW_AUTHENTICATE), "no challenge with the name of another machine");
+    assert!(network.origin.requests().is_empty(), "no request to the origin");
 }
 
 /// Returns the status, the manifest's version and whether the response is marked as stale, for a local client.
@@ -291,7 +325,7 @@ async fn proxied_clients_are_identified_by_forwarded_address() {
     assert!(realm.contains("\"http://192.168.1.2:11434/v2/token\""), "the forwarding headers are ignored: {realm}");
     assert_eq!(network.get_from(PROXY, manifest, &[]).await.0, 200, "local programs need no key");
 
-    let network = Network::with(&[("CAIRN_TRUSTED_PROXIES", "127.0.0.1")]);
+    let network = Network::with(&[("CAIRN_TRUSTED_PROXIES", "127.0.0.1"), ("CAIRN_NAMES", "models.example")]);
     let (status, headers, _) = network.get_from(PROXY, manifest, &forwarded).await;
     let realm = headers[header::WWW_AUTHENTICATE].to_str().unwrap();
     assert!(status == 401 && realm.contains("\"https://models.example/v2/token\""), "{status} {realm}");

@@ -1,10 +1,8 @@
 //! `GET /v2/{namespace}/{model}/blobs/{digest}`: a blob, or a range of one.
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -28,7 +26,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn blob(
     State(server): State<Server>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    client: ClientInfo,
     Path((namespace, model, digest)): Path<(String, String, String)>,
     method: Method,
     uri: Uri,
@@ -63,7 +61,6 @@ async fn blob(
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, content_range)]).into_response());
         }
     };
-    let client = ClientInfo::new(&server, peer, &headers);
     let mut response = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/octet-stream")

@@ -1,10 +1,8 @@
 //! `GET /v2/{namespace}/{model}/manifests/{tag or digest}`. `?ns=HOST` requests a model of another registry from a
 //! mirror, as container runtimes do.
 
-use std::net::SocketAddr;
-
 use axum::Router;
-use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -33,13 +31,12 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn manifest(
     State(server): State<Server>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    client: ClientInfo,
     Path((namespace, model, reference)): Path<(String, String, String)>,
     Query(query): Query<ManifestQuery>,
     headers: HeaderMap,
 ) -> Result<Response, RegistryError> {
     let app = server.app();
-    let client = ClientInfo::new(&server, peer, &headers);
     let pull_client = pull_client(&server, &client, &headers);
     let reference = Reference::of(&reference);
     let origin = query.ns.as_deref();

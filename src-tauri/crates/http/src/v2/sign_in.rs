@@ -1,10 +1,12 @@
 //! Sign-in of registry clients. Programs on this machine and clients with a trusted key can make the mirror fetch
 //! models. Other clients can read only models that are already on this machine.
-
-use std::net::SocketAddr;
+//!
+//! A client signs the URL of the token server. **Invariant:** only a URL with an address or name of this machine is
+//! accepted. A client states the URL's host itself (`Host`), so a rogue mirror could otherwise forward the signature that
+//! a client made for the rogue's own address.
 
 use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,6 +15,7 @@ use serde::Serialize;
 
 use super::RegistryError;
 use crate::Server;
+use crate::access::own_names;
 use crate::body::Body;
 use crate::client::ClientInfo;
 use crate::error::json;
@@ -33,6 +36,9 @@ pub(super) fn pull_client(server: &Server, client: &ClientInfo, headers: &Header
 /// Returns a 401 response that asks the client to sign in for the repository `namespace/model`. Both parts are valid
 /// name parts, so they need no escaping.
 pub(super) fn challenge(server: &Server, client: &ClientInfo, repository: &str) -> Response {
+    if let Err(error) = check_own(server, client) {
+        return error.into_response();
+    }
     let error =
         RegistryError::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "models are fetched only for trusted keys");
     let mut response = error.into_response();
@@ -48,7 +54,7 @@ pub(super) fn challenge(server: &Server, client: &ClientInfo, repository: &str) 
 /// `GET /v2/token`: issues a token to a client that signs the request with a trusted key.
 async fn token(
     State(server): State<Server>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    client: ClientInfo,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, RegistryError> {
@@ -59,7 +65,7 @@ async fn token(
     }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let signed = text(&headers, &header::AUTHORIZATION).unwrap_or_default().to_owned();
-    let client = ClientInfo::new(&server, peer, &headers);
+    check_own(&server, &client)?;
     let entered = server.app().transfers().enter(url(&server, &client, path), signed).await;
     let token = entered.map_err(|error| RegistryError::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
     Ok(json(StatusCode::OK, &Token { token, expires_in: TokenIssuer::TOKEN_LIFE.as_secs() }))
@@ -81,6 +87,18 @@ async fn join(State(server): State<Server>, Body(request): Body<JoinRequest>) ->
 pub(super) fn url(server: &Server, client: &ClientInfo, path: &str) -> String {
     let address = || server.addresses().first().map(ToString::to_string).unwrap_or_default();
     client.url(path).unwrap_or_else(|| format!("http://{}{path}", address()))
+}
+
+/// Returns an error unless the client reaches this server under an address or name that no other machine has.
+fn check_own(server: &Server, client: &ClientInfo) -> Result<(), RegistryError> {
+    let authority = client.authority();
+    match own_names(server).identifies(authority, client.local) {
+        true => Ok(()),
+        false => Err(RegistryError::denied(&format!(
+            "this mirror does not recognise {authority:?} as itself, so it accepts no sign-in there; use its own address \
+             or name, or add the name to CAIRN_NAMES on the mirror"
+        ))),
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
