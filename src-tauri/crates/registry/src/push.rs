@@ -6,7 +6,7 @@
 mod part;
 mod upload;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,19 +109,14 @@ impl Registry {
         watcher: &PushWatcher,
     ) -> Result<(), PushError> {
         let read = Manifest::parse(manifest).map_err(PushError::Manifest)?;
+        let layers: Vec<Layer> = read.layers.iter().chain(&read.config).cloned().collect();
+        let within = library.clone();
+        let blobs = tokio::task::spawn_blocking(move || blobs(&layers, &within));
+        let blobs = blobs.await.expect("looking for blobs does not panic")?;
         let origins = origins(manifest);
-        let mut seen = HashSet::new();
-        let mut blobs = Vec::new();
-        for layer in read.layers.iter().chain(&read.config) {
-            let Layer { digest, size_bytes, .. } = *layer;
-            if seen.insert(digest) {
-                let blob = Blob { digest, size_bytes, path: library.blob(layer)? };
-                let from = origins.iter().find(|(of, _)| *of == digest).map(|(_, from)| from);
-                blobs.push((blob, from.filter(|from| from.host().eq_ignore_ascii_case(name.host()))));
-            }
-        }
-        for (blob, from) in blobs {
-            Upload { registry: self, name, config, watcher, blob: &blob, from }.run().await?;
+        for blob in &blobs {
+            let from = origins.get(&blob.digest).filter(|from| from.host().eq_ignore_ascii_case(name.host()));
+            Upload { registry: self, name, config, watcher, blob, from }.run().await?;
         }
         watcher(PushStep::Manifest);
         self.put_manifest(name, manifest, &read.digest, config, watcher).await
@@ -161,8 +156,17 @@ impl Registry {
     }
 }
 
+/// Finds the distinct blobs of these layers in the library.
+fn blobs(layers: &[Layer], library: &Library) -> Result<Vec<Blob>, LibraryError> {
+    let mut seen = HashSet::new();
+    let distinct = layers.iter().filter(|layer| seen.insert(layer.digest));
+    let blob =
+        |layer: &Layer| Ok(Blob { digest: layer.digest, size_bytes: layer.size_bytes, path: library.blob(layer)? });
+    distinct.map(blob).collect()
+}
+
 /// The source repositories of blobs in a manifest. Ollama writes them into models that are derived from others.
-fn origins(manifest: &[u8]) -> Vec<(Digest, ModelRef)> {
+fn origins(manifest: &[u8]) -> HashMap<Digest, ModelRef> {
     #[derive(Deserialize)]
     struct Json {
         #[serde(default)]
@@ -195,9 +199,10 @@ impl<'a> Retries<'a> {
         let requested_wait = match &error {
             SourceError::Broken { .. } => None,
             SourceError::Busy { retry_after, .. } => *retry_after,
-            SourceError::Absent { .. } | SourceError::Refused { .. } | SourceError::Untrusted { .. } => {
-                return Err(error);
-            }
+            SourceError::Absent { .. }
+            | SourceError::Refused { .. }
+            | SourceError::InvalidManifest { .. }
+            | SourceError::Untrusted { .. } => return Err(error),
         };
         if self.left == 0 {
             return Err(error);

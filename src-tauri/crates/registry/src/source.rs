@@ -79,6 +79,14 @@ pub enum SourceError {
         /// The server's message, or what is wrong with its response.
         reason: String,
     },
+    /// The source sent a manifest that is not valid.
+    #[error("{host} sent an invalid manifest: {reason}")]
+    InvalidManifest {
+        /// The host of the source.
+        host: String,
+        /// What is wrong with the manifest.
+        reason: String,
+    },
     /// The server could not be authenticated by TLS, so no request was sent. A retry does not help.
     #[error("cannot verify the identity of {host}: {cause}")]
     Untrusted {
@@ -133,6 +141,7 @@ impl SourceError {
             | Self::Busy { host, .. }
             | Self::Absent { host }
             | Self::Refused { host, .. }
+            | Self::InvalidManifest { host, .. }
             | Self::Untrusted { host, .. } => host,
         }
     }

@@ -268,7 +268,11 @@ impl ModelSources {
                     }
                     return Ok(ResolvedManifest { manifest, host, is_from_mirror: !is_origin, failures });
                 }
-                Err(error @ (SourceError::Absent { .. } | SourceError::Refused { .. })) if is_origin => {
+                Err(
+                    error @ (SourceError::Absent { .. }
+                    | SourceError::Refused { .. }
+                    | SourceError::InvalidManifest { .. }),
+                ) if is_origin => {
                     return Err(error);
                 }
                 Err(error) => failures.push(error),
@@ -343,7 +347,8 @@ impl Shared {
                 }
             }
             // The host works, whether it has the content or not.
-            Some(SourceError::Absent { .. } | SourceError::Refused { .. }) | None => {
+            Some(SourceError::Absent { .. } | SourceError::Refused { .. } | SourceError::InvalidManifest { .. })
+            | None => {
                 if self.backoff.record_success(host) {
                     self.state_changed();
                     self.send_event(SourceEvent::Recovered { host: host.to_owned() });

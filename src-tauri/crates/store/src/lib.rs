@@ -33,7 +33,7 @@ pub use garbage_file::{GarbageFile, GarbageKind};
 pub use hash::hash_file;
 pub use libraries::{Libraries, LibraryRole, LibrarySnapshot};
 pub use library::{Library, LibraryError, LibraryState, Listing, SkippedEntry, StoredModel};
-pub use manifest::{Config, Layer, LayerKind, Manifest};
+pub use manifest::{Config, Layer, LayerKind, MAX_LAYERS, Manifest};
 pub use name::{ModelRef, NameError, NamePart};
 pub use staging::{Ranges, StagedBlob, StagedBlobInfo, Staging, StagingError};
 pub use usage::{DiskUsage, ModelDiskUsage};

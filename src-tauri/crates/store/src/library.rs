@@ -264,17 +264,30 @@ impl Library {
         fs::read_to_string(path).map_err(|error| blob_error(format!("cannot be read: {error}")))
     }
 
+    /// Reads all text layers of one kind.
+    ///
+    /// # Errors
+    /// As [`Library::text`], and if the texts together are too long: many layers may name one blob.
+    pub fn texts(&self, manifest: &Manifest, kind: &LayerKind) -> Result<Vec<String>, LibraryError> {
+        let mut texts = Vec::new();
+        let mut total_bytes = 0;
+        for layer in manifest.layers.iter().filter(|layer| layer.kind == *kind) {
+            total_bytes += layer.size_bytes.min(MAX_TEXT_BYTES + 1);
+            if total_bytes > MAX_TEXT_BYTES {
+                let reason = format!("is one of several texts that together have more than {MAX_TEXT_BYTES} bytes");
+                return Err(LibraryError::Blob { digest: layer.digest, reason });
+            }
+            texts.push(self.text(layer)?);
+        }
+        Ok(texts)
+    }
+
     /// Reads all text layers of one kind, joined by line breaks. Returns `None` if the manifest has no such layer.
     ///
     /// # Errors
-    /// As [`Library::text`].
-    pub fn texts(&self, manifest: &Manifest, kind: &LayerKind) -> Result<Option<String>, LibraryError> {
-        let texts: Vec<String> = manifest
-            .layers
-            .iter()
-            .filter(|layer| layer.kind == *kind)
-            .map(|layer| self.text(layer))
-            .collect::<Result<_, _>>()?;
+    /// As [`Library::texts`].
+    pub fn joined_texts(&self, manifest: &Manifest, kind: &LayerKind) -> Result<Option<String>, LibraryError> {
+        let texts = self.texts(manifest, kind)?;
         Ok((!texts.is_empty()).then(|| texts.join("\n")))
     }
 

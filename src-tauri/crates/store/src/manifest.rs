@@ -100,7 +100,7 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Errors
-    /// The reason: invalid JSON, an invalid digest, or impossible sizes.
+    /// The reason: invalid JSON, an invalid digest, too many layers, or impossible sizes.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Json {
@@ -125,6 +125,9 @@ impl Manifest {
             Ok::<_, String>(Layer { kind: LayerKind::of(&json.media_type), digest, size_bytes: json.size })
         };
         let json: Json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if json.layers.len() > MAX_LAYERS {
+            return Err(format!("it has {} layers; the maximum is {MAX_LAYERS}", json.layers.len()));
+        }
         let read = Self {
             digest: Digest::of(bytes),
             schema_version: json.schema_version,
@@ -183,6 +186,9 @@ impl Manifest {
     }
 }
 
+/// Maximum number of layers of a manifest. Each layer costs file accesses and a request. Split models have at most a few
+/// hundred layers, and Ollama's models of single tensors about a thousand.
+pub const MAX_LAYERS: usize = 4096;
 /// Upper limit for the size of a model, 2^60 (an exbibyte). A larger size is an error or an attack.
 const MAX_BYTES: u64 = 1 << 60;
 /// Prefix of Ollama's media types.
@@ -280,6 +286,9 @@ mod tests {
             Manifest::parse(format!(r#"{{"layers":[{}]}}"#, layers.join(",")).as_bytes())
         };
         assert!(sized(&[1 << 60]).is_ok(), "the limit itself is allowed");
+        assert!(sized(&[1; MAX_LAYERS]).is_ok(), "the maximum of layers");
+        let error = sized(&[1; MAX_LAYERS + 1]).expect_err("too many layers");
+        assert_eq!(error, "it has 4097 layers; the maximum is 4096", "the error has both numbers");
         for sizes in [&[1 << 60, 1][..], &[u64::MAX, u64::MAX]] {
             let error = sized(sizes).expect_err("larger than the limit");
             assert!(error.contains("no disk holds"), "{sizes:?}: {error}");

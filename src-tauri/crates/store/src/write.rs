@@ -14,6 +14,7 @@ mod receive;
 mod source;
 mod stage;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -21,7 +22,7 @@ use cairn_disk::{Disk, Lock, Mode};
 
 use crate::library::MAX_TEXT_BYTES;
 use crate::references::References;
-use crate::{BlobDefect, Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
+use crate::{BlobDefect, Digest, Layer, LayerKind, Library, MAX_LAYERS, Manifest, ModelRef, StoredModel};
 pub use copy::CopiedModel;
 pub use error::WriteError;
 pub(crate) use garbage::garbage_files;
@@ -50,7 +51,7 @@ pub struct LibraryWriter<'a> {
     library: &'a Library,
     disk: &'a dyn Disk,
     reserve_bytes: u64,
-    pinned: Vec<Digest>,
+    pinned: HashSet<Digest>,
     /// References when the first existing blob was reused; see [`LibraryWriter::protect_blob`].
     references: OnceLock<References>,
 }
@@ -68,7 +69,7 @@ impl<'a> LibraryWriter<'a> {
         for folder in [library.temp_files(), library.blobs()] {
             disk.remove_stale_temp_files(&folder)?;
         }
-        Ok(Self { library, disk, reserve_bytes: 0, pinned: Vec::new(), references: OnceLock::new() })
+        Ok(Self { library, disk, reserve_bytes: 0, pinned: HashSet::new(), references: OnceLock::new() })
     }
 
     /// Sets the free space that copies must leave on the disk.
@@ -80,7 +81,7 @@ impl<'a> LibraryWriter<'a> {
     /// Sets blobs that are never removed, although no manifest references them yet: a running pull needs them.
     #[must_use]
     pub fn with_pinned_blobs(self, pinned: Vec<Digest>) -> Self {
-        Self { pinned, ..self }
+        Self { pinned: pinned.into_iter().collect(), ..self }
     }
 
     /// Writes `bytes` as a blob, unless the library has it.
@@ -103,7 +104,7 @@ impl<'a> LibraryWriter<'a> {
     /// only with `replace`. Saving the same model again changes nothing.
     ///
     /// # Errors
-    /// [`WriteError::NameTaken`]; if blobs are missing; or on disk errors.
+    /// [`WriteError::NameTaken`] or [`WriteError::TooManyLayers`]; if blobs are missing; or on disk errors.
     pub fn save(
         &self,
         name: &ModelRef,
@@ -111,6 +112,9 @@ impl<'a> LibraryWriter<'a> {
         layers: &[Layer],
         replace: bool,
     ) -> Result<StoredModel, WriteError> {
+        if layers.len() > MAX_LAYERS {
+            return Err(WriteError::TooManyLayers { layers: layers.len() });
+        }
         let config = self.put(LayerKind::config(), config)?;
         let bytes = Manifest::to_json(&config, layers);
         let _lock = self.lock()?;

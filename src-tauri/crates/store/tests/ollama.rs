@@ -59,7 +59,7 @@ fn check(fixture: &Fixture, path: &str, manifest: &str, name: &str, texts: &[(La
     assert_eq!(model.name.to_string(), name, "name of the model");
     assert_eq!(model.manifest.digest.hex(), identity, "{name}: digest of the manifest");
     for (kind, text) in texts {
-        let found = library.texts(&model.manifest, kind).unwrap();
+        let found = library.joined_texts(&model.manifest, kind).unwrap();
         assert_eq!(found.as_deref(), Some(*text), "{name}: {kind:?}");
     }
     assert_eq!(library.config(&model.manifest).model_family, family, "{name}: family");

@@ -314,7 +314,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         summary.details = Details::of_file(&head.gguf);
     }
     let source = Source::File(path);
-    let text = |kind: LayerKind| library.texts(&stored.manifest, &kind);
+    let text = |kind: LayerKind| library.joined_texts(&stored.manifest, &kind);
     let of_kind = |kind: LayerKind| stored.manifest.layers.iter().filter(move |layer| layer.kind == kind);
     let paths = |media_type: &str| -> Result<Vec<PathBuf>, LibraryError> {
         of_kind(LayerKind::Other(media_type.to_owned())).map(|layer| library.blob(layer)).collect()
@@ -332,7 +332,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         weights: Some(*layer.digest.as_bytes()),
         params,
         system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
-        licenses: of_kind(LayerKind::License).map(|layer| library.text(layer)).collect::<Result<_, _>>()?,
+        licenses: library.texts(&stored.manifest, &LayerKind::License)?,
         adapters: paths(ADAPTER)?,
         projectors: paths(PROJECTOR)?,
         requires: config.requires,

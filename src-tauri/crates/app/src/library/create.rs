@@ -12,7 +12,7 @@ mod steps;
 use crate::values::Options;
 use cairn_convert::FileType;
 use cairn_disk::RealDisk;
-use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef};
+use cairn_store::{Layer, LayerKind, Library, LibraryWriter, MAX_LAYERS, ModelRef, WriteError};
 use serde_json::{Map, Value, json};
 
 use crate::library::catalog::is_pebble;
@@ -158,6 +158,11 @@ impl Create {
         }
         if self.from.trim().is_empty() && self.files.is_none() {
             return Err(Error::NoBase);
+        }
+        // More layers are refused when the model is saved, but each of these is a file of its own before.
+        let layers = self.licenses.len() + self.files.as_ref().map_or(0, Vec::len);
+        if layers > MAX_LAYERS {
+            return Err(WriteError::TooManyLayers { layers }.into());
         }
         let quantize = non_empty(&self.quantize).map(str::parse).transpose()?;
         // A model with unreadable options or an unreadable template cannot be run.

@@ -55,7 +55,7 @@ impl Transfers {
         let registry = registry.await.expect("opening connections does not panic")?;
         let host = registry.host().to_owned();
         registry.check_login().await.map_err(|error| match error {
-            SourceError::Refused { .. } => LoginError::Refused(error),
+            SourceError::Refused { .. } | SourceError::InvalidManifest { .. } => LoginError::Refused(error),
             SourceError::Absent { host } => LoginError::NoRegistry(host),
             SourceError::Untrusted { host, cause } => LoginError::Untrusted { host, cause },
             SourceError::Broken { .. } | SourceError::Busy { .. } => LoginError::Unreachable(error),

@@ -13,6 +13,7 @@
 //! **Invariants:** one job for each name; a model is listed only when it is complete and verified; partial blobs stay
 //! until a user discards them.
 
+mod blobs;
 mod error;
 mod job;
 mod jobs;

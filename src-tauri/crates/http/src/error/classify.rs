@@ -158,7 +158,7 @@ fn of_write(error: &WriteError) -> Class {
         E::DigestMismatch { expected, found } => {
             Class::new(BAD, Code::DigestMismatch).with("expected", expected).with("found", found)
         }
-        E::LongText { .. } => with_reason(BAD, Code::InvalidRequest, error),
+        E::LongText { .. } | E::TooManyLayers { .. } => with_reason(BAD, Code::InvalidRequest, error),
         E::MoveSymlink { .. } | E::MoveReadOnly(_) | E::MoveFolderReadOnly { .. } => {
             with_reason(BAD, Code::ImportRefused, error)
         }
@@ -229,7 +229,10 @@ pub(super) fn of_pull(error: &PullError) -> Class {
             Class::new(INTERNAL, Code::RegistryBusy).with("host", host).with("seconds", wait.as_secs())
         }
         E::Tensors { name } => Class::new(INTERNAL, Code::ModelFormatUnsupported).with("model", name),
-        E::Empty { host, name } | E::Foreign { host, name, .. } | E::TwoSizes { host, name, .. } => {
+        E::Empty { host, name }
+        | E::Manifest { host, name, .. }
+        | E::Foreign { host, name, .. }
+        | E::TwoSizes { host, name, .. } => {
             with_reason(INTERNAL, Code::ManifestInvalid, error).with("host", host).with("model", name)
         }
         E::MadeHere { name } => Class::new(INTERNAL, Code::ModelMadeHere).with("model", name),

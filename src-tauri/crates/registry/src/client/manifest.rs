@@ -26,8 +26,8 @@ impl Registry {
     /// Fetches the manifest of a name.
     ///
     /// # Errors
-    /// If the request fails. [`SourceError::Refused`] if the response is not a manifest, is longer than 8 MiB, does not match
-    /// the digest in its header, or has no valid signature of a pinned mirror.
+    /// If the request fails. [`SourceError::InvalidManifest`] if the response is not a manifest. [`SourceError::Refused`] if it
+    /// is longer than 8 MiB, does not match the digest in its header, or has no valid signature of a pinned mirror.
     pub async fn manifest(&self, name: &ModelRef) -> Result<FetchedManifest, SourceError> {
         self.manifest_at(name, name.tag(), None).await
     }
@@ -54,8 +54,8 @@ impl Registry {
         }
         let header_digest = response.header("docker-content-digest").map(str::to_owned);
         let bytes = response.read_to_end(MAX_MANIFEST_BYTES).await?;
-        let manifest =
-            Manifest::parse(&bytes).map_err(|reason| response.refused(format!("its manifest is invalid: {reason}")))?;
+        let manifest = Manifest::parse(&bytes)
+            .map_err(|reason| SourceError::InvalidManifest { host: self.host().to_owned(), reason })?;
         let got = manifest.digest;
         // Digests of other algorithms cannot be compared.
         let header_digest = header_digest.filter(|digest| digest.starts_with("sha256:"));

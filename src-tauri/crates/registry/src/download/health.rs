@@ -287,6 +287,14 @@ impl Health {
                     Exclusion::Failed(DownloadError::Refused { host, status: *status, reason }),
                 );
             }
+            SourceError::InvalidManifest { host, reason } => {
+                let (host, reason) = (host.clone(), reason.clone());
+                return self.exclude(
+                    index,
+                    error,
+                    Exclusion::Failed(DownloadError::Refused { host, status: None, reason }),
+                );
+            }
             SourceError::Untrusted { host, cause } => {
                 let untrusted = DownloadError::Untrusted { host: host.clone(), cause: cause.clone() };
                 return self.exclude(index, error, Exclusion::Failed(untrusted));

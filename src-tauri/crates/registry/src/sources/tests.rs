@@ -135,6 +135,7 @@ async fn check(entries: &[&str], origin: u16, mirror: u16, expected: Result<&str
         SourceError::Busy { .. } => "busy".to_owned(),
         SourceError::Absent { .. } => "absent".to_owned(),
         SourceError::Refused { .. } => "refused".to_owned(),
+        SourceError::InvalidManifest { .. } => "invalid manifest".to_owned(),
         SourceError::Untrusted { .. } => "untrusted".to_owned(),
     });
     let about = format!("{entries:?}, the origin {origin}, the mirror {mirror}");

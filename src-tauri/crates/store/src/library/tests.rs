@@ -1,6 +1,7 @@
 //! Libraries in a real folder: spelling, damaged entries, hostile manifests.
 
 use super::*;
+use crate::MAX_LAYERS;
 
 struct Folder(tempfile::TempDir);
 
@@ -55,7 +56,7 @@ fn find_ignores_case() {
     assert_eq!(model.name.to_string(), "Tiny:latest", "spelled as on disk");
     let layer = model.manifest.layer(&LayerKind::Model).unwrap();
     assert_eq!(fs::read(library.blob(layer).unwrap()).unwrap(), b"GGUF", "contents of the blob");
-    let text = |kind| library.texts(&model.manifest, &kind).unwrap();
+    let text = |kind| library.joined_texts(&model.manifest, &kind).unwrap();
     assert_eq!(text(LayerKind::License).as_deref(), Some("a\nb"), "licences are joined by a line break");
     assert_eq!(text(LayerKind::System).as_deref(), Some("Be brief."), "one text");
     assert_eq!(text(LayerKind::Template), None, "no such layer");
@@ -77,6 +78,38 @@ fn list_skips_damaged_models_with_reasons() {
     names.sort();
     assert_eq!(names, ["a:latest", "hf.co/me/b:Q8_0"], "readable models");
     assert_eq!(listing.skipped.len(), 3, "{:?}", listing.skipped);
+}
+
+#[test]
+fn manifest_with_too_many_layers_hides_no_other_model() {
+    let folder = Folder::new();
+    folder.model("registry.ollama.ai/library/a/latest", &[("model", "GGUF")]);
+    let layer = format!(r#"{{"digest":"{}","size":4}}"#, Digest::of(b"GGUF"));
+    let json = format!(r#"{{"layers":[{}]}}"#, vec![layer; MAX_LAYERS + 1].join(","));
+    folder.manifest("registry.ollama.ai/library/many/latest", &json);
+    let library = folder.library();
+    let listing = library.list().unwrap();
+    assert_eq!(listing.models.len(), 1, "the other model is listed");
+    assert!(listing.skipped[0].reason.contains("it has 4097 layers"), "{:?}", listing.skipped);
+    let error = library.find(&name("many")).expect_err("too many layers").to_string();
+    assert!(error.contains("it has 4097 layers; the maximum is 4096"), "{error}");
+    let writer = crate::LibraryWriter::open(&library, &cairn_disk::RealDisk).unwrap();
+    assert!(writer.delete(&name("many")).unwrap().is_some(), "it can be deleted");
+    assert!(library.find(&name("a")).unwrap().is_some_and(|model| library.blob(&model.manifest.layers[0]).is_ok()));
+}
+
+#[test]
+fn many_layers_of_one_text_are_not_all_read() {
+    let folder = Folder::new();
+    let text = "x".repeat(1 << 20);
+    folder.model("registry.ollama.ai/library/a/latest", &[("license", &text)]);
+    let library = folder.library();
+    let mut manifest = library.find(&name("a")).unwrap().unwrap().manifest;
+    manifest.layers = vec![manifest.layers[0].clone(); 8];
+    assert_eq!(library.texts(&manifest, &LayerKind::License).unwrap().len(), 8, "8 MiB together");
+    manifest.layers.push(manifest.layers[0].clone());
+    let error = library.texts(&manifest, &LayerKind::License).expect_err("more than 8 MiB").to_string();
+    assert!(error.contains("together have more than 8388608 bytes"), "{error}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cairn_disk::{DiskError, LockError};
 
-use crate::{Digest, LibraryError};
+use crate::{Digest, LibraryError, MAX_LAYERS};
 
 /// Error of a write to a library.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,12 @@ pub enum WriteError {
         size_bytes: u64,
         /// Maximum size.
         max_bytes: u64,
+    },
+    /// The model has more layers than a manifest may have.
+    #[error("the model would have {layers} layers; the maximum is {MAX_LAYERS}")]
+    TooManyLayers {
+        /// Number of layers.
+        layers: usize,
     },
     /// A hard link cannot span two file systems.
     #[error(

@@ -56,6 +56,19 @@ async fn created_model_has_the_base_weights_and_new_texts() {
 }
 
 #[tokio::test]
+async fn create_with_too_many_layers_is_refused_before_any_file_is_written() {
+    let fixture = fixture();
+    fixture.import(&fixture.file("one.gguf", 1), Some("base"), false).await.unwrap();
+    let blobs = || std::fs::read_dir(fixture.folder.path().join("models/blobs")).unwrap().count();
+    let before = blobs();
+    let licenses = |count: usize| (0..count).map(|number| format!("licence {number}")).collect();
+    let error = create(&fixture, Create { licenses: licenses(5000), ..of("mine", "base") }).await.unwrap_err();
+    assert_eq!(error, "the model would have 5000 layers; the maximum is 4096", "the error has both numbers");
+    assert_eq!(blobs(), before, "no licence was written");
+    create(&fixture, Create { licenses: licenses(20), ..of("mine", "base") }).await.expect("fewer licences");
+}
+
+#[tokio::test]
 async fn create_accepts_the_built_in_model_and_refuses_opened_files() {
     let fixture = fixture();
     create(&fixture, Create { system: Some("Be brief.".to_owned()), ..of("guide", "pebble") }).await.unwrap();

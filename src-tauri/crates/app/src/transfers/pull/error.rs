@@ -41,6 +41,18 @@ pub enum PullError {
         on_refusal(.0)
     )]
     Refused(SourceError),
+    /// The registry sent a manifest that is not valid.
+    #[error(
+        "cannot pull {name}: {host} sent an invalid manifest: {reason}; only the publisher of the model can fix this"
+    )]
+    Manifest {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+        /// What is wrong with the manifest.
+        reason: String,
+    },
     /// The identity of the registry cannot be verified.
     #[error(
         "pull model manifest: cannot verify the identity of {host}: {cause}; nothing was downloaded{}",
@@ -176,6 +188,7 @@ impl PullError {
         match error {
             SourceError::Absent { host } => Self::Absent { host, name: name.to_owned() },
             refused @ SourceError::Refused { .. } => Self::Refused(refused),
+            SourceError::InvalidManifest { host, reason } => Self::Manifest { host, name: name.to_owned(), reason },
             SourceError::Untrusted { host, cause } => Self::Untrusted { host, cause },
             SourceError::Busy { host, retry_after: Some(wait) } if !wait.is_zero() => Self::Busy { host, wait },
             last => Self::Unreachable { last, times },

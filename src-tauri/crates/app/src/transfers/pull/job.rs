@@ -4,7 +4,7 @@
 //! events from the start. A slow watcher gets the latest progress and skips older progress.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use cairn_registry::BlobProgress;
 use cairn_store::{Digest, Layer, ModelRef};
 use tokio::sync::watch;
 
+use super::blobs::Blobs;
 use super::error::PullError;
 use super::{PullRow, PullState, Pulls};
 use crate::transfers::error::Error;
@@ -123,7 +124,7 @@ pub(super) struct View {
     pub(super) detached: bool,
     /// Whether the model is being published, which cannot be interrupted.
     pub(super) publishing: bool,
-    pub(super) blobs: Vec<PulledBlob>,
+    pub(super) blobs: Blobs,
     /// Partial blobs of an earlier version of the model, which no pull resumes.
     pub(super) superseded: Vec<PulledBlob>,
     /// Whether `blobs` is from the current manifest, not from an earlier attempt.
@@ -156,7 +157,7 @@ impl Job {
             watchers: 0,
             detached: false,
             publishing: false,
-            blobs: Vec::new(),
+            blobs: Blobs::default(),
             superseded: Vec::new(),
             fresh: false,
             error: None,
@@ -234,33 +235,34 @@ impl Job {
     /// Marks a blob as complete.
     pub(super) fn complete_blob(&self, layer: &Layer) {
         self.change(|view| {
-            if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == layer.digest) {
+            view.blobs.update(&layer.digest, |blob| {
                 (blob.held_bytes, blob.bytes_per_s, blob.host) = (layer.size_bytes, 0, None);
-            }
+            });
         });
     }
 
     /// Sets the blobs of the current manifest. Partial blobs of an earlier version stay listed as superseded, so that
     /// they can be discarded, except those in `needed`, which another job uses.
-    pub(super) fn set_blobs(&self, blobs: Vec<PulledBlob>, needed: &[Digest]) {
+    pub(super) fn set_blobs(&self, blobs: Vec<PulledBlob>, needed: &HashSet<Digest>) {
         self.change(|view| {
-            view.superseded.append(&mut view.blobs);
+            let before = view.blobs.replace(blobs);
+            view.superseded.extend(before);
             view.superseded.retain(|old| {
-                let named = blobs.iter().any(|blob| blob.digest == old.digest);
-                old.held_bytes > 0 && !old.published && !named && !needed.contains(&old.digest)
+                let is_unneeded = !view.blobs.contains(&old.digest) && !needed.contains(&old.digest);
+                old.held_bytes > 0 && !old.published && is_unneeded
             });
-            (view.blobs, view.fresh) = (blobs, true);
+            view.fresh = true;
         });
     }
 
     /// Whether an incomplete pull needs this blob.
     pub(super) fn needs(&self, digest: &Digest) -> bool {
         let view = self.view();
-        view.state != PullState::Done && view.blobs.iter().any(|blob| blob.digest == *digest)
+        view.state != PullState::Done && view.blobs.contains(digest)
     }
 
     /// Forgets superseded blobs that were removed.
-    pub(super) fn remove_superseded(&self, removed: &[Digest]) {
+    pub(super) fn remove_superseded(&self, removed: &HashSet<Digest>) {
         if self.view().superseded.iter().any(|old| removed.contains(&old.digest)) {
             self.change(|view| view.superseded.retain(|old| !removed.contains(&old.digest)));
         }
@@ -268,10 +270,10 @@ impl Job {
 
     pub(super) fn progress(&self, digest: &Digest, now: &BlobProgress) {
         self.change(|view| {
-            if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == *digest) {
+            view.blobs.update(digest, |blob| {
                 (blob.held_bytes, blob.bytes_per_s) = (now.held_bytes, now.bytes_per_s);
                 blob.host.clone_from(&now.host);
-            }
+            });
         });
     }
 
@@ -291,9 +293,7 @@ impl Job {
     pub(super) fn end(&self, state: PullState, error: Option<PullError>) {
         self.change(|view| {
             (view.state, view.error, view.publishing) = (state, error, false);
-            for blob in &mut view.blobs {
-                (blob.bytes_per_s, blob.host) = (0, None);
-            }
+            view.blobs.iter_mut().for_each(|blob| (blob.bytes_per_s, blob.host) = (0, None));
         });
     }
 
@@ -340,12 +340,13 @@ pub struct PullEvents {
     cursor: EventCursor,
 }
 
-#[derive(Default)]
 /// The events that a watcher has received.
+#[derive(Default)]
 struct EventCursor {
     run: u32,
     lines: usize,
-    blobs: HashMap<Digest, u64>,
+    /// Number of the last change of a blob.
+    change: u64,
     end: bool,
 }
 
@@ -392,9 +393,9 @@ impl EventCursor {
         // Progress precedes the steps that follow it.
         if !is_immediate
             && view.fresh
-            && let Some(blob) = view.blobs.iter().find(|blob| self.has_changed(blob))
+            && let Some((change, blob)) = view.blobs.next_change(self.change)
         {
-            self.blobs.insert(blob.digest, blob.held_bytes);
+            self.change = change;
             return Some(PullEvent::Blob(blob.clone()));
         }
         if let Some(line) = line {
@@ -416,10 +417,6 @@ impl EventCursor {
                 Some(PullEvent::Failed(Error::Pull(error)))
             }
         }
-    }
-
-    fn has_changed(&self, blob: &PulledBlob) -> bool {
-        self.blobs.get(&blob.digest) != Some(&blob.held_bytes)
     }
 }
 

@@ -3,6 +3,7 @@
 //! **Invariant:** whether a job has watchers is decided under the lock of its view. So a watcher that leaves and a
 //! watcher that arrives at the same time agree on whether the job stops.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -82,7 +83,8 @@ impl Pulls {
             });
             let blobs = blobs.collect();
             job.change(|view| {
-                (view.blobs, view.state) = (blobs, state);
+                view.blobs.replace(blobs);
+                view.state = state;
                 // Watchers ended with the previous daemon. A pull that ran must continue without them.
                 view.detached = saved.detached || state == PullState::Queued;
                 view.error = match state {
@@ -124,7 +126,7 @@ impl Pulls {
             queue.jobs.iter().filter(|job| matches!(job.view().state, PullState::Queued | PullState::Running));
         working.find_map(|job| {
             let view = job.view();
-            let blob = view.blobs.iter().find(|blob| blob.digest == *digest)?;
+            let blob = view.blobs.get(digest)?;
             Some((job.name.clone(), blob.size_bytes, view.request.insecure))
         })
     }
@@ -141,7 +143,7 @@ impl Pulls {
         let inner = &self.0;
         // The journal may lag behind the list, so the list is read first.
         let jobs = inner.queue().jobs.clone();
-        let stored = inner.journal.digests();
+        let stored: HashSet<Digest> = inner.journal.digests().into_iter().collect();
         let wanted = |digest: &Digest| stored.contains(digest) || jobs.iter().any(|job| job.needs(digest));
         let opened = inner.downloads.lock().as_ref().map(|downloads| downloads.staging().clone());
         let staging = match opened {
@@ -152,7 +154,7 @@ impl Pulls {
         if !dry_run {
             // A blob that was requested again since then is in use, so it stays.
             left.retain(|(digest, _)| staging.discard(digest).is_ok());
-            let removed: Vec<Digest> = left.iter().map(|(digest, _)| *digest).collect();
+            let removed: HashSet<Digest> = left.iter().map(|(digest, _)| *digest).collect();
             jobs.iter().for_each(|job| job.remove_superseded(&removed));
         }
         Ok(left.into_iter().map(|(_, leftover)| leftover).collect())

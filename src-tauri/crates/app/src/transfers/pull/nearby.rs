@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairn_disk::RealDisk;
 use cairn_registry::Downloads;
-use cairn_store::{ImportMethod, Layer, Library, LibraryWriter, WriteError};
+use cairn_store::{ImportMethod, Layer, Library, LibraryWriter, Staging, WriteError};
 use tokio::task::spawn_blocking;
 
 use super::Inner;
@@ -22,22 +22,29 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// Finds the layers that are not ready and that one of these libraries has.
+fn find(libraries: &[Library], staging: &Staging, layers: Vec<Layer>) -> Vec<(Layer, Library)> {
+    let ready = |layer: &Layer| staging.ready(&layer.digest, layer.size_bytes).is_some();
+    let found = layers.into_iter().filter(|layer| !ready(layer)).filter_map(|layer| {
+        let library = libraries.iter().find(|library| library.blob(&layer).is_ok())?;
+        Some((layer, library.clone()))
+    });
+    found.collect()
+}
+
 /// Imports the missing blobs that other libraries have.
 pub(super) async fn import(inner: &Arc<Inner>, job: &Arc<Job>, downloads: &Downloads, missing: &[Layer]) {
-    let ready = |layer: &Layer| downloads.staging().ready(&layer.digest, layer.size_bytes).is_some();
-    let available = missing.iter().filter(|layer| !ready(layer)).filter_map(|layer| {
-        let has = |library: &&Library| library.blob(layer).is_ok();
-        inner.others.iter().find(has).map(|library| (layer, library))
-    });
-    let available: Vec<(&Layer, &Library)> = available.collect();
-    for (index, (_, library)) in available.iter().enumerate() {
-        let is_same = |(_, other): &&(&Layer, &Library)| other.root() == library.root();
-        if !available[..index].iter().any(|earlier| is_same(&earlier)) {
-            let (root, count) = (library.root().display(), available.iter().filter(is_same).count());
-            job.info(format!("importing {count} of {} missing files from {root}", missing.len()));
+    let (within, staging, layers) = (Arc::clone(inner), downloads.staging().clone(), missing.to_vec());
+    let available = spawn_blocking(move || find(&within.others, &staging, layers));
+    let available = available.await.expect("looking for files does not panic");
+    for library in &inner.others {
+        let is_same = |(_, other): &&(Layer, Library)| other.root() == library.root();
+        let count = available.iter().filter(is_same).count();
+        if count > 0 {
+            job.info(format!("importing {count} of {} missing files from {}", missing.len(), library.root().display()));
         }
     }
-    for (layer, library) in available {
+    for (layer, library) in &available {
         let active = Arc::new(AtomicBool::new(true));
         let guard = CancelOnDrop(Arc::clone(&active));
         let (inner, downloads) = (Arc::clone(inner), downloads.clone());

@@ -1,5 +1,6 @@
 //! State that all jobs share: the list, the downloads and the journal.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
@@ -98,10 +99,10 @@ impl Inner {
         self.save_job(job);
     }
 
-    /// Whether another unfinished job needs a blob.
-    pub(super) fn is_needed_by_other_job(&self, job: &Job, digest: &Digest) -> bool {
+    /// Returns those of these blobs that another unfinished job needs.
+    pub(super) fn needed_by_other_jobs(&self, job: &Job, digests: &[Digest]) -> HashSet<Digest> {
         let others: Vec<Arc<Job>> = self.queue().jobs.iter().filter(|other| other.id != job.id).cloned().collect();
-        others.iter().any(|other| other.needs(digest))
+        digests.iter().filter(|digest| others.iter().any(|other| other.needs(digest))).copied().collect()
     }
 
     /// Returns the blobs of all queued and running pulls.
@@ -120,9 +121,10 @@ impl Inner {
             let blobs = view.blobs.iter().filter(|_| view.state != PullState::Done);
             blobs.chain(&view.superseded).map(|blob| blob.digest).collect()
         };
+        let needed = self.needed_by_other_jobs(job, &digests);
         match self.downloads() {
             Ok(downloads) => {
-                for digest in digests.into_iter().filter(|digest| !self.is_needed_by_other_job(job, digest)) {
+                for digest in digests.into_iter().filter(|digest| !needed.contains(digest)) {
                     remove(&downloads, digest).await;
                 }
             }

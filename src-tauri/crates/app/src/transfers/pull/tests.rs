@@ -12,6 +12,8 @@ use crate::App;
 use crate::clock::Clock;
 use crate::settings::{Env, Places, Settings, System};
 
+mod layers;
+
 struct Fixture {
     folder: tempfile::TempDir,
     registry: FakeRegistry,

@@ -3,13 +3,13 @@
 //! Fetching can be cancelled at any point by dropping its future: the downloads keep partial blobs. Publishing is short
 //! and cannot be interrupted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_disk::RealDisk;
 use cairn_registry::{BlobRequest, DownloadEventKind, DownloadNotice, Downloads, Priority, Subscription};
-use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest};
+use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest, PublishedModel};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -19,6 +19,10 @@ use super::{Inner, nearby};
 
 /// Media type of a layer with a single tensor, as used by models for Apple's MLX.
 const TENSOR: &str = "application/vnd.ollama.image.tensor";
+
+/// Maximum number of blobs of one model that are queued or downloaded at the same time: twice the parallel downloads, so
+/// that none of them waits. More would only take memory.
+const MAX_QUEUED: usize = 8;
 
 /// A model whose blobs are all on this machine.
 pub(super) struct Fetched {
@@ -51,41 +55,45 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     if let Some((digest, sizes)) = inconsistent_size(&found.manifest) {
         return Err(PullError::TwoSizes { host, name: name(), digest, sizes });
     }
-    let (library, layers) = (inner.library.clone(), contents(&found.manifest));
-    let blobs = layers.iter().map(|layer| find_blob(&library, &downloads, layer)).collect();
+    let (library, within, layers) = (inner.library.clone(), downloads.clone(), contents(&found.manifest));
+    let found_blobs = spawn_blocking(move || {
+        let blobs: Vec<PulledBlob> = layers.iter().map(|layer| find_blob(&library, &within, layer)).collect();
+        let missing = layers.into_iter().zip(&blobs).filter(|(_, blob)| !blob.published).map(|(layer, _)| layer);
+        (missing.collect::<Vec<Layer>>(), blobs)
+    });
+    let (missing, blobs) = found_blobs.await.expect("looking for files does not panic");
     // Checked before the view is locked, because the check locks the views of other jobs.
     let before: Vec<Digest> = {
         let view = job.view();
         view.blobs.iter().chain(&view.superseded).map(|blob| blob.digest).collect()
     };
-    let needed: Vec<Digest> = before.into_iter().filter(|digest| inner.is_needed_by_other_job(job, digest)).collect();
+    let needed = inner.needed_by_other_jobs(job, &before);
     job.set_blobs(blobs, &needed);
     inner.save_job(job);
     let mut events = downloads.events();
     let sources = origins.blob_sources();
-    let missing: Vec<Layer> = {
-        let view = job.view();
-        let published = |layer: &&Layer| view.blobs.iter().any(|blob| blob.digest == layer.digest && blob.published);
-        layers.iter().filter(|layer| !published(layer)).cloned().collect()
-    };
     nearby::import(inner, job, &downloads, &missing).await;
-    let has_watchers = job.view().watchers > 0;
+    let digests: HashSet<Digest> = missing.iter().map(|layer| layer.digest).collect();
+    let mut waiting = missing.into_iter();
     let mut fetching = JoinSet::new();
-    for layer in &missing {
-        let subscription = downloads.fetch(BlobRequest {
-            digest: layer.digest,
-            size_bytes: layer.size_bytes,
-            sources: sources.clone(),
-            priority: if has_watchers { Priority::Normal } else { Priority::Background },
-            label: name(),
-        });
-        fetching.spawn(follow(Arc::clone(job), layer.clone(), subscription));
-    }
     loop {
+        while fetching.len() < MAX_QUEUED
+            && let Some(layer) = waiting.next()
+        {
+            let has_watchers = job.view().watchers > 0;
+            let subscription = downloads.fetch(BlobRequest {
+                digest: layer.digest,
+                size_bytes: layer.size_bytes,
+                sources: sources.clone(),
+                priority: if has_watchers { Priority::Normal } else { Priority::Background },
+                label: name(),
+            });
+            fetching.spawn(follow(Arc::clone(job), layer, subscription));
+        }
         tokio::select! {
             biased;
             event = events.recv() => match event {
-                Ok(event) if missing.iter().any(|layer| layer.digest == event.digest) => {
+                Ok(event) if digests.contains(&event.digest) => {
                     if let DownloadEventKind::Notice(notice) = event.kind {
                         if let DownloadNotice::WrongBytes { host, .. } = &notice {
                             inner.registry_access.nearby().block_host(host);
@@ -120,12 +128,9 @@ fn unsupported_schema(manifest: &Manifest) -> Option<&'static str> {
 
 /// The distinct blobs of a model, largest first because it takes longest.
 fn contents(manifest: &Manifest) -> Vec<Layer> {
-    let mut layers: Vec<Layer> = Vec::new();
-    for layer in manifest.layers.iter().chain(&manifest.config) {
-        if !layers.iter().any(|other| other.digest == layer.digest) {
-            layers.push(layer.clone());
-        }
-    }
+    let mut seen = HashSet::new();
+    let all = manifest.layers.iter().chain(&manifest.config);
+    let mut layers: Vec<Layer> = all.filter(|layer| seen.insert(layer.digest)).cloned().collect();
     layers.sort_by_key(|layer| std::cmp::Reverse(layer.size_bytes));
     layers
 }
@@ -154,12 +159,8 @@ async fn follow(job: Arc<Job>, layer: Layer, mut subscription: Subscription) -> 
             }
         }
     };
-    let ready = ended?;
-    job.change(|view| {
-        if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == layer.digest) {
-            (blob.held_bytes, blob.bytes_per_s, blob.host) = (ready.size_bytes, 0, None);
-        }
-    });
+    ended?;
+    job.complete_blob(&layer);
     Ok(())
 }
 
@@ -168,20 +169,20 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
     // Each blob was verified during its download. The step exists for clients that expect it.
     job.step(PullStep::Verifying);
     job.step(PullStep::Writing);
-    let (library, name, prunes) = (inner.library.clone(), job.name.clone(), !inner.settings.models.keep_unneeded);
-    let (manifest, digests_in_use) = (Digest::of(&fetched.manifest), inner.digests_in_use());
-    if job.view().request.for_clients && inner.is_local_model(&name) {
-        return Err(PullError::MadeHere { name: name.to_string() });
-    }
-    let published = spawn_blocking(move || {
-        let writer = LibraryWriter::open(&library, &RealDisk)?.with_pinned_blobs(digests_in_use);
-        writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)
+    let (within, name, for_clients) = (Arc::clone(inner), job.name.clone(), job.view().request.for_clients);
+    let published = spawn_blocking(move || -> Result<PublishedModel, PullError> {
+        if for_clients && within.is_local_model(&name) {
+            return Err(PullError::MadeHere { name: name.to_string() });
+        }
+        let prunes = !within.settings.models.keep_unneeded;
+        let writer = LibraryWriter::open(&within.library, &RealDisk)?.with_pinned_blobs(within.digests_in_use());
+        let published = writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)?;
+        if let Err(error) = within.pulled_manifests.record(&name, &Digest::of(&fetched.manifest)) {
+            tracing::warn!(model = %name, %error, "cannot record the pulled manifest; clients cannot update the model");
+        }
+        Ok(published)
     });
-    let published = published.await.expect("publishing does not panic");
-    let published = published?;
-    if let Err(error) = inner.pulled_manifests.record(&job.name, &manifest) {
-        tracing::warn!(model = %job.name, %error, "cannot record the pulled manifest; clients cannot update the model");
-    }
+    let published = published.await.expect("publishing does not panic")?;
     if !published.removed.is_empty() {
         job.step(PullStep::Removing);
     }

@@ -15,7 +15,7 @@ fn bytes() -> Vec<u8> {
 async fn refused(answer: impl Fn() -> Response<Body> + Send + Sync + 'static) -> String {
     let served = TestServer::start(move |_| answer()).await;
     match served.registry(Credentials::anonymous()).manifest(&model()).await {
-        Err(SourceError::Refused { reason, .. }) => reason,
+        Err(SourceError::Refused { reason, .. } | SourceError::InvalidManifest { reason, .. }) => reason,
         other => panic!("expected Refused, got {other:?}"),
     }
 }
@@ -60,7 +60,7 @@ async fn manifest_with_wrong_digest_is_refused() {
     let reason = refused(|| reply(200, &[("Docker-Content-Digest", "sha256:zz")], bytes())).await;
     assert!(reason.contains("does not match"), "an invalid digest: {reason}");
     let reason = refused(|| reply(200, &[], "<html>")).await;
-    assert!(reason.contains("manifest"), "{reason}");
+    assert!(reason.contains("expected value"), "{reason}");
 
     let served = TestServer::start(|_| reply(200, &[("Docker-Content-Digest", "sha512:00")], bytes())).await;
     let registry = served.registry(Credentials::anonymous());

@@ -14,6 +14,7 @@ async fn error(answer: impl Fn() -> Response<Body> + Send + Sync + 'static) -> S
         served.registry(Credentials::anonymous()).manifest(&model()).await.expect_err("the server returns an error");
     let host_of_error = match &error {
         SourceError::Broken { host, .. } | SourceError::Refused { host, .. } => host,
+        SourceError::InvalidManifest { host, .. } => host,
         SourceError::Busy { host, .. } | SourceError::Absent { host } | SourceError::Untrusted { host, .. } => host,
     };
     assert_eq!(host_of_error, &served.address, "the error names the host");
