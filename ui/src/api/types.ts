@@ -1822,7 +1822,7 @@ export type ErrorCode =
   | "cache_folder_unreadable"
   /** The model cannot think. Parameters: model. */
   | "thinking_unsupported"
-  /** An option has an invalid value. Parameters: reason. */
+  /** An option has an invalid value. Parameters: option, reason. */
   | "option_invalid"
   /** The prompt does not fit into the context. Parameters: prompt_tokens, context_tokens. */
   | "prompt_too_long"

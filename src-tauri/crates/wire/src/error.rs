@@ -199,7 +199,7 @@ pub enum ErrorCode {
     CacheFolderUnreadable,
     /// The model cannot think. Parameters: model.
     ThinkingUnsupported,
-    /// An option has an invalid value. Parameters: reason.
+    /// An option has an invalid value. Parameters: option, reason.
     OptionInvalid,
     /// The prompt does not fit into the context. Parameters: prompt_tokens, context_tokens.
     PromptTooLong,

@@ -29,15 +29,39 @@ pub(crate) struct Chosen {
 /// Smallest context, as in Ollama.
 const MIN_CONTEXT_TOKENS: i64 = 4;
 
+/// Most unknown options of one object that the log lists.
+const MAX_LOGGED_NAMES: usize = 8;
+/// Longest name of an unknown option in the log.
+const MAX_LOGGED_NAME_CHARS: usize = 40;
+
 /// Merges the request's options over the model's over the defaults.
 pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
     let mut options = Options::default();
     for object in std::iter::once(model).chain(request) {
-        for unknown in options.merge(object)? {
-            tracing::warn!(option = unknown, "ignoring an unknown option");
+        if let Some(names) = unknown_names(&options.merge(object)?) {
+            tracing::warn!(options = names, "ignoring unknown options");
         }
     }
     from_options(options)
+}
+
+/// Lists unknown options for the log. A request may have any number of them, with names of any length. Returns `None` if there
+/// are none.
+fn unknown_names(names: &[&str]) -> Option<String> {
+    let listed: Vec<String> = names.iter().take(MAX_LOGGED_NAMES).map(|name| shorten(name)).collect();
+    match names.len().saturating_sub(MAX_LOGGED_NAMES) {
+        _ if names.is_empty() => None,
+        0 => Some(listed.join(", ")),
+        more => Some(format!("{} and {more} more", listed.join(", "))),
+    }
+}
+
+/// Returns the beginning of a name.
+fn shorten(name: &str) -> String {
+    match name.char_indices().nth(MAX_LOGGED_NAME_CHARS) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 fn from_options(options: Options) -> Result<Chosen, Error> {
@@ -107,6 +131,17 @@ mod tests {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
         assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
+    }
+
+    #[test]
+    fn unknown_options_are_shortened_for_the_log() {
+        assert_eq!(unknown_names(&[]), None, "nothing to log");
+        assert_eq!(unknown_names(&["mirostat", "tfs_z"]).unwrap(), "mirostat, tfs_z", "all names");
+        let long = "ö".repeat(1000);
+        let many = vec![&*long; 100];
+        let logged = unknown_names(&many).unwrap();
+        let name = format!("{}...", "ö".repeat(MAX_LOGGED_NAME_CHARS));
+        assert_eq!(logged, format!("{} and 92 more", vec![name; MAX_LOGGED_NAMES].join(", ")), "a short line");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cairn_app::library::{LoadError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
 use cairn_app::{Error, cache, chats, inference, library, transfers};
-use cairn_wire::ErrorCode as Code;
+use cairn_wire::{ErrorCode as Code, OptionError};
 
 /// Parameters of an error by name.
 pub(crate) type Params = BTreeMap<String, String>;
@@ -110,8 +110,7 @@ fn of_library(error: &library::Error) -> Class {
         E::Unsupported(feature) | E::Instead { what: feature, .. } => {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature)
         }
-        // Ollama answers 500 to an option of the wrong type, and clients rely on that.
-        E::Option(reason) => with_reason(INTERNAL, Code::OptionInvalid, reason),
+        E::Option(error) => of_option(error),
         E::Library(reason) => with_reason(INTERNAL, Code::LibraryUnreadable, reason),
         E::NoFile(model) => Class::new(INTERNAL, Code::ModelHasNoFile).with("model", model),
         E::File { path, reason } => {
@@ -146,6 +145,11 @@ fn of_library(error: &library::Error) -> Class {
         E::Load(error) => of_load(error),
         E::NoThread(_) => Class::new(BUSY, Code::ServerBusy),
     }
+}
+
+/// A value of the wrong type. Ollama responds with 500, which clients retry although no retry can succeed.
+fn of_option(error: &OptionError) -> Class {
+    with_reason(BAD, Code::OptionInvalid, error).with("option", &error.name)
 }
 
 fn of_write(error: &WriteError) -> Class {
@@ -300,9 +304,10 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
         E::RawWithTemplate | E::ForeignContext(_) => with_reason(BAD, Code::InvalidRequest, error),
-        // Ollama answers 500 to an option of the wrong type, and clients rely on that.
-        E::Option(reason) => with_reason(INTERNAL, Code::OptionInvalid, reason),
-        E::OptionRange { .. } | E::KvType(_) | E::ContextShift(_) => with_reason(BAD, Code::OptionInvalid, error),
+        E::Option(error) => of_option(error),
+        E::OptionRange { name, .. } => with_reason(BAD, Code::OptionInvalid, error).with("option", name),
+        E::KvType(_) => with_reason(BAD, Code::OptionInvalid, error).with("option", "kv_cache_type"),
+        E::ContextShift(_) => with_reason(BAD, Code::OptionInvalid, error).with("option", "context_shift"),
         E::TooLong { prompt_tokens, context_tokens } => Class::new(BAD, Code::PromptTooLong)
             .with("prompt_tokens", prompt_tokens)
             .with("context_tokens", context_tokens),

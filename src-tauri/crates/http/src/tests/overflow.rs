@@ -191,7 +191,8 @@ async fn answer_in_full_context_continues_if_context_shift_is_rope() {
     request["options"]["context_shift"] = "slide".into();
     let (status, refused) = post(&daemon, "/api/generate", &request).await;
     let error = "unknown context_shift \"slide\": it must be turns or rope";
-    let expected = json!({"error": error, "code": "option_invalid", "params": {"reason": error}});
+    let expected =
+        json!({"error": error, "code": "option_invalid", "params": {"option": "context_shift", "reason": error}});
     assert_eq!((status, refused), (400, expected), "the error names the valid values");
 }
 

@@ -88,9 +88,12 @@ async fn options_above_the_limits_are_clamped() {
 }
 
 #[tokio::test]
-async fn value_errors_match_ollama() {
+async fn value_errors_have_status_400() {
     let options = r#"{"model":"m","prompt":"x","options":{"num_ctx":"big"}}"#;
-    check("/api/generate", options, "500 option \"num_ctx\" must be of type integer").await;
+    check("/api/generate", options, "400 option \"num_ctx\" must be of type integer").await;
+    let reply = Daemon::start().post("/api/chat", r#"{"model":"m","messages":[{"role":"user","content":"x"}],"stream":false,"options":{"temperature":"hot"}}"#).await;
+    let code = r#""code":"option_invalid","params":{"option":"temperature","#;
+    assert!(reply.starts_with("400 ") && reply.contains(code), "the error names the option: {reply}");
     let logprobs = r#"{"model":"m","prompt":"x","top_logprobs":21}"#;
     check("/api/generate", logprobs, "400 top_logprobs must be between 0 and 20").await;
     let think = r#"{"model":"m","prompt":"x","think":true}"#;
