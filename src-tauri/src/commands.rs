@@ -89,7 +89,8 @@ async fn save_text(app: AppHandle, name: String, text: String) -> CommandResult<
     app.dialog().file().set_file_name(name).save_file(|file| drop(answer.send(file)));
     let Some(file) = chosen.await.map_err(error_text)? else { return Ok(()) };
     let file = file.into_path().map_err(error_text)?;
-    RealDisk.write_atomic(&file, text.as_bytes(), Mode::Shared).map_err(error_text)
+    // An exported chat is as private as the chat.
+    RealDisk.write_atomic(&file, text.as_bytes(), Mode::Private).map_err(error_text)
 }
 
 fn path(chosen: FilePath) -> CommandResult<String> {

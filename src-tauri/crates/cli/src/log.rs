@@ -5,10 +5,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cairn_disk::{Disk, RealDisk};
+use cairn_disk::{Disk, Mode, RealDisk};
 use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -22,7 +23,10 @@ const FULL_BYTES: u64 = 10_000_000;
 /// Number of log files, with the newest.
 const FILES: usize = 5;
 
-/// Starts logging. If the log file cannot be opened, the daemon warns on standard error and continues.
+/// Longest message of a panic in the log.
+const MAX_PANIC_CHARS: usize = 300;
+
+/// Starts logging, also of panics. If the log file cannot be opened, the daemon warns on standard error and continues.
 pub(crate) fn start(cli: &CliContext, to_stderr: bool) {
     let path = cli.places.log_file();
     let file = RealDisk
@@ -43,6 +47,8 @@ pub(crate) fn start(cli: &CliContext, to_stderr: bool) {
     if let Some(error) = failure {
         tracing::warn!(path = %path.display(), error, "cannot open the log file");
     }
+    // Replaces the default hook, which writes to standard error only.
+    std::panic::set_hook(Box::new(log_panic));
     for warning in &cli.settings.warnings {
         tracing::warn!("{warning}");
     }
@@ -57,6 +63,22 @@ fn filter(text: &str) -> EnvFilter {
         eprintln!("invalid value for CAIRN_LOG: {text:?}: {error}; using the default");
         EnvFilter::new("warn,cairn=info")
     })
+}
+
+/// Logs a panic: where it happened, in which thread, and why.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let message = panic.payload_as_str().map(panic_message).unwrap_or_default();
+    tracing::error!(thread = thread.name().unwrap_or("unnamed"), location, message, "panic");
+}
+
+/// Returns the message of a panic without text in backticks. A failed slice of a text quotes the text, which may be a part of a
+/// prompt or an answer.
+fn panic_message(message: &str) -> String {
+    let parts = message.split('`').enumerate();
+    let text: String = parts.map(|(index, part)| if index.is_multiple_of(2) { part } else { "`...`" }).collect();
+    text.chars().take(MAX_PANIC_CHARS).collect()
 }
 
 /// A log file that rotates when it is full. Clones write to the same file.
@@ -79,8 +101,13 @@ impl RotatingFile {
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+/// Opens a log file to append to it. Only this user may read it.
+pub(crate) fn append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, Mode::Private.bits());
+    options.open(path)
 }
 
 impl LogFile {
@@ -146,6 +173,50 @@ mod tests {
         assert_eq!(names, ["cairn.1.log", "cairn.2.log", "cairn.3.log", "cairn.4.log", "cairn.log"], "five files");
         assert_eq!(fs::read_to_string(&path).unwrap(), "line 19\n", "the newest");
         assert_eq!(fs::read_to_string(folder.path().join("cairn.1.log")).unwrap(), "line 18\n", "the file before");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn log_files_are_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = RotatingFile::open(&folder.path().join("cairn.log"), 1).unwrap();
+        log.write_all(b"first").unwrap();
+        log.write_all(b"second").unwrap();
+        for name in ["cairn.log", "cairn.1.log"] {
+            let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn panic_is_logged_with_its_thread_and_location() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cairn.log");
+        let file = RotatingFile::open(&path, FULL_BYTES).unwrap();
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(log_panic));
+        let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
+            let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(file);
+            let subscriber = tracing_subscriber::registry().with(layer);
+            tracing::subscriber::with_default(subscriber, || panic!("the number is {}", 42));
+        });
+        assert!(worker.unwrap().join().is_err(), "the thread panics");
+        std::panic::set_hook(default);
+        let log = fs::read_to_string(&path).unwrap();
+        for part in ["ERROR", "thread=\"worker\"", "log.rs:", "the number is 42"] {
+            assert!(log.contains(part), "{part}: {log}");
+        }
+    }
+
+    #[test]
+    fn panic_message_omits_quoted_text() {
+        let secret = "start byte index 3 is not a char boundary; it is inside 'é' (bytes 2..4) of `my sécret`";
+        let logged = "start byte index 3 is not a char boundary; it is inside 'é' (bytes 2..4) of `...`";
+        assert_eq!(panic_message(secret), logged, "the text may be a prompt");
+        let error = "called `Option::unwrap()` on a `None` value";
+        assert_eq!(panic_message(error), "called `...` on a `...` value");
+        assert_eq!(panic_message(&"x".repeat(1 << 20)).len(), MAX_PANIC_CHARS, "a limit");
     }
 
     #[test]

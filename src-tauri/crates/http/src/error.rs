@@ -13,6 +13,9 @@ use serde::Serialize;
 
 use classify::{Class, classify};
 
+/// Longest text of an error in the log.
+const MAX_LOGGED_CHARS: usize = 500;
+
 /// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -45,6 +48,16 @@ impl ApiError {
         self.class.status == StatusCode::PAYLOAD_TOO_LARGE
     }
 
+    /// Creates the error for work that panicked. The panic itself is in the log.
+    pub(crate) fn panicked() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, "internal error: the task was aborted")
+    }
+
+    /// The body of the response.
+    pub(crate) fn into_body(self) -> ErrorBody {
+        body(self.class, self.text)
+    }
+
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, text)
     }
@@ -60,18 +73,23 @@ impl<E: Into<Error>> From<E> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.class.status;
-        let error = if self.quotes_request { "cannot decode the request body" } else { &self.text };
+        let error = if self.quotes_request { "cannot decode the request body" } else { beginning(&self.text) };
         if status.is_server_error() {
             tracing::error!(status = status.as_u16(), error, "request failed");
         } else {
             tracing::info!(status = status.as_u16(), error, "request rejected");
         }
-        json(status, &body(self.class, self.text))
+        json(status, &self.into_body())
     }
 }
 
 fn body(class: Class, text: String) -> ErrorBody {
     ErrorBody { error: text, code: Some(class.code), params: class.params }
+}
+
+/// Returns the beginning of an error's text, for the log. The text may quote names from a request of many megabytes.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(MAX_LOGGED_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Returns the last line of a failed stream.
@@ -103,9 +121,5 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
 
 /// Runs blocking work, such as disk access, on a thread for it. Returns an internal error if the work panics.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| {
-        let text = "internal error: the task was aborted";
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
-    })
+    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::panicked())
 }

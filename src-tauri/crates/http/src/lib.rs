@@ -17,6 +17,7 @@ mod error;
 mod metrics;
 mod ndjson;
 mod ollama;
+mod panics;
 mod request_log;
 mod requests;
 mod server;
@@ -27,7 +28,7 @@ mod v2;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 
 pub use access::document as access_table;
@@ -45,16 +46,23 @@ const HEAD_PREFIXES: [&str; 3] = ["/api/blobs/", ui::PATH, "/v2"];
 
 /// Returns the router of all endpoints.
 pub fn router(server: Server) -> Router {
-    Router::new()
+    let routes = Router::new()
         .merge(ollama::routes())
         .merge(app::routes())
         .merge(metrics::routes())
         .merge(session::routes())
         .merge(ui::routes())
-        .merge(v2::routes())
+        .merge(v2::routes());
+    with_layers(routes, server)
+}
+
+/// Adds access control, logs and error responses to routes.
+fn with_layers(routes: Router<Server>, server: Server) -> Router {
+    routes
         .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
         .method_not_allowed_fallback(async || method_not_allowed())
         .layer(from_fn_with_state(server.clone(), access::check))
+        .layer(from_fn(panics::respond))
         .layer(map_response(add_nosniff))
         .layer(from_fn_with_state(server.clone(), requests::log))
         .layer(from_fn_with_state(server.clone(), count))

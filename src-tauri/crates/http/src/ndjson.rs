@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::ActivityGuard;
 use crate::error::{ApiError, last_line};
+use crate::{ActivityGuard, panics};
 
 /// Capacity of the channel to the client in lines. A full channel blocks the producer.
 const QUEUED_LINES: usize = 16;
@@ -76,27 +76,34 @@ fn respond<E: Events, T: Serialize>(
     let (sender, receiver) = mpsc::channel(QUEUED_LINES);
     tokio::spawn(async move {
         let _guard = guard;
-        if let Some(first) = first
-            && sender.send(first).await.is_err()
-        {
-            return;
-        }
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = sender.closed() => return,
-            };
-            let Some(event) = event else { return };
-            let bytes = match line(event) {
-                Ok(chunk) => bytes(&chunk),
-                Err(error) => {
-                    tracing::error!(%error, "cannot complete a streamed response");
-                    bytes(&last_line(&error))
-                }
-            };
-            if sender.send(bytes).await.is_err() {
+        let last = sender.clone();
+        let sending = async move {
+            if let Some(first) = first
+                && sender.send(first).await.is_err()
+            {
                 return;
             }
+            loop {
+                let event = tokio::select! {
+                    event = events.next() => event,
+                    () = sender.closed() => return,
+                };
+                let Some(event) = event else { return };
+                let bytes = match line(event) {
+                    Ok(chunk) => bytes(&chunk),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot complete a streamed response");
+                        bytes(&last_line(&error))
+                    }
+                };
+                if sender.send(bytes).await.is_err() {
+                    return;
+                }
+            }
+        };
+        if panics::catch(sending).await.is_err() {
+            // Without this line the response would look complete. The client may have gone; that is not an error.
+            let _ = last.send(bytes(&ApiError::panicked().into_body())).await;
         }
     });
     let lines = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);

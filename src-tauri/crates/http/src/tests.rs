@@ -15,6 +15,7 @@ mod metrics;
 mod mirror;
 mod models;
 mod overflow;
+mod panics;
 mod pulls;
 mod pushes;
 mod registry;

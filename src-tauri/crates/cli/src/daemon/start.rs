@@ -1,6 +1,5 @@
 //! Starts the daemon in the background and waits until it answers.
 
-use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -57,10 +56,7 @@ fn spawn(cli: &CliContext) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot get the path of this program")?;
     let log = cli.places.log_file();
     // Output before the log is set up, for example a panic, goes to the same file.
-    let output = RealDisk
-        .create_dir_all(&cli.places.logs)
-        .is_ok()
-        .then(|| OpenOptions::new().create(true).append(true).open(&log));
+    let output = RealDisk.create_dir_all(&cli.places.logs).is_ok().then(|| crate::log::append(&log));
     let stream = |file: Option<&std::fs::File>| match file.map(std::fs::File::try_clone) {
         Some(Ok(file)) => Stdio::from(file),
         _ => Stdio::null(),

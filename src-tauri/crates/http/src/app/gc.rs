@@ -10,7 +10,7 @@ use cairn_wire::app::{self as wire, GcRequest, GcResponse};
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/gc", post(gc))
@@ -19,8 +19,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn gc(State(server): State<Server>, Body(request): Body<GcRequest>) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let GcRequest { dry_run, partials } = request;
-    let collected = tokio::task::spawn_blocking(move || app.collect_garbage(dry_run, partials)).await;
-    let collected = collected.expect("collecting does not panic")?;
+    let collected = blocking(move || app.collect_garbage(dry_run, partials)).await??;
     let freed_bytes = collected.removed.iter().map(|file| file.size_bytes).sum();
     let files = |garbage: Vec<GarbageFile>| garbage.into_iter().map(file).collect();
     let (removed, kept) = (files(collected.removed), files(collected.kept));

@@ -11,26 +11,25 @@ use cairn_app::library::{DiskUsage, LibraryInfo, LibraryRole, LibraryState, Libr
 use cairn_wire::app as wire;
 
 use crate::Server;
-use crate::error::json;
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/libraries", get(libraries)).route("/app/usage", get(usage))
 }
 
-async fn libraries(State(server): State<Server>) -> Response {
+async fn libraries(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let libraries =
-        tokio::task::spawn_blocking(move || app.library().libraries()).await.expect("listing does not panic");
+    let libraries = blocking(move || app.library().libraries()).await?;
     let libraries = libraries.into_iter().map(library).collect();
-    json(StatusCode::OK, &wire::LibrariesResponse { libraries })
+    Ok(json(StatusCode::OK, &wire::LibrariesResponse { libraries }))
 }
 
-async fn usage(State(server): State<Server>) -> Response {
+async fn usage(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let usage = tokio::task::spawn_blocking(move || app.library().usage()).await.expect("counting does not panic");
+    let usage = blocking(move || app.library().usage()).await?;
     let libraries: Vec<wire::LibraryUsage> = usage.into_iter().map(row).collect();
     let total = libraries.iter().map(|row| row.model_bytes + row.unreferenced_bytes + row.partial_bytes);
-    json(StatusCode::OK, &wire::UsageResponse { total_bytes: total.sum(), libraries })
+    Ok(json(StatusCode::OK, &wire::UsageResponse { total_bytes: total.sum(), libraries }))
 }
 
 fn library(info: LibraryInfo) -> wire::Library {

@@ -11,7 +11,7 @@ use cairn_wire::app::{CopyLine, CopyResponse, DeleteResponse};
 use cairn_wire::ollama::{CopyRequest, DeleteRequest};
 
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -42,7 +42,6 @@ fn line(event: CopyEvent, source: &str) -> Result<CopyLine, Error> {
 async fn delete(State(server): State<Server>, Body(request): Body<DeleteRequest>) -> Result<Response, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
     let app = server.app().clone();
-    let deleted = tokio::task::spawn_blocking(move || app.delete(&name)).await;
-    let deleted = deleted.expect("deleting does not panic")?;
+    let deleted = blocking(move || app.delete(&name)).await??;
     Ok(json(StatusCode::OK, &DeleteResponse { model: deleted.name, freed_bytes: Some(deleted.freed_bytes) }))
 }

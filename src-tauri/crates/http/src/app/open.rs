@@ -11,7 +11,7 @@ use cairn_wire::app::{OpenRequest, OpenResponse};
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/open", post(open))
@@ -23,7 +23,6 @@ async fn open(State(server): State<Server>, Body(request): Body<OpenRequest>) ->
         return Err(ApiError::bad_request("path must be absolute"));
     }
     let app = server.app().clone();
-    let opened = tokio::task::spawn_blocking(move || app.library().open(Path::new(&request.path))).await;
-    let opened = opened.expect("opening a file does not panic")?;
+    let opened = blocking(move || app.library().open(Path::new(&request.path))).await??;
     Ok(json(StatusCode::OK, &OpenResponse { model: opened.name, chat_template: opened.has_chat_template }))
 }

@@ -8,7 +8,7 @@ use cairn_wire::ollama::CopyRequest;
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::ApiError;
+use crate::error::{ApiError, blocking};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/copy", post(copy))
@@ -16,7 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<StatusCode, ApiError> {
     let app = server.app().clone();
-    let copied = tokio::task::spawn_blocking(move || app.library().copy(&request.source, &request.destination)).await;
-    copied.expect("copying does not panic")?;
+    blocking(move || app.library().copy(&request.source, &request.destination)).await??;
     Ok(StatusCode::OK)
 }

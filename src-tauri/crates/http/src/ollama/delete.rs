@@ -8,7 +8,7 @@ use cairn_wire::ollama::DeleteRequest;
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::ApiError;
+use crate::error::{ApiError, blocking};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/delete", delete(remove))
@@ -17,7 +17,6 @@ pub(super) fn routes() -> Router<Server> {
 async fn remove(State(server): State<Server>, Body(request): Body<DeleteRequest>) -> Result<StatusCode, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
     let app = server.app().clone();
-    let deleted = tokio::task::spawn_blocking(move || app.delete(&name)).await;
-    deleted.expect("deleting does not panic")?;
+    blocking(move || app.delete(&name)).await??;
     Ok(StatusCode::OK)
 }

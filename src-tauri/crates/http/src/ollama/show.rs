@@ -11,7 +11,7 @@ use cairn_wire::ollama::{Message, ShowRequest, ShowResponse, ShowTensor};
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/show", post(show))
@@ -21,8 +21,8 @@ async fn show(State(server): State<Server>, Body(request): Body<ShowRequest>) ->
     let name = if request.model.is_empty() { request.name } else { request.model };
     let verbose = request.verbose.unwrap_or(false);
     let app = server.app().clone();
-    let shown = tokio::task::spawn_blocking(move || app.library().show(&name, verbose)).await;
-    Ok(json(StatusCode::OK, &response(shown.expect("reading a file's head does not panic")?)))
+    let shown = blocking(move || app.library().show(&name, verbose)).await??;
+    Ok(json(StatusCode::OK, &response(shown)))
 }
 
 fn response(shown: Shown) -> ShowResponse {

@@ -10,7 +10,7 @@ use cairn_wire::Timestamp;
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::Server;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/tags", get(tags))
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn tags(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let listed = tokio::task::spawn_blocking(move || app.library().list()).await.expect("listing does not panic")?;
+    let listed = blocking(move || app.library().list()).await??;
     Ok(json(StatusCode::OK, &TagsResponse { models: listed.into_iter().map(row).collect() }))
 }
 
