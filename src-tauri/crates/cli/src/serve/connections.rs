@@ -4,9 +4,13 @@
 //! request head, must not block others:
 //! - A request head must arrive within [`HEAD_TIMEOUT`]. This also closes idle connections.
 //! - A request body may pause for at most [`BODY_TIMEOUT`].
+//! - A client may accept no byte of a response for at most [`WRITE_TIMEOUT`]. Then the connection is closed, which cancels the
+//!   work behind the response.
 //! - There are at most [`Limits::all`] connections, and [`Limits::per_address`] of one remote address.
 //!
 //! At a limit, a new connection evicts the oldest idle one. A connection with an active request is never evicted.
+
+mod write_timeout;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,10 +38,14 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
+use write_timeout::WriteTimeout;
+
 /// Timeout for a request head, from the end of the previous response.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest pause between two chunks of a request body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time in which a client accepts no byte of a response. A user may pause a terminal that prints an answer for this long.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Most connections, for any limit of open files.
 const MAX_CONNECTIONS: usize = 4096;
 /// Most connections of one remote address.
@@ -52,6 +60,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct Limits {
     head_timeout: Duration,
     body_timeout: Duration,
+    write_timeout: Duration,
     all: usize,
     per_address: usize,
     /// Reverse proxies. The limit per address does not apply to them, because each serves many clients.
@@ -64,7 +73,14 @@ impl Limits {
         let files = open_files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
         let all = (files / 2).clamp(1, MAX_CONNECTIONS);
         let per_address = MAX_PER_ADDRESS.min(all.div_ceil(2));
-        Self { head_timeout: HEAD_TIMEOUT, body_timeout: BODY_TIMEOUT, all, per_address, proxies: proxies.to_vec() }
+        Self {
+            head_timeout: HEAD_TIMEOUT,
+            body_timeout: BODY_TIMEOUT,
+            write_timeout: WRITE_TIMEOUT,
+            all,
+            per_address,
+            proxies: proxies.to_vec(),
+        }
     }
 
     /// Returns the address that a connection counts for; `None` if the limit per address does not apply. An IPv6 /64
@@ -147,7 +163,7 @@ fn spawn_connection(
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, limits.write_timeout)), service);
     let serving = ending.watch(serving);
     tokio::spawn(async move {
         tokio::select! {
@@ -343,109 +359,4 @@ pub(super) fn raise_open_files() -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn open(all: usize, per_address: usize) -> Connections {
-        let proxies = ["10.0.0.5".parse().unwrap()];
-        let limits = Limits { all, per_address, ..Limits::of(None, &proxies) };
-        Connections { limits, table: Arc::default() }
-    }
-
-    async fn was_evicted(permit: &ConnectionPermit) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), permit.connection.evicted.notified()).await.is_ok()
-    }
-
-    #[test]
-    fn limits_use_half_of_open_files() {
-        let check = |files: Option<u64>, all: usize, per_address: usize| {
-            let limits = Limits::of(files, &[]);
-            assert_eq!((limits.all, limits.per_address), (all, per_address), "{files:?}");
-        };
-        check(Some(256), 128, 64);
-        check(Some(1024), 512, 128);
-        check(Some(65_536), 4096, 128);
-        check(None, 4096, 128);
-        check(Some(0), 1, 1);
-    }
-
-    #[tokio::test]
-    async fn connection_limit_evicts_oldest_idle_connection() {
-        let open = open(3, 9);
-        let here: IpAddr = "127.0.0.1".parse().unwrap();
-        let [first, second, third] = [(); 3].map(|()| open.take(here).expect("there is room"));
-        let active = ActiveRequest::begin(&first.connection);
-        let fourth = open.take(here).expect("two connections are idle");
-        assert!(was_evicted(&second).await, "the oldest idle connection");
-        assert!(!was_evicted(&first).await && !was_evicted(&third).await, "and no other");
-        let _all = [&third, &fourth].map(|permit| ActiveRequest::begin(&permit.connection));
-        assert!(open.take(here).is_none(), "active connections are not evicted");
-        drop(active);
-        assert!(open.take(here).is_some(), "the first connection is idle again");
-    }
-
-    #[tokio::test]
-    async fn remote_address_has_lower_limit() {
-        let open = open(100, 2);
-        let check = async |ips: [&str; 3], limited: bool| {
-            let permits = ips.map(|ip| open.take(ip.parse().unwrap()).expect("the oldest is evicted"));
-            assert_eq!(was_evicted(&permits[0]).await, limited, "{ips:?}");
-        };
-        check(["192.168.1.9"; 3], true).await;
-        check(["::ffff:192.168.1.9", "192.168.1.9", "192.168.1.9"], true).await;
-        check(["2001:db8::1", "2001:db8::2", "2001:db8::3"], true).await;
-        check(["192.168.1.1", "192.168.1.2", "192.168.1.3"], false).await;
-        check(["127.0.0.1"; 3], false).await;
-        check(["10.0.0.5"; 3], false).await;
-    }
-
-    #[tokio::test]
-    async fn request_head_times_out_when_incomplete() {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/", axum::routing::get(async || "here"));
-        let limits = Limits { head_timeout: Duration::from_millis(100), ..Limits::of(None, &[]) };
-        let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
-        let check = async |sent: &[u8], expected: &str| {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(sent).await.unwrap();
-            let mut heard = String::new();
-            let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut heard)).await;
-            assert!(read.is_ok(), "it is closed after {sent:?}");
-            assert!(heard.ends_with(expected), "{sent:?}: {heard:?}");
-        };
-        check(b"", "").await;
-        check(b"GET / HTTP/1.1\r\nHost: x\r\n", "").await;
-        check(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\nhere").await;
-        served.abort();
-    }
-
-    #[tokio::test]
-    async fn request_body_times_out_after_long_pause() {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let read = async |body: Bytes| format!("read {}", body.len());
-        let router = Router::new().route("/", axum::routing::post(read));
-        let limits = Limits { body_timeout: Duration::from_millis(400), ..Limits::of(None, &[]) };
-        let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
-        let check = async |pieces: &[&[u8]], status: &str, text: &str| {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n").await.unwrap();
-            for piece in pieces {
-                tokio::time::sleep(Duration::from_millis(150)).await;
-                stream.write_all(piece).await.unwrap();
-            }
-            let mut heard = String::new();
-            let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut heard)).await;
-            assert!(ended.is_ok(), "it is closed after {pieces:?}");
-            assert!(heard.starts_with(status) && heard.contains(text), "{pieces:?}: {heard:?}");
-        };
-        check(&[b"bo"], "HTTP/1.1 400", "").await;
-        check(&[], "HTTP/1.1 400", "").await;
-        // The whole body takes longer than the timeout, but no pause does.
-        check(&[b"b", b"o", b"d", b"y"], "HTTP/1.1 200", "read 4").await;
-        served.abort();
-    }
-}
+mod tests;

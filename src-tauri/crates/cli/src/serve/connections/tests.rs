@@ -1,0 +1,143 @@
+//! Tests of the limits.
+
+use super::*;
+
+fn open(all: usize, per_address: usize) -> Connections {
+    let proxies = ["10.0.0.5".parse().unwrap()];
+    let limits = Limits { all, per_address, ..Limits::of(None, &proxies) };
+    Connections { limits, table: Arc::default() }
+}
+
+async fn was_evicted(permit: &ConnectionPermit) -> bool {
+    tokio::time::timeout(Duration::from_millis(20), permit.connection.evicted.notified()).await.is_ok()
+}
+
+#[test]
+fn limits_use_half_of_open_files() {
+    let check = |files: Option<u64>, all: usize, per_address: usize| {
+        let limits = Limits::of(files, &[]);
+        assert_eq!((limits.all, limits.per_address), (all, per_address), "{files:?}");
+    };
+    check(Some(256), 128, 64);
+    check(Some(1024), 512, 128);
+    check(Some(65_536), 4096, 128);
+    check(None, 4096, 128);
+    check(Some(0), 1, 1);
+}
+
+#[tokio::test]
+async fn connection_limit_evicts_oldest_idle_connection() {
+    let open = open(3, 9);
+    let here: IpAddr = "127.0.0.1".parse().unwrap();
+    let [first, second, third] = [(); 3].map(|()| open.take(here).expect("there is room"));
+    let active = ActiveRequest::begin(&first.connection);
+    let fourth = open.take(here).expect("two connections are idle");
+    assert!(was_evicted(&second).await, "the oldest idle connection");
+    assert!(!was_evicted(&first).await && !was_evicted(&third).await, "and no other");
+    let _all = [&third, &fourth].map(|permit| ActiveRequest::begin(&permit.connection));
+    assert!(open.take(here).is_none(), "active connections are not evicted");
+    drop(active);
+    assert!(open.take(here).is_some(), "the first connection is idle again");
+}
+
+#[tokio::test]
+async fn remote_address_has_lower_limit() {
+    let open = open(100, 2);
+    let check = async |ips: [&str; 3], limited: bool| {
+        let permits = ips.map(|ip| open.take(ip.parse().unwrap()).expect("the oldest is evicted"));
+        assert_eq!(was_evicted(&permits[0]).await, limited, "{ips:?}");
+    };
+    check(["192.168.1.9"; 3], true).await;
+    check(["::ffff:192.168.1.9", "192.168.1.9", "192.168.1.9"], true).await;
+    check(["2001:db8::1", "2001:db8::2", "2001:db8::3"], true).await;
+    check(["192.168.1.1", "192.168.1.2", "192.168.1.3"], false).await;
+    check(["127.0.0.1"; 3], false).await;
+    check(["10.0.0.5"; 3], false).await;
+}
+
+#[tokio::test]
+async fn request_head_times_out_when_incomplete() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/", axum::routing::get(async || "here"));
+    let limits = Limits { head_timeout: Duration::from_millis(100), ..Limits::of(None, &[]) };
+    let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    let check = async |sent: &[u8], expected: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let mut heard = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut heard)).await;
+        assert!(read.is_ok(), "it is closed after {sent:?}");
+        assert!(heard.ends_with(expected), "{sent:?}: {heard:?}");
+    };
+    check(b"", "").await;
+    check(b"GET / HTTP/1.1\r\nHost: x\r\n", "").await;
+    check(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\nhere").await;
+    served.abort();
+}
+
+#[tokio::test]
+async fn request_body_times_out_after_long_pause() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let read = async |body: Bytes| format!("read {}", body.len());
+    let router = Router::new().route("/", axum::routing::post(read));
+    let limits = Limits { body_timeout: Duration::from_millis(400), ..Limits::of(None, &[]) };
+    let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    let check = async |pieces: &[&[u8]], status: &str, text: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n").await.unwrap();
+        for piece in pieces {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            stream.write_all(piece).await.unwrap();
+        }
+        let mut heard = String::new();
+        let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut heard)).await;
+        assert!(ended.is_ok(), "it is closed after {pieces:?}");
+        assert!(heard.starts_with(status) && heard.contains(text), "{pieces:?}: {heard:?}");
+    };
+    check(&[b"bo"], "HTTP/1.1 400", "").await;
+    check(&[], "HTTP/1.1 400", "").await;
+    // The whole body takes longer than the timeout, but no pause does.
+    check(&[b"b", b"o", b"d", b"y"], "HTTP/1.1 200", "read 4").await;
+    served.abort();
+}
+
+/// A body without end. Notifies when it is dropped.
+struct EndlessBody(Arc<Notify>);
+
+impl hyper::body::Body for EndlessBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16 << 10])))))
+    }
+}
+
+impl Drop for EndlessBody {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn response_ends_when_client_reads_nothing_for_too_long() {
+    use tokio::io::AsyncWriteExt;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let dropped = Arc::new(Notify::new());
+    let body = Arc::clone(&dropped);
+    let router = Router::new()
+        .route("/", axum::routing::get(async move || axum::body::Body::new(EndlessBody(Arc::clone(&body)))));
+    let limits = Limits { write_timeout: Duration::from_millis(100), ..Limits::of(None, &[]) };
+    let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    silent.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), dropped.notified()).await;
+    assert!(ended.is_ok(), "the work behind the response is cancelled");
+    drop(silent);
+    served.abort();
+}
