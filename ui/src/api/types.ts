@@ -1834,6 +1834,8 @@ export type ErrorCode =
   | "generation_failed"
   /** The engine stopped before the answer was complete. */
   | "generation_interrupted"
+  /** The answer was ended because another model needed the place of this one. Parameters: reason. */
+  | "generation_displaced"
   /** There is no such chat. Parameters: chat. */
   | "chat_not_found"
   /** The chat has no such message. Parameters: message. */

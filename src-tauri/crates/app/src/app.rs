@@ -60,6 +60,7 @@ impl App {
             max_loaded: settings.engine.max_loaded,
             max_queue: settings.engine.max_queue,
             keep_alive: inference::engine_keep_alive(settings.engine.keep_alive),
+            load_timeouts: cairn_runtime::LoadTimeouts::default(),
             seed,
             cache_tiers: tiers.as_ref().map(|tiers| tiers.kept.clone()),
         };

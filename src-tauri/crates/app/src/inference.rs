@@ -25,6 +25,6 @@ pub use load::Reply;
 pub use trace::{TracePrompt, Traced};
 
 pub use cairn_prompt::{Delta, Message};
-pub use cairn_runtime::{CacheScope, Logprob, TokenLogprob};
+pub use cairn_runtime::{CacheScope, Displaced, GenerateError, Logprob, TokenLogprob};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

@@ -30,6 +30,7 @@ async fn main() {
         max_loaded: 1,
         max_queue: 1,
         keep_alive: KeepAlive::Forever,
+        load_timeouts: cairn_runtime::LoadTimeouts::default(),
         seed: 1,
         cache_tiers: None,
     })

@@ -1,6 +1,7 @@
 //! Commands to a scheduler thread. One channel carries all of them, so an idle scheduler blocks on it and never polls.
 
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use cairn_kv::PrefixMatch;
 use cairn_tier::Owner;
@@ -17,10 +18,21 @@ pub(crate) enum Command {
     /// Check again what sequences wait for: clients, shorter prompts, restored chunks and free pages. Cancels the sequences
     /// whose client has gone.
     Wake,
+    /// Limit how long generations may keep the model loaded; `None` ends the limit.
+    Limit(Option<DrainLimits>),
     /// Complete all generations, flush the cache and end.
     Drain,
     /// Fail all generations, flush the cache and end.
     Shutdown,
+}
+
+/// Limits of the generations of a model that must leave for another one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrainLimits {
+    /// How long a client may read nothing.
+    pub(crate) unread: Duration,
+    /// When all generations end.
+    pub(crate) deadline: Instant,
 }
 
 /// A command to the cache of a model. The scheduler runs it between two steps.

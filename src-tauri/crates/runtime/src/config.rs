@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
@@ -46,10 +47,32 @@ pub struct EngineConfig {
     pub max_queue: usize,
     /// Keep-alive time for requests that do not set one.
     pub keep_alive: KeepAlive,
+    /// Limits of the time that a load waits.
+    pub load_timeouts: LoadTimeouts,
     /// Seed of the seeds for requests without one.
     pub seed: u64,
     /// Tiers for computed rows, if any.
     pub cache_tiers: Option<CacheTiers>,
+}
+
+/// Limits of the time that a load waits for other models. They bound how long a client that does not read, or requests without
+/// end, can delay the requests for another model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadTimeouts {
+    /// A model that must leave ends an answer after its client has read nothing for this time.
+    pub unread: Duration,
+    /// A model that must leave ends all its answers after this time.
+    pub drain: Duration,
+    /// A request fails if the loads before it take longer than this.
+    pub queue: Duration,
+}
+
+impl Default for LoadTimeouts {
+    /// A client with a slow connection reads something every ten seconds. Ten minutes complete most answers. The queue's limit
+    /// is longer than a drain, so that one drain does not fail the requests behind it.
+    fn default() -> Self {
+        Self { unread: Duration::from_secs(10), drain: Duration::from_secs(600), queue: Duration::from_secs(900) }
+    }
 }
 
 /// The tiers that store computed rows, and the namespace of their chunks.

@@ -32,6 +32,7 @@ use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
 use crate::loaded::{Device, LoadedModel, Loading};
 use crate::metrics::{Counters, ModelMetrics};
+use crate::model_use::ModelUses;
 use crate::random::Random;
 use crate::scheduler::FLUSH_TIMEOUT;
 
@@ -83,7 +84,7 @@ struct Inner {
     /// Requests that wait for a load.
     waiting: AtomicUsize,
     /// Wakes loads that wait for a model to become idle.
-    idle: Notify,
+    idle: Arc<Notify>,
     closing: AtomicBool,
     runtime: tokio::runtime::Handle,
 }
@@ -99,6 +100,13 @@ struct Entry {
     timer: Option<Timer>,
     /// Whether it is drained to make room for another model: it gets no more requests.
     is_draining: bool,
+}
+
+impl Entry {
+    /// Whether a lease or a generation needs the model.
+    fn is_busy(&self) -> bool {
+        self.model.uses.any()
+    }
 }
 
 /// A scheduler thread that runs.
@@ -147,17 +155,17 @@ impl Engine {
             teams: Mutex::default(),
             loading: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
-            idle: Notify::new(),
+            idle: Arc::default(),
             closing: AtomicBool::new(false),
             runtime: tokio::runtime::Handle::current(),
         })))
     }
 
     /// Loads a model, unless it is loaded, and keeps it loaded until the lease is dropped. Waits while another model loads or
-    /// drains.
+    /// drains, within [`LoadTimeouts`](crate::LoadTimeouts).
     ///
     /// # Errors
-    /// When the model cannot be loaded, too many requests wait, or the engine shuts down.
+    /// When the model cannot be loaded, too many requests wait, the loads before it take too long, or the engine shuts down.
     pub async fn acquire(
         &self,
         id: ModelId,
@@ -170,7 +178,10 @@ impl Engine {
             return Ok(lease);
         }
         let waiting = Waiting::begin(inner)?;
-        let _loading = inner.loading.lock().await;
+        // Each load is bounded, but many of them may be queued.
+        let queue = inner.config.load_timeouts.queue;
+        let loading = tokio::time::timeout(queue, inner.loading.lock()).await;
+        let _loading = loading.map_err(|_| LoadError::Timeout(queue))?;
         drop(waiting);
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
@@ -193,6 +204,7 @@ impl Engine {
             context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
             kv_type: self.kv_type(&options),
             seeds: Random::new(inner.seeds.lock().next()),
+            uses: ModelUses::new(Arc::clone(&inner.idle)),
             tiers: inner.config.cache_tiers.clone().zip(options.weights),
             counters: Arc::clone(inner.metrics.lock().entry(id.clone()).or_default()),
         };
@@ -366,6 +378,7 @@ impl Engine {
         Ok(Some(Lease {
             engine: self.clone(),
             id: id.to_owned(),
+            model_use: Mutex::new(Some(entry.model.uses.begin())),
             model: Arc::clone(&entry.model),
             context_tokens: entry.context_tokens,
             load_ns: 0,

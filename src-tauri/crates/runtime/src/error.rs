@@ -26,6 +26,9 @@ pub enum LoadError {
     /// Too many requests wait.
     #[error("server busy, please try again.  maximum pending requests exceeded")]
     Busy,
+    /// The loads before this one took too long.
+    #[error("the server is busy: other models took more than {} s to load or to complete their answers; try again later", .0.as_secs())]
+    Timeout(std::time::Duration),
     /// A thread could not be started.
     #[error("the system refused a thread: {0}")]
     Thread(std::io::Error),

@@ -128,6 +128,11 @@ impl EventSender {
         is_blocked
     }
 
+    /// Whether the client has not read all events.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.events.capacity() < self.events.max_capacity()
+    }
+
     /// Asks a client that was behind to wake the scheduler when it reads. Returns whether the scheduler may sleep: false if
     /// the client has caught up since the scheduler skipped its sequence, because no wake-up will follow.
     pub(crate) fn wait_for_client(&self) -> bool {

@@ -16,6 +16,7 @@ mod keep_alive;
 mod loaded;
 mod logprobs;
 mod metrics;
+mod model_use;
 mod random;
 mod request;
 mod sampler;
@@ -24,7 +25,7 @@ mod sequence;
 mod wake;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
-pub use config::{CacheTiers, EngineConfig, LoadOptions, ModelId, Source, UnknownKvType, parse_kv_type};
+pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use context_full::{ContextFull, ContextFullPolicy};
 pub use engine::{Engine, Lease, ModelStatus, PrefixLookup};
 pub use error::LoadError;
@@ -33,6 +34,6 @@ pub use keep_alive::KeepAlive;
 pub use loaded::Device;
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
 pub use request::{
-    Delta, Event, Finish, FinishReason, GenerateError, Logprob, MIN_LOGPROB, Request, RestoreUsage, Sampling,
-    TokenLogprob, Usage,
+    Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, Request,
+    RestoreUsage, Sampling, TokenLogprob, Usage,
 };

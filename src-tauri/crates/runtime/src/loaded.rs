@@ -19,6 +19,7 @@ use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
 use crate::error::LoadError;
 use crate::metrics::Counters;
+use crate::model_use::ModelUses;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Phase, Scheduler};
 
@@ -46,6 +47,8 @@ pub(crate) struct LoadedModel {
     pub(crate) tiers: Option<ModelTiers>,
     /// Requests that the scheduler has not begun.
     pub(crate) queued: Arc<AtomicUsize>,
+    /// Leases and generations that keep it from leaving for another model.
+    pub(crate) uses: ModelUses,
     alive: Arc<AtomicBool>,
 }
 
@@ -65,6 +68,8 @@ pub(crate) struct Loading {
     pub(crate) kv_type: DType,
     /// Seeds for requests without one.
     pub(crate) seeds: Random,
+    /// Counts the model's uses.
+    pub(crate) uses: ModelUses,
     /// Tiers for the model's chunks, and the digest of its weights.
     pub(crate) tiers: Option<(CacheTiers, WeightsDigest)>,
     /// The model's metrics.
@@ -140,6 +145,7 @@ impl LoadedModel {
             counters: loading.counters,
             commands: receiver,
             queued: Arc::clone(&queued),
+            drain_limits: None,
             phase: Phase::default(),
             alive: Arc::clone(&alive),
             has_changed: false,
@@ -163,6 +169,7 @@ impl LoadedModel {
             commands,
             tiers,
             queued,
+            uses: loading.uses,
             alive,
         })
     }

@@ -1,5 +1,7 @@
 //! A generation request and the events that answer it.
 
+use std::time::Duration;
+
 use cairn_kv::{CacheScope, RecomputedTokens};
 
 use crate::context_full::{ContextFull, ContextFullPolicy};
@@ -13,7 +15,7 @@ pub struct Request {
     pub sampling: Sampling,
     /// Texts that end the answer. They are not part of it.
     pub stop: Vec<String>,
-    /// Maximum number of tokens to generate. The size of the context is a limit in any case.
+    /// Maximum number of tokens to generate. [`MAX_ANSWER_CONTEXTS`] is a limit in any case.
     pub max_tokens: Option<u32>,
     /// Report the log probability of each token, and of this many most likely tokens at its position.
     pub logprobs: Option<usize>,
@@ -22,6 +24,10 @@ pub struct Request {
     /// Which cached rows the request may use, and who owns the rows that it computes.
     pub scope: CacheScope,
 }
+
+/// Maximum length of an answer in contexts, also of a request without a limit of its own: an answer that shifts its context or
+/// gets shorter prompts ends after ten times the context's tokens. The limit is Ollama's.
+pub const MAX_ANSWER_CONTEXTS: usize = 10;
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
 /// temperature, draw.
@@ -169,6 +175,17 @@ pub struct RestoreUsage {
     pub recomputed: RecomputedTokens,
 }
 
+/// Why a generation could not wait until its model had to leave for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Displaced {
+    /// The client read nothing for this time.
+    #[error("its client read nothing for {} s", .0.as_secs())]
+    Unread(Duration),
+    /// The answer was not complete after the longest time for it.
+    #[error("it was not complete in time")]
+    Late,
+}
+
 /// Why a generation failed after the request was accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GenerateError {
@@ -200,6 +217,9 @@ pub enum GenerateError {
     /// The backend rejected a step.
     #[error("computation failed: {0}")]
     Backend(String),
+    /// The model had to leave for another one before the answer was complete.
+    #[error("the answer was ended to make room for another model: {0}")]
+    Displaced(Displaced),
     /// The scheduler thread ended.
     #[error("the model was unloaded while the answer was being computed")]
     Unloaded,

@@ -10,6 +10,7 @@
 //! **Invariant:** a row's logits do not depend on the rest of the batch. The order of rows changes latency, never an answer.
 
 mod context_full;
+mod drain;
 mod restore;
 
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::restore::FLUSH_TIMEOUT;
-use crate::command::{CacheCommand, Command};
+use crate::command::{CacheCommand, Command, DrainLimits};
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
@@ -67,6 +68,8 @@ pub(crate) struct Scheduler {
     pub(crate) commands: Receiver<Command>,
     /// Number of new requests, for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
+    /// Limits of the generations, if the model must leave for another one.
+    pub(crate) drain_limits: Option<DrainLimits>,
     pub(crate) phase: Phase,
     /// Cleared when the scheduler accepts no more requests.
     pub(crate) alive: Arc<AtomicBool>,
@@ -108,6 +111,7 @@ impl Scheduler {
                 Phase::Draining | Phase::Running => {}
             }
             self.has_changed = false;
+            self.enforce_drain_limits(&mut active);
             self.admit(&mut active);
             self.resume_full_contexts(&mut active);
             self.poll_restores(&mut active);
@@ -154,6 +158,7 @@ impl Scheduler {
                     self.run_cache_command(command);
                 }
                 Command::Wake => {}
+                Command::Limit(limits) => self.drain_limits = limits,
                 Command::Drain => self.phase = self.phase.max(Phase::Draining),
                 Command::Shutdown => self.phase = Phase::ShuttingDown,
             }
@@ -195,7 +200,7 @@ impl Scheduler {
         let pages = pages.map(|since| PAGE_TIMEOUT.saturating_sub(since.elapsed()));
         let restores =
             active.iter().filter_map(|sequence| Some(self.cache.restore_timeout(sequence.restore.as_ref()?)));
-        restores.chain(pages).chain(self.cache.next_flush()).min()
+        restores.chain(pages).chain(self.cache.next_flush()).chain(self.drain_timeout(active)).min()
     }
 
     /// Admits waiting requests in their order while there is room. Requests whose client does not read do not hold up those

@@ -16,11 +16,11 @@ use cairn_tokenizer::{Decoder, Tokenizer};
 use crate::context_full::ContextRoom;
 use crate::generation::EventSender;
 use crate::logprobs::Logprobs;
-use crate::request::{Delta, Event, Finish, FinishReason, GenerateError, Request, RestoreUsage, Usage};
+use crate::model_use::ModelUse;
+use crate::request::{
+    Delta, Event, Finish, FinishReason, GenerateError, MAX_ANSWER_CONTEXTS, Request, RestoreUsage, Usage,
+};
 use crate::sampler::Sampler;
-
-/// Maximum length of an answer in contexts, however often its context is filled. The limit is Ollama's.
-const MAX_CONTEXTS: usize = 10;
 
 /// A request that was sent to a scheduler.
 pub(crate) struct Job {
@@ -28,6 +28,8 @@ pub(crate) struct Job {
     /// Tokens that prompt and answer may have together.
     pub(crate) context_tokens: usize,
     pub(crate) events: EventSender,
+    /// Ends with the generation, also if its client never reads the last event.
+    pub(crate) _model_use: ModelUse,
 }
 
 /// Tokens that the remote tier did not deliver in time. They may reach a faster tier before they are computed.
@@ -69,6 +71,8 @@ pub(crate) struct Sequence {
     tokenizer: Arc<Tokenizer>,
     started: Instant,
     first_token: Option<Instant>,
+    /// Since when the client has read nothing, if that is watched and the client is behind.
+    unread_since: Option<Instant>,
 }
 
 impl Sequence {
@@ -95,6 +99,7 @@ impl Sequence {
             job,
             started: Instant::now(),
             first_token: None,
+            unread_since: None,
         }
     }
 
@@ -123,6 +128,19 @@ impl Sequence {
         self.job.events.wait_for_client()
     }
 
+    /// Since when the client has left events unread for which this sequence waits; none if it does not wait for its client.
+    pub(crate) fn unread_since(&mut self, now: Instant) -> Option<Instant> {
+        let awaits_prompt = matches!(self.context_room, Some(ContextRoom::ShorterPrompt(_)));
+        let is_behind = self.is_blocked() || (awaits_prompt && self.job.events.has_unread());
+        self.unread_since = is_behind.then(|| self.unread_since.unwrap_or(now));
+        self.unread_since
+    }
+
+    /// The result of the last [`Sequence::unread_since`].
+    pub(crate) fn watched_unread_since(&self) -> Option<Instant> {
+        self.unread_since
+    }
+
     /// Records that the first `tokens` pending ones were computed.
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.computed += tokens;
@@ -136,6 +154,8 @@ impl Sequence {
         }
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
+        // A step needs room for its events, so the client has read.
+        self.unread_since = None;
         self.history.push(token);
         self.answer.push(token);
         if self.tokenizer.is_end(token) {
@@ -153,7 +173,7 @@ impl Sequence {
             return self.finish(FinishReason::Stop);
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
-        if self.generated() >= limit.min(MAX_CONTEXTS * self.job.context_tokens) {
+        if self.generated() >= limit.min(MAX_ANSWER_CONTEXTS * self.job.context_tokens) {
             return self.end(FinishReason::Length);
         }
         self.history.len() >= self.job.context_tokens && !self.make_context_room() && self.end(FinishReason::Length)
@@ -291,6 +311,7 @@ mod tests {
 
     use super::*;
     use crate::generation::Generation;
+    use crate::model_use::ModelUses;
     use crate::wake::SchedulerWaker;
 
     /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
@@ -303,7 +324,7 @@ mod tests {
         let (events, generation) = EventSender::channel(capacity, SchedulerWaker::new(|| ()));
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
-        let job = Job { request, context_tokens: 10, events };
+        let job = Job { request, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
         let blocked = sequence.is_blocked();

@@ -211,6 +211,8 @@ pub enum ErrorCode {
     GenerationFailed,
     /// The engine stopped before the answer was complete.
     GenerationInterrupted,
+    /// The answer was ended because another model needed the place of this one. Parameters: reason.
+    GenerationDisplaced,
     /// There is no such chat. Parameters: chat.
     ChatNotFound,
     /// The chat has no such message. Parameters: message.

@@ -13,7 +13,8 @@ use crate::settings::ContextShift;
 pub(crate) struct Chosen {
     pub(crate) sampling: Sampling,
     pub(crate) stop: Vec<String>,
-    /// Token limit of the answer; `None` for the rest of the context.
+    /// Token limit of the answer. `None`, for a missing or negative `num_predict`, means
+    /// [`MAX_ANSWER_CONTEXTS`](cairn_runtime::MAX_ANSWER_CONTEXTS).
     pub(crate) max_tokens: Option<u32>,
     /// Context size of the request or the model; `None` for the default of the settings.
     pub(crate) context_tokens: Option<u32>,

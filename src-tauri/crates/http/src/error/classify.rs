@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
+use cairn_app::inference::GenerateError;
 use cairn_app::library::{LoadError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
@@ -179,7 +180,7 @@ fn of_write(error: &WriteError) -> Class {
 
 fn of_load(error: &LoadError) -> Class {
     match error {
-        LoadError::Busy => Class::new(BUSY, Code::ServerBusy),
+        LoadError::Busy | LoadError::Timeout(_) => Class::new(BUSY, Code::ServerBusy),
         LoadError::TooBig { need_bytes, have_bytes } => {
             Class::new(INTERNAL, Code::ModelTooLarge).with("need_bytes", need_bytes).with("free_bytes", have_bytes)
         }
@@ -317,6 +318,7 @@ fn of_inference(error: &inference::Error) -> Class {
             .with("min_tokens", least_tokens),
         E::Template(reason) => with_reason(INTERNAL, Code::PromptFailed, reason),
         E::Load(error) => of_load(error),
+        E::Generate(GenerateError::Displaced(reason)) => with_reason(BUSY, Code::GenerationDisplaced, reason),
         E::Generate(reason) => with_reason(INTERNAL, Code::GenerationFailed, reason),
         E::EngineGone => Class::new(INTERNAL, Code::GenerationInterrupted),
     }
@@ -385,5 +387,15 @@ mod tests {
     fn error_of_missing_model_has_its_name() {
         let class = classify(&library::Error::NotFound("x".into()).into());
         assert_eq!((class.code, class.params["model"].as_str()), (Code::ModelNotFound, "x"));
+    }
+
+    #[test]
+    fn answer_ended_for_another_model_has_a_code_of_its_own() {
+        let displaced = GenerateError::Displaced(inference::Displaced::Late);
+        let class = classify(&inference::Error::Generate(displaced).into());
+        assert_eq!((class.status, class.code), (BUSY, Code::GenerationDisplaced), "the request can be repeated");
+        let waited = LoadError::Timeout(std::time::Duration::from_secs(900));
+        let class = classify(&inference::Error::Load(waited).into());
+        assert_eq!((class.status, class.code), (BUSY, Code::ServerBusy), "the request can be repeated");
     }
 }

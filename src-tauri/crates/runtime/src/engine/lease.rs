@@ -7,6 +7,7 @@ use std::time::Instant;
 use cairn_models::Hparams;
 use cairn_prompt::Template;
 use cairn_tokenizer::Tokenizer;
+use parking_lot::Mutex;
 
 use super::Engine;
 use crate::command::Command;
@@ -14,6 +15,7 @@ use crate::config::ModelId;
 use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
+use crate::model_use::ModelUse;
 use crate::request::Request;
 use crate::sequence::Job;
 
@@ -27,6 +29,8 @@ pub struct Lease {
     pub(super) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
+    /// The lease's own use of the model, until its first generation has another.
+    pub(super) model_use: Mutex<Option<ModelUse>>,
 }
 
 impl Lease {
@@ -67,7 +71,8 @@ impl Lease {
     pub fn generate(&self, request: Request) -> Generation {
         let commands = &self.model.commands;
         let (events, generation) = EventSender::channel(EVENTS, commands.waker());
-        let job = Job { request, context_tokens: self.context_tokens as usize, events };
+        let _model_use = self.model_use.lock().take().unwrap_or_else(|| self.model.uses.begin());
+        let job = Job { request, context_tokens: self.context_tokens as usize, events, _model_use };
         self.model.queued.fetch_add(1, Ordering::Relaxed);
         // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.
         commands.send(Command::Generate(Box::new(job)));

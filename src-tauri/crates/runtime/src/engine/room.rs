@@ -1,6 +1,7 @@
 //! Room for another model: unloads others, and provides the compute threads.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
@@ -8,14 +9,17 @@ use cairn_models::ModelFile;
 use cairn_tensor::Team;
 
 use super::{DEFAULT_CONTEXT_TOKENS, Engine};
-use crate::config::LoadOptions;
+use crate::command::{Command, DrainLimits};
+use crate::config::{LoadOptions, ModelId};
 use crate::error::LoadError;
 use crate::loaded::check_memory;
 
 impl Engine {
     /// Unloads models until there is room for another one: idle models first, in the order in which they expire. If every model
-    /// is busy, drains one: stops routing requests to it and waits. Otherwise steady traffic would starve the new model.
+    /// is busy, drains one: stops routing requests to it and waits. Otherwise steady traffic would starve the new model. The
+    /// drain is limited by [`LoadTimeouts`](crate::LoadTimeouts). Otherwise a client that does not read would.
     pub(super) async fn make_room(&self, id: &str, file: &ModelFile, options: &LoadOptions) -> Result<(), LoadError> {
+        let mut drain: Option<Drain> = None;
         loop {
             let idle = self.0.idle.notified();
             let fits = if options.force {
@@ -28,30 +32,48 @@ impl Engine {
             if let Err(error @ LoadError::Model(_)) = fits {
                 return Err(error);
             }
-            {
+            let victim = {
                 let mut entries = self.0.entries.lock();
                 let replaces = entries.contains_key(id);
                 if !replaces && entries.len() < self.0.config.max_loaded && (fits.is_ok() || entries.is_empty()) {
                     return fits;
                 }
                 let victim = entries
-                    .iter_mut()
+                    .iter()
                     .filter(|(key, _)| !replaces || key.as_str() == id)
-                    .min_by_key(|(_, entry)| (entry.leases > 0, !entry.is_draining, entry.keep_alive, entry.expires));
+                    .min_by_key(|(_, entry)| (entry.is_busy(), !entry.is_draining, entry.keep_alive, entry.expires));
                 let (key, entry) = victim.expect("a model is loaded, because there is no room");
-                if entry.leases == 0 {
+                let key = key.clone();
+                let is_late = drain.as_ref().is_some_and(|drain| drain.id == key && drain.deadline <= Instant::now());
+                if !entry.is_busy() || is_late {
                     tracing::info!(id = %key, by = %id, "model unloaded to make room");
-                    let key = key.clone();
+                    // Leases of clients that have not read the end may remain. They must not keep the cache in memory.
+                    entry.model.commands.send(Command::Drain);
                     entries.remove(&key);
                     continue;
                 }
-                if !entry.is_draining {
-                    tracing::info!(id = %key, by = %id, "model drained to make room");
-                    entry.is_draining = true;
+                key
+            };
+            let drain = match &mut drain {
+                Some(drain) if drain.id == victim => drain,
+                other => {
+                    tracing::info!(id = %victim, by = %id, "model drained to make room");
+                    // The model before it stays loaded.
+                    other.insert(self.begin_drain(victim))
                 }
-            }
-            idle.await;
+            };
+            // An error means that the deadline has passed.
+            let _ = tokio::time::timeout_at(drain.deadline.into(), idle).await;
         }
+    }
+
+    /// Stops routing requests to a model, and limits the time of its generations.
+    fn begin_drain(&self, id: ModelId) -> Drain {
+        let timeouts = &self.0.config.load_timeouts;
+        let deadline = Instant::now() + timeouts.drain;
+        let drain = Drain { engine: self.clone(), id, deadline };
+        drain.set(Some(DrainLimits { unread: timeouts.unread, deadline }));
+        drain
     }
 
     /// Number of compute threads for these options, at most one per core: more would wait for each other.
@@ -74,5 +96,29 @@ impl Engine {
         let team = Arc::new(Team::new(threads, &self.0.config.machine.cpu.usable_cores)?);
         teams.insert(threads, Arc::downgrade(&team));
         Ok(team)
+    }
+}
+
+/// Drain of a busy model. Ends when it is dropped: the model stays loaded if it has not left, for example because the client of
+/// the load has gone. Only one load at a time has one.
+struct Drain {
+    engine: Engine,
+    id: ModelId,
+    /// When the model is unloaded even if it is busy.
+    deadline: Instant,
+}
+
+impl Drain {
+    fn set(&self, limits: Option<DrainLimits>) {
+        if let Some(entry) = self.engine.0.entries.lock().get_mut(&self.id) {
+            entry.is_draining = limits.is_some();
+            entry.model.commands.send(Command::Limit(limits));
+        }
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.set(None);
     }
 }

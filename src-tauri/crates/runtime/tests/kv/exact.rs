@@ -63,6 +63,7 @@ impl Harness {
             max_loaded: 1,
             max_queue: 4,
             keep_alive: KeepAlive::Forever,
+            load_timeouts: cairn_runtime::LoadTimeouts::default(),
             seed: 1,
             cache_tiers: tiers
                 .clone()

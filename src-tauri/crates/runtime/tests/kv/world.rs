@@ -183,6 +183,7 @@ impl World {
             max_loaded: 1,
             max_queue: 64,
             keep_alive: KeepAlive::Forever,
+            load_timeouts: cairn_runtime::LoadTimeouts::default(),
             seed: 1,
             cache_tiers: Some(CacheTiers { tiers: Arc::clone(tiers), namespace }),
         };

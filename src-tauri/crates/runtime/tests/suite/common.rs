@@ -20,6 +20,7 @@ pub(crate) fn config() -> EngineConfig {
         max_loaded: 2,
         max_queue: 16,
         keep_alive: KeepAlive::Forever,
+        load_timeouts: cairn_runtime::LoadTimeouts::default(),
         seed: 1,
         cache_tiers: None,
     }

@@ -2,7 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_runtime::{
-    ContextFullPolicy, Engine, EngineConfig, Event, Finish, FinishReason, Lease, LoadOptions, Request, Source,
+    ContextFullPolicy, Engine, EngineConfig, Event, Finish, FinishReason, Lease, LoadOptions, MAX_ANSWER_CONTEXTS,
+    Request, Source,
 };
 use tempfile::TempDir;
 
@@ -139,6 +140,20 @@ async fn shifted_answer_continues_and_its_rows_are_not_shared() {
     assert_eq!(other.usage.cached_tokens, 128, "only the kept prefix is cached");
     let first = answer(lease.generate(greedy(long.clone(), 1))).await.expect("the generation finishes");
     assert_eq!(first.usage.cached_tokens, 399, "the original prompt is cached");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_without_limit_ends_after_ten_contexts() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = engine();
+    let lease = lease(&engine, &folder, DType::F16).await;
+    let on_context_full = ContextFullPolicy { shift_after_tokens: Some(4), request_prompt: false };
+    for max_tokens in [None, Some(u32::MAX)] {
+        let request = Request { max_tokens, on_context_full, ..greedy(prompt(8, 100), 0) };
+        let (finish, ..) = run(&lease, request, |_| None).await;
+        let ended = (finish.reason, finish.usage.eval_tokens);
+        assert_eq!(ended, (FinishReason::Length, MAX_ANSWER_CONTEXTS * CONTEXT), "limit: {max_tokens:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,12 +15,12 @@ use crate::common::{answer, config, greedy, lease, model, prompt};
 /// Timeout, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIMEOUT, work).await.unwrap_or_else(|_| panic!("{what}: timeout"))
 }
 
 /// Waits until a generation has paused because its client does not read.
-async fn wait_until_blocked(events: &Generation) {
+pub(crate) async fn wait_until_blocked(events: &Generation) {
     let filled = async {
         let mut before = 0;
         while events.is_empty() || events.len() != before {

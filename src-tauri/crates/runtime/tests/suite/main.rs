@@ -2,6 +2,7 @@
 
 mod common;
 mod context_full;
+mod displaced;
 mod hostile;
 mod requests;
 mod stress;
