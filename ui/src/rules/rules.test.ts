@@ -62,6 +62,19 @@ describe("size", () => {
   });
 });
 
+describe("elements", () => {
+  it("bound elements are not compared with undefined: Svelte sets them to null when they leave the page", () => {
+    const compared = all
+      .filter((path) => path.endsWith(".svelte"))
+      .flatMap((path) =>
+        [...new Set([...text(path).matchAll(/bind:(?:this|element)=\{(\w+)\}/g)].map((match) => match[1] ?? ""))]
+          .filter((name) => new RegExp(`\\b${name}\\s*[!=]==\\s*undefined`).test(text(path)))
+          .map((name) => `${path}: ${name}`),
+      );
+    expect(compared).toEqual([]);
+  });
+});
+
 describe("colours and styles", () => {
   it("only tokens.css contains colours", () => {
     const colour = /#[0-9a-f]{3,8}\b(?![^"']*["']?\))|\b(?:rgb|hsl|oklch|oklab|lab|lch)a?\(/i;
