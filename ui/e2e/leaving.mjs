@@ -1,7 +1,9 @@
 // A user who sends a message and navigates away at once: the message is sent, once, in its chat.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { answer } from "./answer.mjs";
 import { check, open } from "./browser.mjs";
+import { Replay } from "./replay.mjs";
 
 const OUT = join(import.meta.dirname, "out");
 
@@ -61,4 +63,42 @@ export async function leaving(browser, daemon) {
   await page.waitForSelector(".refused");
   check((await page.inputValue(".composer textarea")) === "Refused message", "a refused message returns to the composer");
   await context.close();
+  await leavingAnAnswer(browser, daemon);
+}
+
+/** Leaves a chat while an answer streams fast, for another chat and for another screen, in the moment in which messages are added or grow. */
+async function leavingAnAnswer(browser, daemon) {
+  const replay = await Replay.before(daemon);
+  try {
+    const { page, noted, context } = await open(browser, replay);
+    replay.perSecond = 1000;
+    replay.pieces = answer(60_000);
+    const [first, ...others] = await Promise.all(Array.from({ length: 9 }, () => daemon.app("POST", "/app/chats", { model: "pebble" })));
+    for (const [at, chat] of others.entries()) {
+      await page.evaluate((id) => (location.hash = `#/chat/${id}`), chat.id);
+      await page.waitForSelector(".thread");
+      await page.fill(".composer textarea", "Tell me all about it.");
+      const where = at % 2 === 0 ? `#/chat/${first.id}` : "#/settings";
+      // Page events do not wait for a frame, so the thread may leave the page before it has scrolled to its new end.
+      await page.evaluate(
+        ([where, selector]) =>
+          new Promise((left) => {
+            new MutationObserver((_, watch) => {
+              if (document.querySelector(selector) === null) return;
+              watch.disconnect();
+              history.replaceState(null, "", where);
+              window.dispatchEvent(new HashChangeEvent("hashchange"));
+              left();
+            }).observe(document.querySelector(".thread"), { childList: true, subtree: true, characterData: true });
+            document.querySelector(".composer textarea").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+          }),
+        [where, at % 4 < 2 ? "article.user" : "article.assistant .prose .block"],
+      );
+      await page.waitForSelector("article.assistant, article.user", { state: "detached" });
+    }
+    check(noted.errors.length === 0, `an answer that grows can be left: ${noted.errors.join(" | ").slice(0, 300)}`);
+    await context.close();
+  } finally {
+    replay.close();
+  }
 }
