@@ -26,10 +26,7 @@ function escape(text: string): string {
 export function highlighted(code: string, language: string): string {
   void late.version;
   if (highlighter === undefined) {
-    if (language !== "") {
-      void loadHighlighter();
-      late.missed += 1;
-    }
+    if (language !== "") void loadHighlighter();
     return escape(code);
   }
   const name = language.toLowerCase();

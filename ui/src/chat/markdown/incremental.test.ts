@@ -83,13 +83,13 @@ describe("incremental rendering equals rendering the whole text", () => {
   it("character by character, for every pair of parts", () => {
     const pick = chance(7);
     for (const part of PARTS) check(`Before.\n\n${part}\n\n${PARTS[pick(PARTS.length)]}\n\nAfter.\n`, (_, at) => at + 1);
-  });
+  }, 30_000);
   it("in chunks of any length, for random texts", () => {
     for (let seed = 1; seed <= 150; seed += 1) {
       const pick = chance(seed * 31);
       check(text(seed, 14), (_, at) => at + 1 + pick(24));
     }
-  });
+  }, 30_000);
   it("with the highlighter and KaTeX loaded", async () => {
     const source = "Say $x^2$.\n\n- `a`\n\n  ```js\n  let a = 1;\n  ```\n\nOn.\n\nMore $y$.\n";
     const growing = new IncrementalMarkdown();

@@ -2,8 +2,6 @@
 class Late {
   /** Number of parts that have been loaded. */
   version = $state(0);
-  /** How often text was rendered without a part that is still loading. */
-  missed = 0;
 }
 
 export const late = new Late();

@@ -9,11 +9,19 @@ interface Katex {
 }
 
 const MOST_CHARS = 4000;
-/** Size of the cache of rendered formulas: a growing paragraph is rendered again and again. */
-const MAX_CACHED = 200;
+/** Formulas of a block that are typeset; the others are shown as their source. */
+const MOST_FORMULAS = 200;
+/** Size of the cache of rendered formulas: a growing paragraph is rendered again and again, with all its formulas. */
+const MAX_CACHED = 2 * MOST_FORMULAS;
 const cache = new Map<string, string>();
 let katex: Katex | undefined;
 let loading: Promise<void> | undefined;
+let formulas = 0;
+
+/** Starts counting the formulas of a block. */
+export function startBlock(): void {
+  formulas = 0;
+}
 
 function load(): void {
   loading ??= import("./katex").then((loaded) => {
@@ -46,10 +54,10 @@ function renderFormula(tex: string, block: boolean): string {
   void late.version;
   if (katex === undefined) {
     load();
-    late.missed += 1;
     return `<code>${escape(tex)}</code>`;
   }
-  if (tex.length > MOST_CHARS) return `<code>${escape(tex)}</code>`;
+  formulas += 1;
+  if (tex.length > MOST_CHARS || formulas > MOST_FORMULAS) return `<code>${escape(tex)}</code>`;
   const key = `${block ? "block" : "inline"} ${tex}`;
   const before = cache.get(key);
   if (before !== undefined) return before;
@@ -70,20 +78,43 @@ function token(type: string, raw: string, text: string, block: boolean): MathTok
   return { type, raw, text: text.trim(), block };
 }
 
-/** The text up to its first blank line, which ends a formula as in TeX, closed or not. */
-function paragraph(source: string): string {
-  const end = /\n[ \t]*\n/.exec(source);
-  return end === null ? source : source.slice(0, end.index + 1);
-}
+/** A block formula is searched for this far ahead; KaTeX gets at most `MOST_CHARS` of it. */
+const MOST_AHEAD = 4500;
+/** As in TeX, a blank line ends a formula, closed or not. */
+const BLANK_LINE = /\n[ \t]*\n/;
+const OPENING = /^ {0,3}(\$\$|\\\[)/;
+const LINE_END = /[ \t]*(?:\n|$)/y;
 
 const blockMath: TokenizerAndRendererExtension = {
   name: "blockMath",
   level: "block",
-  start: (source) => paragraph(source).match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
+  start(source) {
+    let near = source.slice(0, MOST_AHEAD);
+    // Most paragraphs have no formula; searching for a string is faster than matching.
+    if (!near.includes("$$") && !near.includes("\\]")) return undefined;
+    near = near.slice(0, BLANK_LINE.exec(near)?.index);
+    // A formula that is never closed does not end the paragraph: merging its pieces again would be slow.
+    const closings: Record<string, number> = {};
+    for (const { 1: mark, index } of near.matchAll(/(\$\$|\\\])[ \t]*(?=\n|$)/g)) closings[mark ?? ""] = index;
+    for (const { 0: found, 1: mark, index } of near.matchAll(/(?:^|\n) {0,3}(\$\$|\\\[)/g)) {
+      if ((closings[mark === "$$" ? "$$" : "\\]"] ?? 0) > index + found.length) return index;
+    }
+    return undefined;
+  },
   tokenizer(source) {
-    const found = /^ {0,3}(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/.exec(paragraph(source));
-    if (found === null) return undefined;
-    return token("blockMath", found[0], found[1] ?? found[2] ?? "", true);
+    const opening = OPENING.exec(source);
+    if (opening === null) return undefined;
+    const near = source.slice(0, MOST_AHEAD);
+    const closing = opening[1] === "$$" ? "$$" : "\\]";
+    const begin = opening[0].length;
+    for (let at = near.indexOf(closing, begin + 1); at >= 0; at = near.indexOf(closing, at + 1)) {
+      LINE_END.lastIndex = at + 2;
+      const end = LINE_END.exec(near);
+      if (end === null) continue;
+      if (BLANK_LINE.test(near.slice(0, at))) return undefined;
+      return token("blockMath", near.slice(0, at + 2) + end[0], near.slice(begin, at), true);
+    }
+    return undefined;
   },
   renderer: (one) => `<div class="math display">${renderFormula((one as MathToken).text, true)}</div>`,
 };

@@ -3,8 +3,9 @@
 import { Marked, type RendererObject, type Token, type Tokens, type TokensList } from "marked";
 import { t } from "../../i18n";
 import { highlighted } from "./code";
-import { mathExtensions } from "./math";
+import { mathExtensions, startBlock } from "./math";
 import { sanitise } from "./sanitise";
+import { oversizedTable } from "./tables";
 
 export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -73,13 +74,65 @@ const renderer: RendererObject = {
   },
 };
 
-const marked = new Marked({ gfm: true, breaks: false, renderer, extensions: mathExtensions });
+/** Text that is shown as it is, with a line that explains why. */
+function plainText(text: string): string {
+  return `<p class="t3 xs">${escape(t("chat.shown_plain"))}</p><pre tabindex="0">${escape(text)}</pre>`;
+}
+
+const marked = new Marked({
+  gfm: true,
+  breaks: false,
+  renderer,
+  extensions: [...mathExtensions, { ...oversizedTable, renderer: ({ raw }) => plainText(raw) }],
+});
 
 /** A block of a message: code, a list with its items, or other HTML. All its HTML is safe to show. */
 export type Block =
   | { kind: "code"; code: string; language: string; open: boolean }
   | { kind: "list"; ordered: boolean; start: number; items: readonly string[] }
-  | { kind: "html"; html: string };
+  | { kind: "html"; html: string }
+  /** The end of a message that is too long to be shown at once. */
+  | { kind: "rest"; chars: number };
+
+/** What a message shows at once, in HTML tags. More take a browser too long to lay out. */
+const PORTION = 60_000;
+/** What a block costs apart from its tags: it is sanitised and inserted on its own. */
+const BLOCK_COST = 20;
+const ITEM_COST = 8;
+/** Characters of code that cost as much as a tag: highlighting makes a tag for every few. */
+const CODE_CHARS = 8;
+/** Most tags of a single block or list item; larger ones are plain text. */
+const MOST_TAGS = 30_000;
+
+/** The part of a message that is still unused. */
+export class Room {
+  left: number;
+  /** Whether a part of the last block was left out. */
+  cut = false;
+
+  constructor(portions: number) {
+    this.left = portions * PORTION;
+  }
+
+  get full(): boolean {
+    return this.left <= 0;
+  }
+
+  take(cost: number): void {
+    this.left -= cost;
+  }
+
+  copy(): Room {
+    return Object.assign(new Room(0), { left: this.left, cut: this.cut });
+  }
+}
+
+/** Counts opening and closing tags. */
+function tags(html: string): number {
+  let count = 0;
+  for (let at = html.indexOf("<"); at >= 0; at = html.indexOf("<", at + 1)) count += 1;
+  return count;
+}
 
 /** Maximum nesting of quotes and lists; deeper levels are plain text. */
 const MOST_DEEP = 40;
@@ -160,28 +213,62 @@ function isOpenFence(raw: string): boolean {
   return !(raw.includes("\n") && last.startsWith(fence) && /^[`~]+$/.test(last));
 }
 
-/** The blocks of a token; none for separators and definitions. */
-export function blockOf(token: Token, pieces?: Pieces): Block | undefined {
+/** The block of a token; none for separators and definitions. */
+export function blockOf(token: Token, room: Room, pieces?: Pieces): Block | undefined {
+  room.cut = false;
   if (token.type === "space" || token.type === "def") return undefined;
-  const piece = (key: string, tokens: Token[]): string => {
-    const make = (): string => sanitise(marked.parser(tokens));
-    return pieces === undefined ? make() : pieces.html(key, make);
+  const piece = (key: string, tokens: Token[], cost: number): string => {
+    const make = (): string => {
+      startBlock();
+      const html = marked.parser(tokens);
+      return sanitise(tags(html) > MOST_TAGS ? plainText(tokens.map(({ raw }) => raw).join("")) : html);
+    };
+    const html = pieces === undefined ? make() : pieces.html(key, make);
+    room.take(cost + tags(html));
+    return html;
   };
   if (token.type === "code") {
     const code = token as Tokens.Code;
+    room.take(BLOCK_COST + code.text.length / CODE_CHARS);
     return { kind: "code", code: code.text, language: (code.lang ?? "").split(/\s/)[0] ?? "", open: isOpenFence(code.raw) };
   }
   if (token.type === "list") {
     const list = token as Tokens.List;
-    // Paragraphs of an item are separate only in a loose list.
-    const items = list.items.map((item) => piece(`${item.loose ? "loose" : "tight"} ${item.raw}`, item.tokens));
+    const items: string[] = [];
+    room.take(BLOCK_COST);
+    for (const item of list.items) {
+      room.cut = room.full && items.length > 0;
+      if (room.cut) break;
+      // Paragraphs of an item are separate only in a loose list.
+      items.push(piece(`${item.loose ? "loose" : "tight"} ${item.raw}`, item.tokens, ITEM_COST));
+    }
     return { kind: "list", ordered: list.ordered, start: list.start === "" ? 1 : list.start, items };
   }
-  const html = piece(`block ${token.raw}`, [token]);
+  const html = piece(`block ${token.raw}`, [token], BLOCK_COST);
   return html.trim() === "" ? undefined : { kind: "html", html };
 }
 
-/** All blocks of a complete text. Reference links find definitions anywhere in it. */
-export function blocks(source: string): Block[] {
-  return lex(source).flatMap((token) => blockOf(token) ?? []);
+/** The blocks of a complete text, as much as `portions` allow. Reference links find definitions anywhere in it. */
+export function blocks(source: string, portions = 1): Block[] {
+  return render(lex(source), source, new Room(portions), (token, room) => blockOf(token, room));
+}
+
+/** The blocks that `draw` makes of tokens, while there is room. */
+export function render(tokens: readonly Token[], source: string, room: Room, draw: (token: Token, room: Room) => Block | undefined): Block[] {
+  const shown: Block[] = [];
+  let end = 0;
+  for (const token of tokens) {
+    if (room.full) break;
+    end += token.raw.length;
+    const block = draw(token, room);
+    if (block) shown.push(block);
+    if (room.cut) break;
+  }
+  return withRest(shown, room, source, end);
+}
+
+/** Adds the rest of a text whose blocks end at `end`, if `room` did not suffice. */
+export function withRest(shown: Block[], room: Room, source: string, end: number): Block[] {
+  const chars = source.length - end;
+  return room.cut || (room.full && source.slice(end).trim() !== "") ? [...shown, { kind: "rest", chars }] : shown;
 }
