@@ -77,6 +77,8 @@ const TEXTS: Record<string, string> = {
   "pipes without a line end": fill("|)_"),
   "lines of displays that never close": fill("\\[\n"),
   "lines of dollars that never close": fill("$$&\n"),
+  "a display on every second line": fill("\\$$\n"),
+  "headings that are never underlined": fill("|-|\n`=\n[a]:\n"),
   "two openings on a line": fill("$$\\[\n"),
   accents: `a${many("\u0301", 50_000)}`,
 };

@@ -85,6 +85,16 @@ const BLANK_LINE = /\n[ \t]*\n/;
 const OPENING = /^ {0,3}(\$\$|\\\[)/;
 const LINE_END = /[ \t]*(?:\n|$)/y;
 
+/** Where the last `mark` that ends a line is; -1 if there is none. */
+function lastClosing(text: string, mark: string): number {
+  let at = text.lastIndexOf(mark);
+  for (; at > 0; at = text.lastIndexOf(mark, at - 1)) {
+    LINE_END.lastIndex = at + mark.length;
+    if (LINE_END.test(text)) return at;
+  }
+  return -1;
+}
+
 const blockMath: TokenizerAndRendererExtension = {
   name: "blockMath",
   level: "block",
@@ -94,10 +104,9 @@ const blockMath: TokenizerAndRendererExtension = {
     if (!near.includes("$$") && !near.includes("\\]")) return undefined;
     near = near.slice(0, BLANK_LINE.exec(near)?.index);
     // A formula that is never closed does not end the paragraph: merging its pieces again would be slow.
-    const closings: Record<string, number> = {};
-    for (const { 1: mark, index } of near.matchAll(/(\$\$|\\\])[ \t]*(?=\n|$)/g)) closings[mark ?? ""] = index;
+    const closings = { $$: lastClosing(near, "$$"), "\\[": lastClosing(near, "\\]") };
     for (const { 0: found, 1: mark, index } of near.matchAll(/(?:^|\n) {0,3}(\$\$|\\\[)/g)) {
-      if ((closings[mark === "$$" ? "$$" : "\\]"] ?? 0) > index + found.length) return index;
+      if (closings[mark as "$$" | "\\["] > index + found.length) return index;
     }
     return undefined;
   },

@@ -1,6 +1,6 @@
 // Markdown to HTML, block by block, and lists item by item, so that a growing text is rendered again only at its end
 // (`incremental.ts`).
-import { Marked, type RendererObject, type Token, type Tokens, type TokensList } from "marked";
+import { Marked, Tokenizer, type RendererObject, type Token, type Tokens, type TokenizerObject, type TokensList } from "marked";
 import { t } from "../../i18n";
 import { highlighted } from "./code";
 import { mathExtensions, startBlock } from "./math";
@@ -79,7 +79,19 @@ function plainText(text: string): string {
   return `<p class="t3 xs">${escape(t("chat.shown_plain"))}</p><pre tabindex="0">${escape(text)}</pre>`;
 }
 
+/** Longest heading that is underlined. Its end would otherwise be searched for in all of the text, for each block. */
+const MOST_UNDERLINED_CHARS = 4500;
+
+const tokenizer: TokenizerObject = {
+  lheading(source) {
+    const near = source.slice(0, MOST_UNDERLINED_CHARS);
+    const lines = near.length === source.length ? near : near.slice(0, near.lastIndexOf("\n") + 1);
+    return Tokenizer.prototype.lheading.call(this, lines);
+  },
+};
+
 const marked = new Marked({
+  tokenizer,
   gfm: true,
   breaks: false,
   renderer,
