@@ -314,7 +314,8 @@ impl Cache {
         self.cancel_restore(seq);
         if !self.sequence(seq).scope.incognito {
             let end = self.publish_tail(seq);
-            self.schedule_flush(seq, end);
+            // The same answer to the same prompt is a use of the first one's rows.
+            self.schedule_flush(seq, self.published_tail(seq).unwrap_or(end));
             self.add_owner(seq, end);
         }
         self.discard(seq);

@@ -1,7 +1,8 @@
 //! The schedule of chunks to flush to the tiers.
 //!
 //! A chunk is flushed when its prefix is used a second time, when its prefix has been idle for a while, when its pages are
-//! evicted, and when the model is unloaded. The scheduler thread copies the rows between two steps, in small slices while it
+//! evicted, and when the model is unloaded. The tiers decide which flushed chunks survive a crash; those that probably do are
+//! flushed soon after the end of an answer. The scheduler thread copies the rows between two steps, in small slices while it
 //! answers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,9 @@ use crate::trie::NodeId;
 
 /// Time without use after which a prefix is flushed.
 const IDLE: Duration = Duration::from_secs(30);
+/// As [`IDLE`], for a prefix that must survive a crash. An agent's next request often follows sooner, and makes the last chunk
+/// longer.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A chunk in the schedule. The trie node of its last page identifies it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,8 @@ struct Entry {
     wanted: GroupSet,
     /// Groups that were flushed.
     flushed: GroupSet,
+    /// Whether the prefix was used again.
+    is_reused: bool,
 }
 
 /// A set of layer groups.
@@ -50,20 +56,29 @@ pub(crate) struct FlushSchedule {
 }
 
 impl FlushSchedule {
-    /// Records a use at `now` of the prefix that ends with this chunk. `window`: rows of window layers are wanted too.
-    pub(crate) fn add_use(&mut self, node: NodeId, pages: usize, window: bool, now: Duration) {
-        let idle = Some(now.saturating_add(IDLE));
+    /// Records a use at `now` of the prefix that ends with this chunk. `window`: rows of window layers are wanted too. `soon`: the
+    /// chunk must survive a crash.
+    pub(crate) fn add_use(&mut self, node: NodeId, pages: usize, window: bool, soon: bool, now: Duration) {
+        let idle = now.saturating_add(if soon { SOON } else { IDLE });
         let entry = match self.entries.get(&node) {
             // After a second use, a third is likely.
-            Some(entry @ Entry { due: Some(_), .. }) => Entry { due: Some(Duration::ZERO), ..*entry },
-            Some(entry) => *entry,
-            None => {
-                Entry { due: idle, pages, wanted: GroupSet { full: true, window: false }, flushed: GroupSet::default() }
-            }
+            Some(entry) => Entry { due: entry.due.map(|due| due.min(now)), is_reused: true, ..*entry },
+            None => Entry {
+                due: Some(idle),
+                pages,
+                wanted: GroupSet { full: true, window: false },
+                flushed: GroupSet::default(),
+                is_reused: false,
+            },
         };
         let wanted = GroupSet { window: entry.wanted.window || window, ..entry.wanted };
         let entry = Entry { wanted, ..entry };
-        self.set(node, Entry { due: entry.due.or(idle.filter(|_| entry.next().is_some())), ..entry });
+        self.set(node, Entry { due: entry.due.or(Some(idle).filter(|_| entry.next().is_some())), ..entry });
+    }
+
+    /// Whether the prefix of a chunk was used again.
+    pub(crate) fn is_reused(&self, node: NodeId) -> bool {
+        self.entries.get(&node).is_some_and(|entry| entry.is_reused)
     }
 
     /// The next chunk that is due.

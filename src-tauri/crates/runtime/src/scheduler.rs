@@ -129,7 +129,7 @@ impl Scheduler {
     /// step.
     fn flush_some(&mut self, answering: bool) {
         let began = Instant::now();
-        let max_bytes = if answering { slice_bytes(self.step_time) } else { usize::MAX };
+        let max_bytes = if answering { slice_bytes(self.step_time, self.cache.flush_delay()) } else { usize::MAX };
         let flushed = self.cache.flush_some(self.backend.as_ref(), max_bytes);
         if answering && flushed {
             self.counters.count(|metrics| metrics.stalls.add(began.elapsed()));
@@ -432,10 +432,14 @@ impl Scheduler {
     }
 }
 
-/// Bytes to copy for the tiers after a step that took so long: 2% of its time, at about a nanosecond for each byte.
-fn slice_bytes(step: Duration) -> usize {
+/// Bytes to copy for the tiers after a step that took so long, at about a nanosecond for each byte: 2% of its time, and 2% more
+/// for each second that the oldest due chunk has been waiting, up to 20%. A crash loses what was not copied.
+fn slice_bytes(step: Duration, waiting: Duration) -> usize {
     const MIN: u128 = 64 << 10;
-    (step.as_nanos() / 50).clamp(MIN, cairn_kv::FLUSH_SLICE_BYTES as u128) as usize
+    const MAX_OVERDUE: u128 = 64 << 20;
+    let shares = 1 + u128::from(waiting.as_secs()).min(9);
+    let max = if shares == 1 { cairn_kv::FLUSH_SLICE_BYTES as u128 } else { MAX_OVERDUE };
+    (step.as_nanos() * shares / 50).clamp(MIN * shares, max) as usize
 }
 
 /// A request that is not active.

@@ -5,18 +5,22 @@
 //! written, and a deletion before it is carried out. Uses are written in batches and may be lost.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableHandle,
+};
 
 use crate::chunk::{ChunkId, Group};
 use crate::identity::{ChunkHash, Fingerprint};
 use crate::owner::Owner;
 use crate::tier::TierKind;
 
-/// Raise the number with each change of the row format. Tables with older numbers are ignored.
+/// Version of the tables, which is a part of their names. Raise it with each change of the row format. Older tables are
+/// ignored. An index with newer tables is not used.
+const VERSION: u32 = 1;
 const CHUNKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("chunks 1");
 /// Bytes written to each tier on its last active day: the day since 1970, and the bytes.
 const WRITTEN: TableDefinition<'_, u8, (u64, u64)> = TableDefinition::new("written 1");
@@ -38,6 +42,17 @@ pub(crate) struct IndexRow {
     pub(crate) owners: Vec<Owner>,
 }
 
+/// Reason why an index cannot be used. The file is kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IndexError {
+    /// A newer version of this program wrote the index.
+    #[error("a newer version wrote it: {0}")]
+    Newer(String),
+    /// Another process uses the index, or the disk failed.
+    #[error(transparent)]
+    Database(#[from] redb::Error),
+}
+
 /// Database of chunk metadata that chunk files do not contain: owners, usage, pins and pending deletions.
 pub(crate) struct Index {
     database: Database,
@@ -48,24 +63,40 @@ impl Index {
     /// fail. A damaged index is replaced by an empty one.
     ///
     /// # Errors
-    /// If another process uses the index, or the disk fails. The file is kept.
-    pub(crate) fn open(path: &Path) -> Result<Self, redb::Error> {
+    /// If another process uses the index, a newer version of this program wrote it, or the disk fails. The file is kept.
+    pub(crate) fn open(path: &Path) -> Result<Self, IndexError> {
+        if let Some(version) = newer_file_version(path) {
+            return Err(IndexError::Newer(format!("its database has the format {version}")));
+        }
         // Owners' names are private.
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path)?;
+        options.open(path).map_err(redb::Error::from)?;
         let open = || Database::builder().set_check_integrity_on_open(true).create(path);
         let database = match open() {
             Ok(database) => database,
             Err(error) if is_damage(&error) => {
-                std::fs::remove_file(path)?;
-                open()?
+                std::fs::remove_file(path).map_err(redb::Error::from)?;
+                open().map_err(redb::Error::from)?
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(redb::Error::from(error).into()),
         };
-        Ok(Self { database })
+        let index = Self { database };
+        match index.newer_table() {
+            Ok(Some(table)) => Err(IndexError::Newer(format!("it has the table {table:?}"))),
+            // An unreadable list of tables fails at their use.
+            Ok(None) | Err(_) => Ok(index),
+        }
+    }
+
+    /// Returns the name of a table that a newer version of this program has made.
+    fn newer_table(&self) -> Result<Option<String>, redb::Error> {
+        let read = self.database.begin_read()?;
+        let mut names = read.list_tables()?.map(|table| table.name().to_owned());
+        let version = |name: &str| name.rsplit_once(' ').and_then(|(_, version)| version.parse::<u32>().ok());
+        Ok(names.find(|name| version(name).is_some_and(|version| version > VERSION)))
     }
 
     /// Returns all readable rows.
@@ -123,6 +154,19 @@ impl Index {
         }
         Ok(write.commit()?)
     }
+}
+
+/// Returns the format of a database that a newer version of redb wrote; redb reports it as damage. The two headers of a
+/// file contain it. Damage to one of them leaves the other.
+fn newer_file_version(path: &Path) -> Option<u8> {
+    const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+    const SUPPORTED: u8 = 3;
+    const FIRST: usize = 64;
+    const SECOND: usize = 192;
+    let mut header = [0; SECOND + 1];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header)).ok()?;
+    let version = header[FIRST];
+    (header.starts_with(MAGIC) && version > SUPPORTED && version == header[SECOND]).then_some(version)
 }
 
 /// Returns whether the file is not a valid index of this version.
@@ -223,8 +267,38 @@ mod tests {
         index.write([(&two, None)], false).expect("writable");
         assert!(Index::open(&path).is_err(), "only one process can open the index");
         drop(index);
-        let rows = Index::open(&path).and_then(|index| index.rows()).expect("readable");
+        let rows = Index::open(&path).expect("readable").rows().expect("readable");
         assert_eq!(rows, HashMap::from([(one, row)]), "removed rows are gone, others are unchanged");
+    }
+
+    #[test]
+    fn index_of_a_newer_version_is_kept_and_not_used() {
+        let home = tempfile::tempdir().expect("cannot create a temporary folder");
+        let path = home.path().join("index.redb");
+        let rows_of = |table: TableDefinition<'_, &[u8], &[u8]>| {
+            let database = Database::create(&path).expect("the index is a database");
+            let read = database.begin_read().expect("readable");
+            read.open_table(table).expect("the table exists").iter().expect("readable").count()
+        };
+        const NEWER: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("chunks 2");
+        filled(&path);
+        let database = Database::create(&path).expect("the index is a database");
+        let write = database.begin_write().expect("writable");
+        write.open_table(NEWER).expect("writable").insert(&b"name"[..], &b"row"[..]).expect("writable");
+        write.commit().expect("writable");
+        drop(database);
+        let refused = Index::open(&path).err().map(|error| error.to_string());
+        assert_eq!(refused.as_deref(), Some("a newer version wrote it: it has the table \"chunks 2\""));
+        assert_eq!((rows_of(CHUNKS), rows_of(NEWER)), (256, 1), "all rows are kept");
+
+        let path = home.path().join("file.redb");
+        filled(&path);
+        let mut bytes = std::fs::read(&path).expect("the index exists");
+        (bytes[64], bytes[192]) = (4, 4);
+        std::fs::write(&path, &bytes).expect("writable");
+        let refused = Index::open(&path).err().map(|error| error.to_string());
+        assert_eq!(refused.as_deref(), Some("a newer version wrote it: its database has the format 4"));
+        assert!(std::fs::read(&path).expect("the index exists") == bytes, "the file is unchanged");
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub use format::{Checksum, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;
 pub use owner::Owner;
-pub use policy::{ChunkStats, EvictionPolicy, LeastRecentlyUsed};
+pub use policy::{ChunkStats, EvictionPolicy, LONG_RECOMPUTE, LeastRecentlyUsed};
 pub use remote::{Bucket, FileStore, RemoteOptions, RemoteTier, SharedFolder};
 pub use ssd::{SsdOptions, SsdTier};
 pub use tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};

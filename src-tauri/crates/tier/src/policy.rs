@@ -10,6 +10,13 @@ const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 /// Only reuse after this pause counts as a return: quick reuse usually belongs to one conversation that then ends.
 pub(crate) const RETURN_PAUSE: Duration = Duration::from_secs(30 * 60);
 
+/// A prefix that takes at least this long to compute is worth a write after its first use.
+///
+/// The time is that of the whole prefix up to the end of a chunk, not of the chunk: a restart loses all chunks of a
+/// prefix together, and a user then waits for all of them. A chunk is written after the chunks before it, so a prefix
+/// is written completely or, if it is short, not at all.
+pub const LONG_RECOMPUTE: Duration = Duration::from_secs(2);
+
 /// Returns `warmth` after it decayed for some time.
 pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
     warmth * (-after.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
@@ -38,6 +45,45 @@ pub struct ChunkStats {
     pub owned: bool,
     /// Whether the chunk is pinned.
     pub pinned: bool,
+}
+
+/// How much a chunk deserves to be written before it was reused after a pause, so that it survives a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WriteClaim {
+    /// A short prefix that was used once.
+    None,
+    /// A prefix that was used once and takes long to compute. Most such prefixes are never used again.
+    Expensive,
+    /// The prefix was used again, or continues one that was, or has an owner or a pin.
+    Reused,
+}
+
+impl WriteClaim {
+    /// Returns the claim of a chunk whose prefix takes `prefix_recompute` to compute.
+    pub(crate) fn of(stats: &ChunkStats, prefix_recompute: Duration) -> Self {
+        if stats.hits > 0 || stats.owned || stats.pinned {
+            Self::Reused
+        } else if prefix_recompute >= LONG_RECOMPUTE {
+            Self::Expensive
+        } else {
+            Self::None
+        }
+    }
+
+    /// Returns the claim of a chunk that continues one with the claim `before`.
+    pub(crate) fn or_continues(self, before: impl FnOnce() -> Option<Self>) -> Self {
+        if self < Self::Reused && before() == Some(Self::Reused) { Self::Reused } else { self }
+    }
+
+    /// Returns the share of a daily allowance up to which chunks with this claim are written. Prompts that are sent
+    /// once must not use up what the others need.
+    pub(crate) fn share_of(self, bytes: u64) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Expensive => bytes / 2,
+            Self::Reused => bytes,
+        }
+    }
 }
 
 /// Rates chunks. Called with a lock held, so implementations only compute.

@@ -228,7 +228,12 @@ impl Tier for SsdTier {
     }
 
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
-        save::save(self, chunk).map(|stored| StoredChunk { keys: Some(Arc::clone(&chunk.head.keys)), ..stored })
+        Ok(self.save_if(chunk, &|| true)?.expect("the chunk may be published"))
+    }
+
+    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
+        let saved = save::save(self, chunk, may_publish)?;
+        Ok(saved.map(|stored| StoredChunk { keys: Some(Arc::clone(&chunk.head.keys)), ..stored }))
     }
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {

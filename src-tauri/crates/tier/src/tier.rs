@@ -100,8 +100,8 @@ pub enum Miss {
     /// The stored chunk is intact but does not match the request.
     #[error("{0}")]
     Mismatch(&'static str),
-    /// The file belongs to another installation. It is left untouched.
-    #[error("the file belongs to another installation")]
+    /// The file belongs to another installation, or a newer version wrote it. It is left untouched.
+    #[error("the file belongs to another installation or to a newer version")]
     Foreign,
     /// The stored chunk is damaged and was quarantined.
     #[error("the chunk is damaged: {0}")]
@@ -159,6 +159,15 @@ pub trait Tier: Send + Sync {
     /// # Errors
     /// If the chunk was not stored. No partial chunk is visible then.
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError>;
+
+    /// As [`Tier::save`], unless `may_publish` returns `false`; then this returns `None` and nothing was stored. It is
+    /// called once, as late as possible before the chunk becomes visible.
+    ///
+    /// # Errors
+    /// As [`Tier::save`].
+    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
+        if may_publish() { self.save(chunk).map(Some) } else { Ok(None) }
+    }
 
     /// Deletes a chunk; succeeds if it is not stored. The deletion is durable when this returns.
     ///

@@ -45,7 +45,7 @@ use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
 use crate::coverage::{Coverage, Prefix, ResidentRows};
 use crate::identity::CHUNK_TOKENS;
-use crate::index::Index;
+use crate::index::{Index, IndexError};
 use crate::owner::Owner;
 use crate::policy::EvictionPolicy;
 use crate::remote::RemoteTier;
@@ -256,6 +256,8 @@ struct Inner {
     config: Config,
     clock: Arc<dyn Clock>,
     index: Option<Index>,
+    /// Why the index is not used.
+    index_error: Option<String>,
     state: Mutex<State>,
     /// Notified when there is work.
     work: Condvar,
@@ -303,6 +305,11 @@ impl Tiers {
     /// If no threads can be created.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
         let (index, unscanned_rows) = persist::open(&config);
+        let is_newer = matches!(index, Err(IndexError::Newer(_)));
+        // Without the last uses and pins in the index, chunks in use would look expired.
+        let config = Config { ttl: config.ttl.filter(|_| !is_newer), ..config };
+        let index_error = index.as_ref().err().map(ToString::to_string);
+        let index = index.ok().flatten();
         let mut state = State::new(&config, unscanned_rows);
         if let Some(index) = &index {
             state.load_daily_writes(index);
@@ -311,6 +318,7 @@ impl Tiers {
             config,
             clock,
             index,
+            index_error,
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),

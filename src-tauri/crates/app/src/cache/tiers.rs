@@ -130,6 +130,9 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     let tiers = Tiers::open(config, time).map(Arc::new);
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "the cache is off: cannot open its tiers")).ok()?;
     watch::health(&tiers);
+    if let Some(error) = tiers.status().index_error {
+        tracing::warn!(error, "the index of the cache is not used: owners and pins are lost at shutdown");
+    }
     tracing::info!(
         ram_bytes,
         folder = ?settings.folder,

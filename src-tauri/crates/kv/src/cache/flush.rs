@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
-use cairn_tier::{ChunkHash, ChunkId, CostModel, GenerationGuard, Group, Key, StoreError, StoreReason, StoreRequest};
+use cairn_tier::{
+    ChunkHash, ChunkId, CostModel, GenerationGuard, Group, Key, LONG_RECOMPUTE, StoreError, StoreReason, StoreRequest,
+};
 
 use super::window::Anchors;
 use super::{Cache, SeqId, Sequence};
@@ -68,7 +70,8 @@ impl Cache {
         self.tiers.as_ref().map(|tiers| tiers.model.tiers.begin_generation())
     }
 
-    /// Copies rows that are due for the tiers: chunks whose prefix was used twice, or has been idle for 30 s. Copies about `max_bytes` of
+    /// Copies rows that are due for the tiers: chunks whose prefix was used twice, has an owner or takes long to compute, and others
+    /// after 30 s without use. Copies about `max_bytes` of
     /// at most one chunk, so that running answers hardly wait. Copies nothing while the disk is behind. Returns whether anything was done.
     pub fn flush_some(&mut self, backend: &dyn Backend, max_bytes: usize) -> bool {
         let mut max_bytes = max_bytes;
@@ -81,15 +84,20 @@ impl Cache {
         let Some(node) = schedule.next(model.tiers.clock().now()).filter(|_| model.tiers.has_write_capacity()) else {
             return false;
         };
-        let reason = if self.trie.is_idle(node) { StoreReason::Idle } else { StoreReason::Reused };
         // Computing the id of a chunk reads all keys before it. A chunk that is refused is retried later.
-        if let Ok(Some(keys)) = self.begin_capture(node, reason) {
+        if let Ok(Some(keys)) = self.begin_capture(node, StoreReason::Idle) {
             max_bytes = max_bytes.saturating_sub(keys * size_of::<Key>());
             if max_bytes > 0 {
                 let _ = self.continue_capture(backend, max_bytes);
             }
         }
         true
+    }
+
+    /// How long the oldest due chunk has been waiting for [`Cache::flush_some`].
+    pub fn flush_delay(&self) -> Duration {
+        let Some(TierState { model, schedule, .. }) = &self.tiers else { return Duration::ZERO };
+        schedule.next_due().map_or(Duration::ZERO, |due| model.tiers.clock().now().saturating_sub(due))
     }
 
     /// Time until [`Cache::flush_some`] has something to do; none if nothing is scheduled.
@@ -115,10 +123,13 @@ impl Cache {
 
     /// Records the use of a sequence that ends at this node in the flush schedule.
     pub(super) fn schedule_flush(&mut self, seq: SeqId, end: NodeId) {
-        let Sequence { keys, turns, .. } = self.sequence(seq);
+        let Sequence { keys, turns, scope, .. } = self.sequence(seq);
+        let (is_owned, length) = (scope.owner.is_some(), keys.len());
         let anchors = Anchors { window_tokens: self.window_tokens, turns: [turns[0], turns[1], keys.len()] };
         let Some(tiers) = &mut self.tiers else { return };
         let now = tiers.model.tiers.clock().now();
+        // A chunk is stored after those before it, so all of them are flushed if the last one must survive a crash.
+        let must_survive = is_owned || tiers.costs.estimate_recompute(0..length) >= LONG_RECOMPUTE;
         let path: Vec<NodeId> = self.trie.ancestors(end).collect();
         for (above, &node) in path.iter().enumerate() {
             let pages = path.len() - above;
@@ -128,7 +139,7 @@ impl Cache {
                 let mut own = path[above..above + pages - tokens.start / PAGE_TOKENS].iter();
                 let window =
                     anchors.see(&tokens) && !own.any(|&node| self.pool.is_missing_window_rows(self.trie.page(node)));
-                tiers.schedule.add_use(node, pages, window, now);
+                tiers.schedule.add_use(node, pages, window, must_survive, now);
             }
         }
     }
@@ -187,6 +198,7 @@ impl Cache {
             schedule.retry_at(node, model.tiers.clock().now().saturating_add(RETRY));
             return Err(StoreError::Full);
         }
+        let reason = if schedule.is_reused(node) { StoreReason::Reused } else { reason };
         pages.drain(..pages.len() - tokens.div_ceil(PAGE_TOKENS));
         debug_assert!(
             group == Group::Full || !pages.iter().any(|&page| self.pool.is_missing_window_rows(page)),

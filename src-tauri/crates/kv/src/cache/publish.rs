@@ -44,10 +44,7 @@ impl Cache {
         let sequence = self.sequences.get(&seq).expect(OPEN);
         let (index, parent) = (sequence.published, sequence.node);
         let keys: Arc<[Key]> = Arc::from(sequence.tail());
-        let covers = |&(node, shared): &(NodeId, usize)| {
-            shared == keys.len() && !self.pool.is_missing_window_rows(self.trie.page(node))
-        };
-        if keys.is_empty() || sequence.private || self.nearest(parent, &keys).as_ref().is_some_and(covers) {
+        if keys.is_empty() || sequence.private || self.published_tail(seq).is_some() {
             return parent;
         }
         let page = sequence.pages[index];
@@ -60,6 +57,14 @@ impl Cache {
             return node;
         }
         self.insert_node(parent, &keys, page)
+    }
+
+    /// The node of another page that has the rows of this sequence's tail.
+    pub(super) fn published_tail(&self, seq: SeqId) -> Option<NodeId> {
+        let sequence = self.sequences.get(&seq).expect(OPEN);
+        let keys = sequence.tail();
+        let (node, shared) = self.nearest(sequence.node, keys).filter(|_| !keys.is_empty() && !sequence.private)?;
+        (shared == keys.len() && !self.pool.is_missing_window_rows(self.trie.page(node))).then_some(node)
     }
 
     /// Adds a node for a page that a sequence holds. Removes shorter tails, which are of no use beside it.

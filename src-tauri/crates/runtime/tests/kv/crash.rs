@@ -21,9 +21,14 @@ pub(crate) fn small() -> Settings {
 
 /// Starts a child process that runs `crash_child_process` in this folder until it is killed.
 pub(crate) fn spawn(folder: &Path, life: u64, is_guest: bool) -> Child {
+    spawn_test("crash::crash_child_process", folder, life, is_guest)
+}
+
+/// Starts a child process that runs one of these tests in this folder.
+pub(crate) fn spawn_test(name: &str, folder: &Path, life: u64, is_guest: bool) -> Child {
     let program = std::env::current_exe().expect("the path of this program");
     Command::new(program)
-        .args(["crash::crash_child_process", "--exact", "--nocapture"])
+        .args([name, "--exact", "--nocapture"])
         .env(scale::CHILD, folder)
         .env(scale::LIFE, life.to_string())
         .env(scale::GUEST, u64::from(is_guest).to_string())

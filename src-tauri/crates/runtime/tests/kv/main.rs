@@ -8,6 +8,7 @@ mod crash;
 mod crosstalk;
 mod exact;
 mod faults;
+mod kept;
 mod scale;
 mod shared;
 mod workload;

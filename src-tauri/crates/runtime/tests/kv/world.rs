@@ -72,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) row_time: Duration,
     /// Whether this process opens the index of the folder.
     pub(crate) index: bool,
+    /// Whether only chunks that must survive a crash are written before RAM needs their space, as in the daemon.
+    pub(crate) sparing: bool,
     pub(crate) fault: Option<CacheFault>,
 }
 
@@ -83,6 +85,7 @@ impl Default for Settings {
             ssd_bytes: 24 << 20,
             row_time: Duration::from_micros(60),
             index: true,
+            sparing: false,
             fault: None,
         }
     }
@@ -152,10 +155,12 @@ impl World {
         let config = Config {
             ssd: Some(lower),
             index_path: settings.index.then(|| self.folder.join("index.redb")),
-            min_tokens: 0,
-            min_recompute: Duration::ZERO,
-            use_cost_model: false,
             ..Config::new(settings.ram_bytes)
+        };
+        let config = if settings.sparing {
+            Config { early_write_bytes: Some(1 << 30), ..config }
+        } else {
+            Config { min_tokens: 0, min_recompute: Duration::ZERO, use_cost_model: false, ..config }
         };
         let tiers = Arc::new(Tiers::open(config, Arc::clone(&clock) as _).expect("threads start"));
         let engines = (0..TENANTS).map(|tenant| self.engine(tenant, &tiers, settings)).collect();

@@ -25,6 +25,8 @@ use crate::tier::{Miss, StoredChunk};
 
 const MAGIC: &[u8; 4] = b"KVC1";
 const VERSION: u32 = 1;
+/// Higher numbers are damage: there will be few versions.
+const MAX_VERSION: u32 = 255;
 const MAC_AT: usize = BLOCK_BYTES - 32;
 const TABLE_DIGEST: std::ops::Range<usize> = 176..208;
 const CLASS_AT: usize = 208;
@@ -75,10 +77,11 @@ impl Header {
     /// Parses and verifies a file's first block. Later bytes are ignored.
     ///
     /// # Errors
-    /// [`Miss::Foreign`] if another installation wrote the file, [`Miss::Damaged`] if the block is not valid.
+    /// [`Miss::Foreign`] if another installation or a newer version wrote the file, [`Miss::Damaged`] if the block is not
+    /// valid.
     pub fn parse(file: &[u8], keys: &FileKeys) -> Result<Self, Miss> {
         let block: &[u8; BLOCK_BYTES] = file.first_chunk().ok_or(Damage("the file is shorter than a header"))?;
-        if is_foreign(block, keys) {
+        if is_foreign(block, keys) || is_newer(block, keys) {
             return Err(Miss::Foreign);
         }
         Ok(Self::parse_own(block, keys)?)
@@ -231,6 +234,17 @@ fn is_foreign(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> bool {
         && u32_at(block, 4) == VERSION
         && installation_id != keys.installation_id
         && bytes_at::<INSTALLATION_ID_BYTES>(block, INSTALLATION_ID_DIGEST_AT) == digest_of(&installation_id)
+}
+
+/// Returns whether a newer version of this program wrote the header. Only the magic and the version of such a header are
+/// defined. A header that is valid with the current version is damaged.
+fn is_newer(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> bool {
+    let is_current = || {
+        let mut block = *block;
+        put(&mut block, 4, &VERSION.to_le_bytes());
+        mac_of(&block, keys) == blake3::Hash::from_bytes(bytes_at(&block, MAC_AT))
+    };
+    &block[..4] == MAGIC && (VERSION + 1..=MAX_VERSION).contains(&u32_at(block, 4)) && !is_current()
 }
 
 fn digest_of(installation_id: &[u8; INSTALLATION_ID_BYTES]) -> [u8; INSTALLATION_ID_BYTES] {

@@ -7,11 +7,15 @@ use crate::chunk::Chunk;
 use crate::format::{BLOCK_BYTES, Header, Packing, encode};
 use crate::tier::{Miss, StoredChunk, TierError};
 
-pub(super) fn save(ssd: &SsdTier, chunk: &Chunk) -> Result<StoredChunk, TierError> {
+pub(super) fn save(
+    ssd: &SsdTier,
+    chunk: &Chunk,
+    may_publish: &dyn Fn() -> bool,
+) -> Result<Option<StoredChunk>, TierError> {
     let path = ssd.layout.file(&chunk.head.id);
     let packing = *ssd.packing.lock();
     if let Some((header, room_bytes)) = equivalent_file(ssd, chunk, packing) {
-        return Ok(header.stored(room_bytes));
+        return Ok(may_publish().then(|| header.stored(room_bytes)));
     }
     let file = encode(chunk, packing, &ssd.keys, (ssd.nonce)())?;
     let mut draft = ssd.disk.create_temp_file(&ssd.layout.drafts(), Mode::Private)?;
@@ -34,6 +38,9 @@ pub(super) fn save(ssd: &SsdTier, chunk: &Chunk) -> Result<StoredChunk, TierErro
     draft.write(&buffer[..filled])?;
     ssd.put_back(work);
     ssd.disk.create_dir_all(path.parent().expect("chunk files have a parent folder"))?;
+    if !may_publish() {
+        return Ok(None);
+    }
     if ssd.options.durable {
         draft.persist(&path)?
     } else {
@@ -41,7 +48,7 @@ pub(super) fn save(ssd: &SsdTier, chunk: &Chunk) -> Result<StoredChunk, TierErro
     }
     let room_bytes = ssd.disk.open_blocks(&path).and_then(|blocks| blocks.allocated_bytes());
     // Another process may have removed the file already. Assuming its size errs on the safe side.
-    Ok(file.header().stored(room_bytes.unwrap_or(file.header().file_bytes)))
+    Ok(Some(file.header().stored(room_bytes.unwrap_or(file.header().file_bytes))))
 }
 
 /// Returns the header of the stored file if the file is valid and serves as well as the new chunk. The whole file is

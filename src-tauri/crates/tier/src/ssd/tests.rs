@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod foreign;
+mod newer;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};

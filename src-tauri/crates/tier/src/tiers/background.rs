@@ -1,46 +1,104 @@
-//! Two helper threads of a tier's writer thread, for long operations: compressing, writing, removing.
+//! Helper threads of a tier's writer thread, one for each priority, for long operations: compressing, writing,
+//! removing.
 //!
-//! The low-priority thread works while answers are generated, and gets only idle CPU time: a thread that occupies a
-//! core for milliseconds would delay the whole compute team. The other thread works when no answer is generated, or
-//! when the write queue is nearly full. The writer thread itself waits meanwhile, and takes the lock with normal
-//! priority.
+//! A thread cannot raise its own priority again without a privilege, and one with idle priority may stand still on a
+//! busy machine. So each priority has a thread of its own, the writer thread waits for a result only as long as it
+//! wants, and may then give the same work to a thread with a higher priority. The writer thread takes the lock with
+//! normal priority.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope};
+use std::time::Duration;
 
 type Work<'env> = Box<dyn FnOnce() + Send + 'env>;
 
-/// The two helper threads of a tier's writer thread: one with low priority (`quiet`), one with normal priority
-/// (`plain`).
+/// Priority of an operation, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Priority {
+    /// Only idle CPU time: a thread that occupies a core for milliseconds would delay the whole compute team.
+    Idle,
+    /// Other threads run first, but this one gets a small share of a busy core.
+    Low,
+    /// The priority of all threads.
+    Normal,
+}
+
+impl Priority {
+    const ALL: [(Self, &str, fn()); 3] = [
+        (Self::Idle, "idle", cairn_disk::set_idle_thread_priority),
+        (Self::Low, "low", cairn_disk::set_low_thread_priority),
+        (Self::Normal, "normal", || ()),
+    ];
+}
+
+/// The helper threads of a tier's writer thread.
 pub(super) struct BackgroundWorker<'env> {
-    quiet: Option<SyncSender<Work<'env>>>,
-    plain: Option<SyncSender<Work<'env>>>,
+    helpers: Vec<Helper<'env>>,
+}
+
+struct Helper<'env> {
+    priority: Priority,
+    jobs: SyncSender<Work<'env>>,
+    is_busy: Arc<AtomicBool>,
+}
+
+/// An operation that was started, and its result.
+pub(super) struct Running<T>(Receiver<T>);
+
+impl<T> Running<T> {
+    /// Waits for the result, at most for `within`.
+    pub(super) fn wait_for(&self, within: Duration) -> Option<T> {
+        self.0.recv_timeout(within).ok()
+    }
+
+    /// Waits for the result.
+    pub(super) fn wait(self) -> T {
+        self.0.recv().expect("a helper thread catches panics and sends a result")
+    }
 }
 
 impl<'env> BackgroundWorker<'env> {
-    /// Starts both threads. They end on drop.
+    /// Starts the threads. They end after this value was dropped, with their current operation.
     pub(super) fn start<'scope>(scope: &'scope Scope<'scope, 'env>, name: &str) -> Self {
-        let start = |name: String, prepare: fn()| {
-            let (order, orders) = sync_channel::<Work<'env>>(0);
+        let helper = |(priority, suffix, prepare): (Priority, &str, fn())| {
+            let (jobs, received) = sync_channel::<Work<'env>>(1);
             let run = move || {
                 prepare();
-                orders.into_iter().for_each(|work| work());
+                received.into_iter().for_each(|work| work());
             };
-            Builder::new().name(name).spawn_scoped(scope, run).ok().map(|_| order)
+            let thread = Builder::new().name(format!("{name}-{suffix}")).spawn_scoped(scope, run);
+            thread.ok().map(|_| Helper { priority, jobs, is_busy: Arc::default() })
         };
-        let quiet = start(format!("{name}-quiet"), cairn_disk::set_idle_thread_priority);
-        Self { quiet, plain: start(format!("{name}-plain"), cairn_disk::set_low_thread_priority) }
+        Self { helpers: Priority::ALL.into_iter().filter_map(helper).collect() }
     }
 
-    /// Runs `work` on a thread and waits for its result. If no thread could be created, runs it here.
-    pub(super) fn run<T: Send + 'env>(&self, with_low_priority: bool, work: impl FnOnce() -> T + Send + 'env) -> T {
-        let Some(order) = (if with_low_priority { &self.quiet } else { &self.plain }) else { return work() };
-        let (answer, answers) = sync_channel(1);
-        let tell = move || {
-            // The caller waits for the result.
-            let _ = answer.send(work());
+    /// Starts `work`, which must catch panics, on the free thread with the lowest priority that is at least `priority`.
+    /// A thread is busy while it continues work whose result is not wanted any more. If no thread is free, `work` runs
+    /// here.
+    pub(super) fn begin<T: Send + 'env>(
+        &self,
+        priority: Priority,
+        work: impl FnOnce() -> T + Send + 'env,
+    ) -> Running<T> {
+        let (sender, receiver) = sync_channel(1);
+        let is_free = |helper: &&Helper<'env>| helper.priority >= priority && !helper.is_busy.load(Ordering::Acquire);
+        let Some(helper) = self.helpers.iter().find(is_free) else {
+            // The channel has room for the result.
+            let _ = sender.send(work());
+            return Running(receiver);
         };
-        order.send(Box::new(tell)).expect("the threads live as long as this, and their work catches panics");
-        answers.recv().expect("the thread sends a result")
+        let is_busy = Arc::clone(&helper.is_busy);
+        is_busy.store(true, Ordering::Release);
+        let job = move || {
+            let result = work();
+            // First, so that the writer thread finds this thread free when it has the result.
+            is_busy.store(false, Ordering::Release);
+            // The writer thread may have dropped the receiver.
+            let _ = sender.send(result);
+        };
+        helper.jobs.send(Box::new(job)).expect("a helper thread lives as long as this value and its queue is empty");
+        Running(receiver)
     }
 }

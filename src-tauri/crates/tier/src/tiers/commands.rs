@@ -171,6 +171,8 @@ impl Tiers {
         }
         drop(state);
         self.inner.work.notify_all();
+        // A crash must not lose the pin.
+        self.inner.write_index(true);
         Ok(())
     }
 

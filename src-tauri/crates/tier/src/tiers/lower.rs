@@ -13,7 +13,8 @@ pub(super) const OVERHEAD_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct WriteQueue {
     pub(super) chunks: EvictionSet,
-    order: BTreeMap<u64, ChunkId>,
+    /// Chunks in the order of their arrival, with the time of it.
+    order: BTreeMap<u64, (ChunkId, Duration)>,
     numbers: HashMap<ChunkId, u64>,
     next: u64,
 }
@@ -35,13 +36,14 @@ impl WriteQueue {
         self.numbers.contains_key(id)
     }
 
-    pub(super) fn first(&self) -> Option<ChunkId> {
+    /// Returns the oldest chunk, and the time at which it was queued.
+    pub(super) fn first(&self) -> Option<(ChunkId, Duration)> {
         self.order.values().next().copied()
     }
 
-    pub(super) fn push(&mut self, id: ChunkId, parent: ChunkId, bytes: u64, rank: u64) {
+    pub(super) fn push(&mut self, id: ChunkId, parent: ChunkId, bytes: u64, rank: u64, now: Duration) {
         self.chunks.insert(id, parent, bytes, rank);
-        self.order.insert(self.next, id);
+        self.order.insert(self.next, (id, now));
         self.numbers.insert(id, self.next);
         self.next += 1;
     }
@@ -123,8 +125,8 @@ pub(super) struct LowerTierState {
     /// Whether this process may evict.
     pub(super) is_owner: bool,
     pub(super) queue: WriteQueue,
-    /// While answers are generated, nothing is written before this time.
-    pub(super) pause_writes_until: Duration,
+    /// End and duration of the last write.
+    pub(super) last_write: (Duration, Duration),
     /// The chunk that is being written, and the bytes reserved for it.
     pub(super) saving: Option<(ChunkId, u64)>,
     /// Start of that write.
@@ -161,7 +163,7 @@ impl LowerTierState {
             purge_on_scan: false,
             is_owner: false,
             queue: WriteQueue::new(),
-            pause_writes_until: Duration::ZERO,
+            last_write: (Duration::ZERO, Duration::ZERO),
             saving: None,
             saving_since: Duration::ZERO,
             remove_after_save: false,

@@ -8,16 +8,16 @@ use super::state::State;
 use super::{Config, Inner};
 use crate::catalog::LOWER_TIERS;
 use crate::chunk::ChunkId;
-use crate::index::{Index, IndexRow};
+use crate::index::{Index, IndexError, IndexRow};
 use crate::tier::TierKind;
 
 /// How often usage is written to the index.
 pub(super) const INDEX_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Opens the index and reads its rows. If another process has it, metadata is not persisted.
-pub(super) fn open(config: &Config) -> (Option<Index>, HashMap<ChunkId, IndexRow>) {
-    let index = config.index_path.as_deref().and_then(|path| Index::open(path).ok());
-    let rows = index.as_ref().and_then(|index| index.rows().ok()).unwrap_or_default();
+/// Opens the index and reads its rows. If it cannot be opened, metadata is not persisted.
+pub(super) fn open(config: &Config) -> (Result<Option<Index>, IndexError>, HashMap<ChunkId, IndexRow>) {
+    let index = config.index_path.as_deref().map(Index::open).transpose();
+    let rows = index.as_ref().ok().and_then(Option::as_ref).and_then(|index| index.rows().ok()).unwrap_or_default();
     (index, rows)
 }
 

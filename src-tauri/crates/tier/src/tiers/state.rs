@@ -16,7 +16,7 @@ use crate::chunk::{Chunk, ChunkId, Group};
 use crate::cost::{CostModel, ReadRates};
 use crate::identity::Fingerprint;
 use crate::index::IndexRow;
-use crate::policy::RETURN_PAUSE;
+use crate::policy::{LONG_RECOMPUTE, RETURN_PAUSE, WriteClaim};
 use crate::tier::TierKind;
 
 /// A tier above this share of its budget, in percent, is trimmed...
@@ -25,8 +25,6 @@ const HIGH_PERCENT: u64 = 95;
 const LOW_PERCENT: u64 = 85;
 /// How long a tier that failed is not used.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
-/// Prefixes that take this long to compute are written even if they were used only once.
-const EXPENSIVE_RECOMPUTE: Duration = Duration::from_secs(60);
 /// Consecutive failures after which a tier is not used.
 const MAX_FAILURES: u32 = 3;
 
@@ -179,6 +177,12 @@ impl State {
             entry.recompute = recompute;
             entry.prefix_recompute = recompute + before.unwrap_or_default();
         }
+        if reason == StoreReason::Reused
+            && let Some(entry) = self.catalog.get_mut(&id)
+        {
+            // The prefix was used again before RAM had the chunk.
+            entry.hits = entry.hits.max(1);
+        }
         self.catalog.touch(&id, now, unix_s);
         self.dirty.insert(id);
         if let Some(owner) = owner {
@@ -224,17 +228,43 @@ impl State {
         }
     }
 
-    /// Returns whether a chunk may be written before it was reused after a pause: within the daily allowance, if it
-    /// belongs to a conversation or is expensive.
+    /// Returns whether a chunk may be written before RAM needs its space.
     fn may_write_early(&self, config: &Config, id: &ChunkId, unix_s: u64) -> bool {
-        let Some(limit) = config.early_write_bytes else { return true };
+        config.early_write_bytes.is_none() || self.must_survive_crash(config, id, unix_s)
+    }
+
+    /// Returns whether a chunk must be below RAM soon, because its loss in a crash would cost more than the write, and
+    /// the daily allowance suffices.
+    fn must_survive_crash(&self, config: &Config, id: &ChunkId, unix_s: u64) -> bool {
         let Some((tier, entry)) = self.first_lower_tier().zip(self.catalog.get(id)) else { return false };
+        let claim = |entry: &Entry| WriteClaim::of(&self.catalog.stats(entry), entry.prefix_recompute);
+        let before = || self.catalog.get(&entry.parent_id(id)).map(claim);
+        let claim = claim(entry).or_continues(before);
+        let allowance = config.early_write_bytes.map_or(u64::MAX, |bytes| claim.share_of(bytes));
         let (day, bytes) = self.lower(tier).written;
         let written = if day == unix_s / (24 * 3600) { bytes } else { 0 } + self.lower(tier).queue.bytes();
-        let was_reused = |entry: &Entry| entry.hits > 0 || entry.pinned || !entry.owners.is_empty();
-        let goes_on = || self.catalog.get(&entry.parent_id(id)).is_some_and(was_reused);
-        let expensive = entry.prefix_recompute >= EXPENSIVE_RECOMPUTE;
-        self.should_write(id, tier) || (written < limit && (expensive || was_reused(entry) || goes_on()))
+        self.should_write(id, tier) || written < allowance
+    }
+
+    /// Queues the chunks of RAM that must be below RAM soon, and are neither there nor queued.
+    pub(super) fn enqueue_due(&mut self, config: &Config, now: Duration, unix_s: u64) {
+        let Some(tier) = self.first_lower_tier().filter(|&tier| self.lower(tier).is_writable(now)) else { return };
+        let is_missing = |id: &ChunkId| {
+            let is_below = LOWER_TIERS.iter().any(|&tier| self.catalog.tier(tier).contains(id));
+            !is_below && !self.lower(tier).is_due(id)
+        };
+        let mut due: Vec<_> = (self.catalog.tier(TierKind::Ram).ids())
+            .filter(|id| is_missing(id) && self.must_survive_crash(config, id, unix_s))
+            .filter_map(|id| Some((self.catalog.get(&id)?.first_position, id)))
+            .collect();
+        due.sort_unstable();
+        for (_, id) in due {
+            // More would displace queued chunks; the next call continues.
+            if self.lower(tier).queue.bytes() > config.queue_bytes / 2 {
+                break;
+            }
+            self.enqueue(config, tier, &id, now);
+        }
     }
 
     /// Returns whether a chunk was used recently, so that its conversation may continue.
@@ -260,7 +290,8 @@ impl State {
     /// Queues a chunk, and all chunks before it, for a tier. Returns whether it is stored there or queued.
     pub(super) fn enqueue(&mut self, config: &Config, tier: TierKind, id: &ChunkId, now: Duration) -> bool {
         let Some(entry) = self.catalog.get(id) else { return false };
-        let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
+        let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens
+            || entry.prefix_recompute >= LONG_RECOMPUTE;
         let expensive = !config.use_cost_model
             || entry.prefix_recompute.is_zero()
             || entry.prefix_recompute >= config.min_recompute;
@@ -283,11 +314,11 @@ impl State {
             }
             next = entry.parent_id(&next);
         }
-        path.into_iter().rev().all(|id| self.push(config, tier, id))
+        path.into_iter().rev().all(|id| self.push(config, tier, id, now))
     }
 
     /// Appends a chunk to a tier's write queue. If the queue is full, drops chunks of lower rank.
-    fn push(&mut self, config: &Config, tier: TierKind, id: ChunkId) -> bool {
+    fn push(&mut self, config: &Config, tier: TierKind, id: ChunkId, now: Duration) -> bool {
         let Some(entry) = self.catalog.get(&id) else { return false };
         let (parent, bytes, rank) =
             (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&self.catalog.stats(entry)));
@@ -304,7 +335,7 @@ impl State {
             lower_state.queue.remove(&victim);
             dropped += 1;
         }
-        lower_state.queue.push(id, parent, bytes, rank);
+        lower_state.queue.push(id, parent, bytes, rank, now);
         self.counts.dropped.queue_full += dropped;
         true
     }

@@ -48,6 +48,8 @@ pub struct Status {
     pub restores: RestoreCounts,
     /// Chunks that RAM had no room for.
     pub rejected: u64,
+    /// Why owners, uses and pins are not persisted, if the index could not be opened.
+    pub index_error: Option<String>,
 }
 
 impl State {
@@ -113,6 +115,7 @@ impl Tiers {
             dropped: state.counts.dropped,
             restores: state.counts.restores,
             rejected: state.counts.rejected,
+            index_error: self.inner.index_error.clone(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod churn;
+mod crash_safety;
 mod deletion;
 mod events;
 pub(crate) mod fake;

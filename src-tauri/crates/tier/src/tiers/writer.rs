@@ -1,10 +1,11 @@
 //! The writer thread of a tier below RAM. Only this thread scans, writes and removes chunks there, one operation at a
 //! time, so that the catalog stays consistent with the tier.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use super::background::BackgroundWorker;
+use super::background::{BackgroundWorker, Priority};
 use super::lower::{OVERHEAD_BYTES, Removal, WriteState};
 use super::removed_chunks::RemovalReason;
 use super::state::{RETRY_INTERVAL, ShutdownPhase, State, high_mark, low_mark};
@@ -23,6 +24,14 @@ const DAMAGE_SPAN: Duration = Duration::from_secs(600);
 /// While answers are generated, a pause of this many times the write's duration follows each write, because writes use
 /// memory bandwidth and kernel threads.
 const WRITE_PAUSE_FACTOR: u32 = 4;
+/// A chunk that has been queued for the SSD for this long is written with normal priority, since a busy machine may
+/// never serve a lower one. With [`FAST_AGE`] it leaves enough of the 10 s within which a chunk must survive a crash.
+const OVERDUE_AGE: Duration = Duration::from_secs(3);
+/// From this age on there are no pauses either.
+const FAST_AGE: Duration = Duration::from_secs(6);
+/// How often chunks of RAM are looked for that must be below RAM and are not queued: their owner or pin may be new, or
+/// an earlier write may have failed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 /// A write that takes longer may be stuck.
 const STUCK_SAVE: Duration = Duration::from_secs(10);
 
@@ -30,10 +39,12 @@ const STUCK_SAVE: Duration = Duration::from_secs(10);
 enum WriterTask {
     Scan,
     Remove(Removal),
-    Save(ChunkId, ChunkSource),
+    /// Save a chunk that was queued at this time.
+    Save(ChunkId, ChunkSource, Duration),
 }
 
 /// Source of the rows to write.
+#[derive(Clone)]
 enum ChunkSource {
     Ram(Chunk),
     /// To be read from the tier above.
@@ -41,6 +52,7 @@ enum ChunkSource {
 }
 
 /// Identity of a chunk that must be read from the tier above.
+#[derive(Clone)]
 struct ChunkIdentity {
     parent: crate::ChunkHash,
     first_position: u64,
@@ -54,19 +66,22 @@ pub(super) fn run(inner: &Inner, tier: TierKind) {
 }
 
 fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, background: &BackgroundWorker<'env>) {
+    let mut swept_at = Duration::ZERO;
     let mut state = inner.lock();
     loop {
         if state.closing == Some(ShutdownPhase::Now) {
             return;
         }
-        let now = inner.clock.now();
+        let (now, unix_s) = (inner.clock.now(), inner.clock.unix_s());
+        if state.closing.is_none() && state.first_lower_tier() == Some(tier) && now >= swept_at + SWEEP_INTERVAL {
+            swept_at = now;
+            state.enqueue_due(&inner.config, now, unix_s);
+        }
         let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
-        let is_urgent = state.closing.is_some() || state.lower(tier).queue.bytes() > inner.config.queue_bytes / 4 * 3;
-        // Before queued chunks are lost, writes may slow down generation.
-        let with_low_priority = !is_urgent && inner.active_generations.load(Ordering::Relaxed) > 0;
-        let is_write_pause = with_low_priority && now < state.lower(tier).pause_writes_until;
-        let Some(task) = state.next_task(&inner.config, tier, now, inner.clock.unix_s(), paused || is_write_pause)
-        else {
+        let is_answering = inner.active_generations.load(Ordering::Relaxed) > 0;
+        let priority = state.write_priority(&inner.config, tier, now, is_answering);
+        let is_write_pause = is_answering && state.is_write_pause(tier, priority, now);
+        let Some(task) = state.next_task(&inner.config, tier, now, unix_s, paused || is_write_pause) else {
             inner.done.notify_all();
             if state.closing == Some(ShutdownPhase::Flush) {
                 return;
@@ -81,22 +96,24 @@ fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, backg
             WriterTask::Scan => scan(inner, lower, tier),
             WriterTask::Remove(removal) => {
                 let id = removal.id;
-                let removed = background
-                    .run(with_low_priority, move || catch_panic(|| lower.tier.remove(&id)))
-                    .unwrap_or_else(panicked);
+                let remove = move || catch_panic(|| lower.tier.remove(&id)).unwrap_or_else(panicked);
+                let removed = background.begin(priority, remove).wait();
                 let mut state = inner.lock();
                 state.finish_removal(tier, removal, removed, inner.clock.now());
                 state
             }
-            WriterTask::Save(id, source) => {
+            WriterTask::Save(id, source, queued_at) => {
                 inner.write_owners(&id);
                 inner.reserve_daily_write(tier);
-                let write = move || catch_panic(|| save(inner, lower, &id, source, budget)).unwrap_or_else(panicked);
-                let saved = background.run(with_low_priority, write);
+                let overdue_at = (tier == TierKind::Ssd).then(|| queued_at.saturating_add(OVERDUE_AGE));
+                let attempt = |is_abandoned: &Arc<SaveAttempt>| {
+                    let (source, attempt) = (source.clone(), Arc::clone(is_abandoned));
+                    move || catch_panic(|| save(inner, lower, &id, source, budget, &attempt)).unwrap_or_else(panicked)
+                };
+                let saved = run_save(inner, background, priority, overdue_at, attempt);
                 let (then, unix_s) = (inner.clock.now(), inner.clock.unix_s());
                 let mut state = inner.lock();
-                state.lower_mut(tier).pause_writes_until =
-                    then.saturating_add(WRITE_PAUSE_FACTOR * then.saturating_sub(now));
+                state.lower_mut(tier).last_write = (then, then.saturating_sub(now));
                 match saved.transpose() {
                     Some(saved) => state.finish_save(tier, &id, saved, then, unix_s),
                     None => state.finish_no_room(tier),
@@ -106,6 +123,59 @@ fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, backg
         };
         inner.done.notify_all();
         inner.work.notify_all();
+    }
+}
+
+/// Result of a save: `None` if there was no room.
+type Saved = Result<Option<StoredChunk>, TierError>;
+
+/// Runs a save and returns its result. If it has not begun to publish the chunk at `overdue_at`, a thread with normal
+/// priority does the same again, and the first attempt publishes nothing.
+fn run_save<'env, Save: FnOnce() -> Saved + Send + 'env>(
+    inner: &Inner,
+    background: &BackgroundWorker<'env>,
+    priority: Priority,
+    overdue_at: Option<Duration>,
+    save: impl Fn(&Arc<SaveAttempt>) -> Save,
+) -> Saved {
+    let attempt = Arc::default();
+    let running = background.begin(priority, save(&attempt));
+    if let Some(overdue_at) = overdue_at.filter(|_| priority < Priority::Normal) {
+        loop {
+            if let Some(saved) = running.wait_for(BUSY_TICK) {
+                return saved;
+            }
+            if inner.clock.now() >= overdue_at {
+                if attempt.abandon() {
+                    return background.begin(Priority::Normal, save(&Arc::default())).wait();
+                }
+                break;
+            }
+        }
+    }
+    running.wait()
+}
+
+/// One of at most two concurrent attempts to save a chunk, of which only one publishes it.
+#[derive(Debug, Default)]
+struct SaveAttempt(AtomicU8);
+
+impl SaveAttempt {
+    const PUBLISHES: u8 = 1;
+    const IS_ABANDONED: u8 = 2;
+
+    /// Begins to publish the chunk. Returns whether this attempt may.
+    fn begin_publish(&self) -> bool {
+        self.set(Self::PUBLISHES)
+    }
+
+    /// Abandons the attempt, unless it has begun to publish. Returns whether it is abandoned.
+    fn abandon(&self) -> bool {
+        self.set(Self::IS_ABANDONED)
+    }
+
+    fn set(&self, to: u8) -> bool {
+        self.0.compare_exchange(0, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
@@ -120,14 +190,16 @@ fn others_filled(lower: &LowerTier, budget: u64, source: &ChunkSource) -> bool {
     used.is_some_and(|used| used.saturating_add(most_bytes(chunk)) > budget)
 }
 
-/// Writes a chunk if enough space stays free. Returns `None` if other processes have filled the tier.
+/// Writes a chunk if enough space stays free. Returns `None` if other processes have filled the tier, or if the attempt
+/// was abandoned.
 fn save(
     inner: &Inner,
     lower: &LowerTier,
     id: &ChunkId,
     source: ChunkSource,
     budget: u64,
-) -> Result<Option<StoredChunk>, TierError> {
+    attempt: &SaveAttempt,
+) -> Saved {
     if others_filled(lower, budget, &source) {
         return Ok(None);
     }
@@ -141,7 +213,7 @@ fn save(
             return Err(TierError::Full(format!("{free} bytes are free, and {} must stay free", floor.bytes)));
         }
     }
-    lower.tier.save(&chunk).map(Some)
+    lower.tier.save_if(&chunk, &|| attempt.begin_publish())
 }
 
 fn read_above(inner: &Inner, id: &ChunkId, head: &ChunkIdentity) -> Result<Chunk, TierError> {
@@ -221,6 +293,37 @@ impl State {
         self.catalog.tier(tier).contains(&stored.id) || self.lower(tier).pending_removals().any(|id| id == stored.id)
     }
 
+    /// Returns the priority of the next operation. It rises with the age of the oldest queued chunk.
+    fn write_priority(&self, config: &Config, tier: TierKind, now: Duration, is_answering: bool) -> Priority {
+        let queue = &self.lower(tier).queue;
+        // Before queued chunks are lost, writes may slow down generation.
+        let is_urgent = queue.bytes() > config.queue_bytes / 4 * 3;
+        if self.closing.is_some() || self.queue_age(tier, now) >= OVERDUE_AGE {
+            Priority::Normal
+        } else if is_answering && !is_urgent {
+            Priority::Idle
+        } else {
+            Priority::Low
+        }
+    }
+
+    /// Returns how long the oldest chunk has been queued for the SSD. No chunk is urgent in the remote tier.
+    fn queue_age(&self, tier: TierKind, now: Duration) -> Duration {
+        let oldest = self.lower(tier).queue.first().filter(|_| tier == TierKind::Ssd);
+        oldest.map_or(Duration::ZERO, |(_, queued_at)| now.saturating_sub(queued_at))
+    }
+
+    /// Returns whether the writer pauses after its last write, so that an answer is not slowed down.
+    fn is_write_pause(&self, tier: TierKind, priority: Priority, now: Duration) -> bool {
+        let (end, duration) = self.lower(tier).last_write;
+        let factor = match priority {
+            Priority::Idle => WRITE_PAUSE_FACTOR,
+            Priority::Low => 0,
+            Priority::Normal => u32::from(self.closing.is_none() && self.queue_age(tier, now) < FAST_AGE),
+        };
+        now < end.saturating_add(factor * duration)
+    }
+
     /// Selects the next operation. Removals come first, since they free space.
     fn next_task(
         &mut self,
@@ -251,7 +354,7 @@ impl State {
             if paused || !self.lower(tier).is_writable(now) {
                 return None;
             }
-            let id = self.lower(tier).queue.first()?;
+            let (id, queued_at) = self.lower(tier).queue.first()?;
             let admission = self.admit(lower, tier, &id, unix_s);
             if let Admission::NoRoom(bytes) = admission {
                 self.lower_mut(tier).requested_bytes = Some(bytes);
@@ -269,7 +372,7 @@ impl State {
             if let Admission::Save(source, bytes) = admission {
                 let lower_state = self.lower_mut(tier);
                 (lower_state.saving, lower_state.saving_since) = (Some((id, bytes)), now);
-                return Some(WriterTask::Save(id, source));
+                return Some(WriterTask::Save(id, source, queued_at));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::trace::Trace;
 use crate::catalog::Catalog;
-use crate::policy::RETURN_PAUSE;
+use crate::policy::{RETURN_PAUSE, WriteClaim};
 use crate::tier::StoredChunk;
 use crate::{ChunkHash, ChunkId, EvictionPolicy, Fingerprint, Flags, Group, NumericClass, TierKind, WeightsDigest};
 
@@ -61,9 +61,13 @@ impl Replay {
             keys: None,
         };
         self.catalog.insert_lower(tier, &stored);
-        let seconds = TOKEN_S * self.chunk_tokens as f64 * (1.0 + DEEPER * first_position as f64);
+        let seconds = |chunks: usize| {
+            let tokens = (chunks as u64 * self.chunk_tokens) as f64;
+            TOKEN_S * tokens * (1.0 + DEEPER * tokens / 2.0)
+        };
         if let Some(entry) = self.catalog.get_mut(&id) {
-            entry.recompute = Duration::from_secs_f64(seconds);
+            entry.recompute = Duration::from_secs_f64(seconds(index + 1) - seconds(index));
+            entry.prefix_recompute = Duration::from_secs_f64(seconds(index + 1));
         }
     }
 }
@@ -190,10 +194,12 @@ pub(super) fn written(trace: &Trace, folder: WriteTarget, worth: Arc<dyn Evictio
             replay.catalog.touch(&id, request.at, 0);
         }
         for index in 0..chunks.len() {
-            let again = replay.catalog.get(&replay.id(Some(chunks[index]))).is_some_and(|entry| entry.hits > 0);
-            // The last turn of a conversation is written too, since the conversation is idle before it continues.
-            let goes_on = have > 0 && !folder.through;
-            if replay.should_write(&replay.id(Some(chunks[index]))) || (early < folder.early && (again || goes_on)) {
+            let id = replay.id(Some(chunks[index]));
+            let stats = replay.catalog.get(&id).map(|entry| (replay.catalog.stats(entry), entry.prefix_recompute));
+            let claim = stats.map_or(WriteClaim::None, |(stats, prefix)| WriteClaim::of(&stats, prefix));
+            // New chunks of a conversation that continues are written too.
+            let claim = claim.or_continues(|| (have > 0).then_some(WriteClaim::Reused));
+            if replay.should_write(&id) || early < claim.share_of(folder.early) {
                 let more = replay.write((chunks, index));
                 (writes, early) = (writes + more, early + more);
             }

@@ -66,6 +66,14 @@ const PROOFS: &[Proof] = &[
         slice: KV_SLICE,
     },
     Proof {
+        name: "kv-kept",
+        about: "share of the rows on the disk when a process is killed 1, 5, 10 and 30 s after an answer, on an idle and on a busy machine",
+        program: KV,
+        test: "kept::",
+        scale: &[("CAIRN_PROVE_RUNS", "3")],
+        slice: KV_SLICE,
+    },
+    Proof {
         name: "kv-corrupt",
         about: "each class of bytes in each file changed, truncated or swapped with another file, for each bit",
         program: KV,

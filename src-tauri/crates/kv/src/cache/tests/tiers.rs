@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cairn_gguf::DType;
-use cairn_tier::{Clock, Config, CostModel, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
+use cairn_tier::{
+    Clock, Config, CostModel, Fingerprint, Namespace, NumericClass, Owner, RowTypes, Tiers, WeightsDigest,
+};
 
 use super::*;
 use crate::{ModelTiers, RecomputeReason, RecomputedTokens, RestorePoll};
@@ -56,7 +58,8 @@ impl ModelWorld {
             clock,
             namespace: "me",
             class: "slots//0",
-            token_time: Duration::from_millis(10),
+            // Less than two seconds for every prompt of these tests.
+            token_time: Duration::from_millis(1),
         };
         model.reload();
         model
@@ -173,6 +176,54 @@ fn idle_prefixes_are_flushed_after_30_s() {
     assert_eq!(model.stored(&tokens(0..600)), 0, "not flushed after 29 s");
     model.flush_after(1);
     assert_eq!(model.stored(&tokens(0..600)), 600, "flushed after 30 s");
+}
+
+#[test]
+fn prefix_that_takes_long_to_compute_is_flushed_soon() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    // The tiers keep the measurements of the first model.
+    let config = Config { use_cost_model: false, ..Config::new(1 << 20) };
+    model.tiers = Arc::new(Tiers::open(config, Arc::clone(&model.clock) as Arc<dyn Clock>).expect("threads start"));
+    model.token_time = Duration::from_millis(4);
+    model.reload();
+    model.prompt(&tokens(0..600));
+    model.prompt(&tokens(5000..5300));
+    model.world.close(0);
+    model.world.close(0);
+    model.flush_after(1);
+    assert_eq!(
+        model.stored(&tokens(0..600)),
+        600,
+        "the whole prompt takes more than two seconds, its first chunk less"
+    );
+    assert_eq!(model.stored(&tokens(5000..5300)), 0, "a short prompt is flushed after 30 s");
+}
+
+#[test]
+fn prefix_with_an_owner_is_flushed_soon() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    let scope = CacheScope { owner: Some(Owner::new("chat:1").expect("short")), ..CacheScope::default() };
+    let World { cache, .. } = &mut model.world;
+    let (seq, _) = cache.open_scoped(&tokens(0..300), &scope);
+    model.world.open.push((seq, Vec::new()));
+    model.world.append(0, &tokens(0..300));
+    model.world.close(0);
+    model.flush_after(1);
+    assert_eq!(model.stored(&tokens(0..300)), 300, "the chunks of a chat");
+}
+
+/// The tiers learn of a second use even if it ended before the rows were copied.
+#[test]
+fn second_use_before_the_flush_counts_as_reuse() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    for _ in 0..2 {
+        model.prompt(&tokens(0..600));
+        model.world.close(0);
+    }
+    model.flush_after(0);
+    assert_eq!(model.stored(&tokens(0..600)), 600, "flushed at once");
+    let hits: Vec<u32> = model.tiers.stored_prefixes(9).iter().map(|prefix| prefix.hits).collect();
+    assert_eq!(hits, [1], "the second use is a hit");
 }
 
 #[test]

@@ -159,6 +159,8 @@ pub(crate) struct FakeTier {
     /// Maximum size ever, and total bytes written.
     pub(crate) most_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
+    /// Number of saves that were not published.
+    pub(crate) abandoned: AtomicU64,
 }
 
 impl FakeTier {
@@ -173,6 +175,7 @@ impl FakeTier {
             released: Condvar::new(),
             most_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
         })
     }
 
@@ -285,14 +288,22 @@ impl Tier for FakeTier {
     }
 
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
+        Ok(self.save_if(chunk, &|| true)?.expect("the chunk may be published"))
+    }
+
+    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
         self.fault("save")?;
+        if !may_publish() {
+            self.abandoned.fetch_add(1, Ordering::SeqCst);
+            return Ok(None);
+        }
         let mut files = self.files.lock();
         files.entry(chunk.head.id).or_insert_with(|| {
             self.written_bytes.fetch_add(stored_bytes(chunk), Ordering::SeqCst);
             chunk.clone()
         });
         self.most_bytes.fetch_max(files.values().map(stored_bytes).sum(), Ordering::SeqCst);
-        Ok(stored(chunk))
+        Ok(Some(stored(chunk)))
     }
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {

@@ -93,6 +93,34 @@ fn pins_stay_within_a_budget_reduced_at_restart() {
     assert!(env.find(&tiers, &keys(1, 2048)).tokens() >= 256, "the allowed part of the pins stays");
 }
 
+/// After a downgrade and an upgrade.
+#[test]
+fn pins_in_an_index_of_a_newer_version_are_kept() {
+    let (env, home) = (TestEnv::new(), tempfile::tempdir().expect("cannot create a temporary folder"));
+    let path = home.path().join("index.redb");
+    let open = || env.open(Config { index_path: Some(path.clone()), ..env.config() });
+    let set_version = |version: u8| {
+        let mut bytes = std::fs::read(&path).expect("the index exists");
+        (bytes[64], bytes[192]) = (version, version);
+        std::fs::write(&path, &bytes).expect("writable");
+    };
+    let tiers = open();
+    env.store(&tiers, &keys(1, 600), StoreReason::Idle);
+    tiers.set_pinned(&tiers.stored_prefixes(1)[0].last, true).expect("the pin quota suffices");
+    tiers.close(SOON);
+    set_version(4);
+    env.clock.pass(Duration::from_secs(60 * 24 * 3600));
+    let tiers = open();
+    let error = tiers.status().index_error.expect("the index is not used");
+    assert!(error.contains("a newer version"), "{error}");
+    assert_eq!(env.restore(&tiers, &keys(1, 600)).0, 600, "chunks are found, and do not expire without their pins");
+    tiers.close(SOON);
+    set_version(3);
+    let tiers = open();
+    assert_eq!(tiers.status().index_error, None, "the index is used");
+    assert!(tiers.stored_prefixes(1)[0].pinned, "the pin is still there");
+}
+
 #[test]
 fn zero_ram_budget_is_kept() {
     let env = TestEnv::new();
