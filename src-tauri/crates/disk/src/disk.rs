@@ -25,6 +25,7 @@ pub trait Disk: Send + Sync {
     fn write_atomic(&self, path: &Path, bytes: &[u8], mode: Mode) -> Result<(), DiskError>;
 
     /// Creates a folder and its missing parents, accessible to this user only (0700). Existing folders are unchanged.
+    /// The names of new folders are durable when this returns.
     ///
     /// # Errors
     /// Any I/O error.

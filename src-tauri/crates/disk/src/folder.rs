@@ -12,7 +12,15 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
     }
 }
 
+/// Returns the folders on this path that do not exist, deepest first.
+pub(crate) fn missing(path: &Path) -> Vec<&Path> {
+    path.ancestors().take_while(|folder| *folder != Path::new("") && !folder.exists()).collect()
+}
+
 /// Makes a folder's entries durable. Windows has no such call: NTFS journals renames.
+///
+/// All syncs of this crate are [`File::sync_all`] or [`File::sync_data`]. On macOS both are `fcntl(F_FULLFSYNC)`, because `fsync`
+/// leaves the data in the cache of the disk there.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

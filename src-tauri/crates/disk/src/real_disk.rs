@@ -32,7 +32,18 @@ impl Disk for RealDisk {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(path).map_err(disk_error(Step::CreateFolder, path))
+        let created = folder::missing(path);
+        builder.create(path).map_err(disk_error(Step::CreateFolder, path))?;
+        for folder in created.into_iter().map(folder::parent_of) {
+            match folder::sync(folder) {
+                // A folder may be writable and not readable; such a folder cannot be synced.
+                Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
+                    return Err(disk_error(Step::Sync, folder)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn free_bytes(&self, path: &Path) -> Result<u64, DiskError> {

@@ -215,3 +215,15 @@ fn direct_io_writes_and_reads_aligned_and_unaligned_bytes() {
     assert_eq!(few, buffer[7..16], "same bytes");
     assert_eq!(blocks.read_at(1 << 30, &mut few).expect("read beyond the end"), 0, "end of file");
 }
+
+#[test]
+fn missing_folders_are_those_that_do_not_exist() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let path = home.path().join("a/b/c");
+    let expected = ["a/b/c", "a/b", "a"].map(|name| home.path().join(name));
+    assert_eq!(crate::folder::missing(&path), expected, "deepest first");
+    RealDisk.create_dir_all(&path).expect("the folder is writable");
+    assert!(crate::folder::missing(&path).is_empty(), "all exist");
+    RealDisk.create_dir_all(&path).expect("existing folders are no error");
+    assert!(crate::folder::missing(Path::new("")).is_empty(), "the current folder exists");
+}

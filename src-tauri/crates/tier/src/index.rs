@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use cairn_disk::{Disk, RealDisk};
 use redb::{
     Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableHandle,
 };
@@ -73,7 +74,12 @@ impl Index {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let is_new = !path.exists();
         options.open(path).map_err(redb::Error::from)?;
+        if let Some(folder) = path.parent().filter(|_| is_new) {
+            // Otherwise a power cut could lose a new index with its first pins. If this fails, it still can.
+            let _ = RealDisk.sync_folder(folder);
+        }
         let open = || Database::builder().set_check_integrity_on_open(true).create(path);
         let database = match open() {
             Ok(database) => database,
