@@ -24,6 +24,7 @@ mod ram;
 mod removed_chunks;
 mod restore;
 mod restore_job;
+mod save;
 mod state;
 mod status;
 #[cfg(test)]
