@@ -124,6 +124,7 @@ impl Running {
             max_loaded: 1,
             max_queue: 16,
             keep_alive: KeepAlive::Forever,
+            load_timeouts: cairn_runtime::LoadTimeouts::default(),
             seed: 1,
             cache_tiers: kept.clone(),
         };

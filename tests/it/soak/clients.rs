@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Outcome, Soak, answer};
 use crate::cairn::send;
 
-/// Pause of a client whose request failed, for example because the daemon is restarted.
+/// Pause of a client after a failed request, for example because the daemon is restarted.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts all clients.

@@ -59,7 +59,7 @@ pub(crate) enum WriteClaim {
 }
 
 impl WriteClaim {
-    /// Returns the claim of a chunk whose prefix takes `prefix_recompute` to compute.
+    /// Returns the claim of a chunk with a prefix that takes `prefix_recompute` to compute.
     pub(crate) fn of(stats: &ChunkStats, prefix_recompute: Duration) -> Self {
         if stats.hits > 0 || stats.owned || stats.pinned {
             Self::Reused

@@ -113,7 +113,7 @@ describe("hostile text renders in bounded time", () => {
   }
 });
 
-/** Texts whose end is never frozen, or that have very many blocks. */
+/** Texts with an end that is never frozen, or with very many blocks. */
 const GROWING = ["headings without blank lines", "a tall table", "a loose list", "quoted headings", "different formulas"];
 const STEPS = 400;
 /** Together, far above the time on a slow machine. */

@@ -279,7 +279,7 @@ export function render(tokens: readonly Token[], source: string, room: Room, dra
   return withRest(shown, room, source, end);
 }
 
-/** Adds the rest of a text whose blocks end at `end`, if `room` did not suffice. */
+/** Adds the rest of a text after the end of its blocks, `end`, if `room` did not suffice. */
 export function withRest(shown: Block[], room: Room, source: string, end: number): Block[] {
   const chars = source.length - end;
   return room.cut || (room.full && source.slice(end).trim() !== "") ? [...shown, { kind: "rest", chars }] : shown;

@@ -75,7 +75,7 @@ impl<'env> BackgroundWorker<'env> {
     }
 
     /// Starts `work`, which must catch panics, on the free thread with the lowest priority that is at least `priority`.
-    /// A thread is busy while it continues work whose result is not wanted any more. If no thread is free, `work` runs
+    /// A thread is busy while it continues work that is not wanted any more. If no thread is free, `work` runs
     /// here.
     pub(super) fn begin<T: Send + 'env>(
         &self,

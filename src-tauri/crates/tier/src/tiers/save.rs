@@ -1,4 +1,4 @@
-//! A save of a chunk below RAM, which another thread repeats if the first one stands still.
+//! A save of a chunk below RAM, which another thread repeats if the first one makes no progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

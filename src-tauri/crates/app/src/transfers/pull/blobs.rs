@@ -6,7 +6,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use cairn_store::Digest;
 
-use super::job::PulledBlob;
+/// Progress of one blob of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PulledBlob {
+    /// The blob.
+    pub digest: Digest,
+    /// Size of the blob.
+    pub size_bytes: u64,
+    /// Bytes that are on this machine.
+    pub held_bytes: u64,
+    /// Current download speed.
+    pub bytes_per_s: u64,
+    /// Host of the source.
+    pub host: Option<String>,
+    /// Whether the blob is published in the library: discarding the pull would not remove it.
+    pub published: bool,
+}
 
 /// Blobs in the order of their downloads. A digest occurs once.
 #[derive(Default)]

@@ -50,7 +50,7 @@ pub enum PullError {
         host: String,
         /// The model.
         name: String,
-        /// What is wrong with the manifest.
+        /// The fault of the manifest.
         reason: String,
     },
     /// The identity of the registry cannot be verified.

@@ -13,7 +13,7 @@ use cairn_registry::BlobProgress;
 use cairn_store::{Digest, Layer, ModelRef};
 use tokio::sync::watch;
 
-use super::blobs::Blobs;
+use super::blobs::{Blobs, PulledBlob};
 use super::error::PullError;
 use super::{PullRow, PullState, Pulls};
 use crate::transfers::error::Error;
@@ -61,23 +61,6 @@ impl PullStep {
             Self::Success => "success",
         }
     }
-}
-
-/// Progress of one blob of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PulledBlob {
-    /// The blob.
-    pub digest: Digest,
-    /// Size of the blob.
-    pub size_bytes: u64,
-    /// Bytes that are on this machine.
-    pub held_bytes: u64,
-    /// Current download speed.
-    pub bytes_per_s: u64,
-    /// Host of the source.
-    pub host: Option<String>,
-    /// Whether the blob is published in the library: discarding the pull would not remove it.
-    pub published: bool,
 }
 
 /// The state that a user requests for a job.

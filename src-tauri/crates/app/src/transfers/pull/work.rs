@@ -13,8 +13,9 @@ use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest, Pu
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
 
+use super::blobs::PulledBlob;
 use super::error::PullError;
-use super::job::{Job, PullStep, PulledBlob};
+use super::job::{Job, PullStep};
 use super::{Inner, nearby};
 
 /// Media type of a layer with a single tensor, as used by models for Apple's MLX.

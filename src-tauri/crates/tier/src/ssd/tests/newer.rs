@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Changes a chunk's file to one whose header only a newer version can verify, and returns its bytes.
+/// Gives a chunk's file a header that only a newer version can verify, and returns its bytes.
 fn make_newer(dir: &TestFolder, chunk: &Chunk) -> Vec<u8> {
     let path = dir.file(chunk);
     let mut bytes = std::fs::read(&path).expect("the chunk is stored");

@@ -33,7 +33,7 @@ impl TestEnv {
     }
 }
 
-/// Stores a sequence whose chunks take `recompute` each.
+/// Stores a sequence with chunks that take `recompute` each.
 fn store_each(env: &TestEnv, tiers: &Tiers, keys: &[Key], reason: StoreReason, recompute: Duration) {
     for chunk in env.model.chunks(keys) {
         tiers.store(StoreRequest { chunk, reason, owner: None, recompute }).expect("the chunk is stored");
@@ -110,7 +110,7 @@ fn chunk_whose_write_failed_is_written_later() {
     env.await_chunks(&tiers, 4, "the chunks are due, though no use follows");
 }
 
-/// A thread with low priority that gets no CPU time looks like a save that stands still.
+/// A thread with low priority that gets no CPU time looks like a save without progress.
 #[test]
 fn stalled_write_is_repeated_with_normal_priority() {
     for is_deleted in [false, true] {
