@@ -149,3 +149,22 @@ fn daemon_shutdown_saves_the_partial_answer() {
     assert_eq!(interrupted["state"], "interrupted", "the answer is marked as interrupted: {interrupted}");
     assert!(text(&interrupted).starts_with(&seen), "all streamed text is stored: {interrupted} {seen:?}");
 }
+
+#[test]
+fn damaged_chats_are_set_aside_and_the_list_says_so() {
+    let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
+    let client = Client { home: &home };
+    let daemon = home.serve();
+    client.create("pebble");
+    drop(daemon);
+    let file = home.folder.path().join("chats/chats.sqlite");
+    std::fs::write(&file, [7; 9000]).expect("the file exists");
+    // The log has all pages of a new database.
+    std::fs::remove_file(home.folder.path().join("chats/chats.sqlite-wal")).expect("the daemon was killed");
+    let _daemon = home.serve();
+    let recovered = &client.get("/app/chats")["recovered"];
+    let set_aside = recovered["set_aside"].as_str().expect("the list has the path");
+    assert!(std::path::Path::new(set_aside).exists(), "{set_aside}");
+    client.create("pebble");
+    assert_eq!(client.get("/app/chats")["chats"].as_array().map(Vec::len), Some(1), "chats can be stored");
+}

@@ -549,6 +549,16 @@ export type ChatsResponse = {
   next?: string;
   /** All folders with a chat, by name; on the first page only. */
   folders: ChatFolder[];
+  /** Set if the file of the chats was damaged when the server started; on the first page only. */
+  recovered?: ChatsRecovery;
+};
+
+/** A damaged file of chats that was replaced. */
+export type ChatsRecovery = {
+  /** Path of the damaged file. */
+  set_aside: string;
+  /** Time of the backup that replaced it; absent if there was none, so that the list began empty. */
+  backup_at?: Timestamp;
 };
 
 /** A folder of chats. It exists while it has a chat. */

@@ -33,6 +33,8 @@ export class ChatList {
   folders = $state.raw<readonly api.ChatFolder[]>([]);
   folder = $state<string | undefined>(undefined);
   trash = $state(false);
+  /** A damaged file of chats that the server replaced at its start. */
+  recovered = $state.raw<api.ChatsRecovery | undefined>(undefined);
   loaded = $state(false);
   failed = $state.raw<string | undefined>(undefined);
   query = $state("");
@@ -78,6 +80,7 @@ export class ChatList {
       this.pinned = page.pinned;
       this.chats = page.chats;
       this.folders = page.folders;
+      this.recovered = page.recovered ?? this.recovered;
       this.#next = page.next;
       this.failed = undefined;
     } catch (error) {

@@ -1,20 +1,17 @@
 //! Removal of the texts of deleted chats from all files.
 //!
 //! SQLite overwrites the rows that it deletes (`secure_delete`). Three other places still have their texts: the full-text index,
-//! which only marks entries as deleted, the write-ahead log, and backups of older versions.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! which only marks entries as deleted, the write-ahead log, and backups with files that were set aside.
 
 use rusqlite::Connection;
 
-use crate::{Chats, ChatsError};
+use crate::{Chats, ChatsError, backup};
 
 impl Chats {
     /// Runs a write operation that deletes chats forever. After that, no file has their texts.
     pub(crate) fn erase<T>(&self, delete: impl FnOnce(&Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
         // Before the deletion: a process that is killed between the two must not leave a backup of a deleted chat.
-        self.path.as_deref().map_or(Ok(()), remove_backups)?;
+        self.path.as_deref().map_or(Ok(()), backup::remove_all)?;
         let deleted = self.write(|connection| {
             let deleted = delete(connection)?;
             // Merging all segments of an index drops the entries that are marked as deleted.
@@ -42,23 +39,4 @@ impl Chats {
             Err(error) => tracing::warn!(%error, "texts of deleted chats stay in the log of the chats"),
         }
     }
-}
-
-/// Removes all backups of a file.
-fn remove_backups(path: &Path) -> Result<(), ChatsError> {
-    for backup in backups(path) {
-        fs::remove_file(&backup).map_err(|error| ChatsError::Backup { path: backup, reason: error.to_string() })?;
-    }
-    Ok(())
-}
-
-/// The backups beside a file, for example `chats.v1.1767323045678.bak`.
-fn backups(path: &Path) -> Vec<PathBuf> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let Some(entries) = path.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
-    let is_backup = |found: &PathBuf| {
-        let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.strip_prefix(&stem).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".bak"))
-    };
-    entries.flatten().map(|entry| entry.path()).filter(is_backup).collect()
 }

@@ -11,6 +11,7 @@
 //! chats and the time, in milliseconds since 1970. All calls block.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod chat;
 mod erase;
 mod error;
@@ -27,10 +28,11 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
+pub use backup::Recovery;
 pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
-    ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, ExportedChat, MessageState,
-    MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
+    ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsRecovery, ChatsResponse, ExportedChat,
+    MessageState, MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
 };
 pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;
@@ -46,20 +48,41 @@ pub struct Chats {
     /// `None` for a database in memory.
     path: Option<PathBuf>,
     interrupted: usize,
+    recovery: Option<Recovery>,
 }
 
 impl Chats {
-    /// Opens or creates the file of a user's chats. A file of an older version is backed up and migrated.
+    /// Opens or creates the file of a user's chats. A file of an older version is backed up and migrated. A damaged file is set
+    /// aside and replaced by the newest backup, see [`Chats::recovery`].
     ///
     /// # Errors
     /// If the file cannot be opened, or belongs to another program or a newer version. It is unchanged then.
     pub fn open(path: &Path, now_ms: i64) -> Result<Self, ChatsError> {
+        match Self::open_valid(path, now_ms) {
+            Err(error) if backup::is_damage(&error) => {
+                let recovery = backup::recover(path, now_ms)?;
+                let set_aside = recovery.set_aside.display();
+                tracing::error!(%error, %set_aside, backup_ms = recovery.backup_ms, "the chats were damaged and replaced");
+                Ok(Self { recovery: Some(recovery), ..Self::open_valid(path, now_ms)? })
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_valid(path: &Path, now_ms: i64) -> Result<Self, ChatsError> {
+        // The last process did not end in order.
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let was_killed = log.metadata().is_ok_and(|log| log.len() > 0);
         let mut writer = schema::open(path, schema::MIGRATIONS, now_ms)?;
+        if was_killed {
+            backup::check(&writer)?;
+        }
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let interrupted = message::mark_interrupted(&transaction)?;
         transaction.commit()?;
         let reader = Some(Mutex::new(schema::open_reader(path)?));
-        let chats = Self { writer: Mutex::new(writer), reader, path: Some(path.to_owned()), interrupted };
+        let writer = Mutex::new(writer);
+        let chats = Self { writer, reader, path: Some(path.to_owned()), interrupted, recovery: None };
         // The last process may have been killed after a deletion.
         chats.truncate_log();
         Ok(chats)
@@ -70,7 +93,7 @@ impl Chats {
     /// # Errors
     /// If SQLite cannot create it.
     pub fn in_memory() -> Result<Self, ChatsError> {
-        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, path: None, interrupted: 0 })
+        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, path: None, interrupted: 0, recovery: None })
     }
 
     /// Returns the number of answers that were interrupted when the last process ended.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use cairn_disk::{Disk, Mode, RealDisk};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::ChatsError;
+use crate::{ChatsError, backup};
 
 /// `CrnC`.
 const APPLICATION_ID: i64 = 0x4372_6e43;
@@ -104,7 +104,7 @@ pub(crate) fn open(path: &Path, migrations: &[&str], now_ms: i64) -> Result<Conn
     }
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let mut connection = connection.map_err(|error| open_error(error.to_string()))?;
-    prepare(&connection).map_err(|error| open_error(error.to_string()))?;
+    prepare(&connection)?;
     migrate(&mut connection, path, migrations, now_ms)?;
     Ok(connection)
 }
@@ -134,7 +134,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 
 fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
     let application = number(connection, "application_id")?;
-    let version = number(connection, "user_version")?;
+    let version = version(connection)?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && application != APPLICATION_ID {
         return Err(ChatsError::Foreign(path.to_owned()));
@@ -149,7 +149,7 @@ fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms
         return Ok(());
     }
     if applied > 0 {
-        back_up(connection, path, version, now_ms)?;
+        backup::write(connection, path, now_ms)?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     apply(&transaction, migrations, applied)?;
@@ -162,20 +162,9 @@ fn apply(transaction: &Transaction<'_>, migrations: &[&str], applied: usize) -> 
     transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("few migrations"))
 }
 
-/// Writes a backup beside the file.
-fn back_up(connection: &Connection, path: &Path, version: i64, now_ms: i64) -> Result<(), ChatsError> {
-    let copy = path.with_extension(format!("v{version}.{now_ms}.bak"));
-    let backup_error = |reason: String| ChatsError::Backup { path: copy.clone(), reason };
-    // SQLite accepts an empty file as the target, so only the owner can read the backup.
-    RealDisk.write_atomic(&copy, b"", Mode::Private).map_err(|error| backup_error(error.to_string()))?;
-    let name = copy.to_str().ok_or_else(|| backup_error("its path is not valid UTF-8".to_owned()))?;
-    if let Err(error) = connection.execute("VACUUM INTO ?1", [name]) {
-        // On a full disk every attempt would leave another incomplete backup. A failed removal is ignored.
-        let _ = std::fs::remove_file(&copy);
-        return Err(backup_error(error.to_string()));
-    }
-    let synced = std::fs::File::open(&copy).and_then(|file| file.sync_all());
-    synced.map_err(|error| backup_error(error.to_string()))
+/// Version of the schema of a file.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    number(connection, "user_version")
 }
 
 fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {

@@ -2,6 +2,7 @@
 
 mod beginnings;
 mod chinese;
+mod damaged;
 mod erased;
 mod long;
 mod size;

@@ -1,6 +1,7 @@
 //! The trash: deleted chats can be restored for thirty days.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cairn_chats::{Chat, ChatEvent, Chats, ChatsError};
 
@@ -69,6 +70,7 @@ impl ChatSessions {
         let chats = self.state.stored(now_ms)?;
         *self.state.purged_ms.lock() = Some(now_ms);
         chats.purge(by_ms - RETENTION_MS)?;
+        back_up_if_due(Arc::clone(&chats), now_ms);
         self.forget_deleted_chats(&chats)
     }
 
@@ -85,6 +87,18 @@ impl ChatSessions {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes the routine backup in a thread of its own: a large one takes seconds.
+fn back_up_if_due(chats: Arc<Chats>, now_ms: i64) {
+    let back_up = move || {
+        if let Err(error) = chats.back_up_if_due(now_ms) {
+            tracing::warn!(%error, "no routine backup of the chats");
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("chats-backup".to_owned()).spawn(back_up) {
+        tracing::warn!(%error, "no routine backup of the chats: cannot start a thread");
     }
 }
 
