@@ -97,13 +97,13 @@ impl Format {
 /// Converted activations of some tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// How they are stored.
+    /// Format of the columns.
     pub format: Format,
     /// Elements of a column.
     pub k: usize,
-    /// `count` columns of [`Format::column_bytes`], one after the other.
+    /// Columns of [`Format::column_bytes`] each, one after the other.
     pub bytes: &'a [u8],
-    /// How many.
+    /// Number of columns.
     pub count: usize,
 }
 

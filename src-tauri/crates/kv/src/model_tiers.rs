@@ -72,7 +72,8 @@ impl ModelTiers {
         keys.chunks(CHUNK_TOKENS).map(id).collect()
     }
 
-    /// Builds the last chunk of these keys from its rows.
+    /// Builds the last chunk of the prefix `keys`. `id` and `parent` are the result of [`ModelTiers::chunk_id`], and `payload`
+    /// has the chunk's rows.
     pub(crate) fn chunk(
         &self,
         (id, parent): (ChunkId, ChunkHash),

@@ -102,7 +102,7 @@ fn published() -> Option<PathBuf> {
     folder
 }
 
-/// Conversation of the recorded texts.
+/// Role and content of the messages from which the expected texts were rendered.
 const RECORDED: [(&str, &str); 4] = [
     ("system", "You are a helpful assistant."),
     ("user", "Hello, how are you?"),

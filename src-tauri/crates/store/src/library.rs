@@ -90,7 +90,7 @@ pub enum LibraryError {
     Manifest {
         /// Manifest file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the manifest is invalid.
         reason: String,
     },
     /// Missing or damaged blob that a manifest references.
@@ -98,7 +98,7 @@ pub enum LibraryError {
     Blob {
         /// Digest of the blob.
         digest: Digest,
-        /// What is wrong with it.
+        /// Fault of the blob, a phrase that continues the message: `is missing`.
         reason: String,
     },
 }

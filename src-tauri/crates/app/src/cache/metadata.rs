@@ -64,7 +64,7 @@ impl Content {
 pub(crate) struct CacheMetadata {
     path: PathBuf,
     content: Mutex<Content>,
-    /// Whether the file has another version. Writing it would lose data.
+    /// Whether the file has another format version. Such a file is never overwritten, because that would lose data.
     foreign: bool,
     saved: Mutex<SavedTime>,
 }

@@ -10,7 +10,7 @@ pub enum TransportError {
     ExtraCa {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the file cannot be used.
         reason: String,
     },
     /// The address of a proxy is invalid. It is not shown, because it may contain a password.
@@ -18,7 +18,7 @@ pub enum TransportError {
     Proxy {
         /// The scheme that the proxy is for.
         kind: &'static str,
-        /// What is wrong with it.
+        /// Why the address is not a valid URL.
         reason: String,
     },
     /// The HTTP client cannot be created.

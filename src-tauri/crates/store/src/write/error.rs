@@ -116,7 +116,7 @@ pub enum WriteError {
     UnreadableManifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the manifest cannot be read.
         reason: String,
     },
     /// A received blob has another digest than announced.
