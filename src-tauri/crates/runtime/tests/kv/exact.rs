@@ -187,7 +187,7 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exact_to_the_last_bit() {
+async fn logits_from_cached_and_restored_rows_are_bit_identical() {
     let (seeds, tokens) = (scale::runs(2), if scale::is_full() { 512 } else { 40 });
     let home = TempDir::new().expect("a temporary folder");
     let model = home.path().join("m.gguf");

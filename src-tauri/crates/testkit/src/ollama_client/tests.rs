@@ -35,8 +35,9 @@ fn pull_from_storage_host_succeeds() {
     }
 }
 
+/// Ollama's client downloads a blob only from a host that the registry redirects to.
 #[test]
-fn pull_without_redirect_fails() {
+fn pull_from_registry_without_redirects_fails() {
     let registry = registry(Faults::default());
     let store = tempfile::tempdir().unwrap();
     let error = pull(&registry.host(), "library/m", "latest", store.path()).unwrap_err();

@@ -155,7 +155,7 @@ async fn item_in_place_of_group_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn unreadable_file_is_not_overwritten() {
+async fn settings_file_with_syntax_error_is_not_overwritten() {
     let daemon = TestDaemon::start(&[], "[engine\n");
     assert!(daemon.app.settings().table().problem.is_some(), "the cause is reported");
     let error = daemon.change(&[("ui.theme", words("dark"))]).expect_err("an invalid value").to_string();
