@@ -1844,7 +1844,7 @@ export type ErrorCode =
   | "generation_failed"
   /** The engine stopped before the answer was complete. */
   | "generation_interrupted"
-  /** The answer was ended because another model needed the place of this one. Parameters: reason. */
+  /** The answer was ended to make room for another model. Parameters: reason. */
   | "generation_displaced"
   /** There is no such chat. Parameters: chat. */
   | "chat_not_found"

@@ -18,7 +18,7 @@ pub(crate) enum Command {
     /// Check again what sequences wait for: clients, shorter prompts, restored chunks and free pages. Cancels the sequences
     /// whose client has gone.
     Wake,
-    /// Limit how long generations may keep the model loaded; `None` ends the limit.
+    /// Limit the time for which generations keep the model loaded; `None` removes the limit.
     Limit(Option<DrainLimits>),
     /// Complete all generations, flush the cache and end.
     Drain,
@@ -26,12 +26,12 @@ pub(crate) enum Command {
     Shutdown,
 }
 
-/// Limits of the generations of a model that must leave for another one.
+/// Limits of the generations of a model that is drained to make room for another one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrainLimits {
-    /// How long a client may read nothing.
+    /// Longest time in which a client may read nothing.
     pub(crate) unread: Duration,
-    /// When all generations end.
+    /// Time at which all generations end.
     pub(crate) deadline: Instant,
 }
 

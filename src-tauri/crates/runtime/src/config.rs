@@ -55,21 +55,21 @@ pub struct EngineConfig {
     pub cache_tiers: Option<CacheTiers>,
 }
 
-/// Limits of the time that a load waits for other models. They bound how long a client that does not read, or requests without
-/// end, can delay the requests for another model.
+/// Limits of the time that a load waits for other models. They bound the delay that clients of one model can cause
+/// for requests for another model, by not reading or by steady requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadTimeouts {
-    /// A model that must leave ends an answer after its client has read nothing for this time.
+    /// A drained model ends an answer after its client has read nothing for this time.
     pub unread: Duration,
-    /// A model that must leave ends all its answers after this time.
+    /// A drained model ends all its answers after this time.
     pub drain: Duration,
     /// A request fails if the loads before it take longer than this.
     pub queue: Duration,
 }
 
 impl Default for LoadTimeouts {
-    /// A client with a slow connection reads something every ten seconds. Ten minutes complete most answers. The queue's limit
-    /// is longer than a drain, so that one drain does not fail the requests behind it.
+    /// A client with a slow connection reads something every ten seconds. Most answers are complete after ten minutes. The
+    /// queue's limit is longer than a drain, so that one drain does not fail the requests behind it.
     fn default() -> Self {
         Self { unread: Duration::from_secs(10), drain: Duration::from_secs(600), queue: Duration::from_secs(900) }
     }

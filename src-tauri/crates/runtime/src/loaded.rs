@@ -47,7 +47,7 @@ pub(crate) struct LoadedModel {
     pub(crate) tiers: Option<ModelTiers>,
     /// Requests that the scheduler has not begun.
     pub(crate) queued: Arc<AtomicUsize>,
-    /// Leases and generations that keep it from leaving for another model.
+    /// Leases and generations that keep the model loaded when another one needs room.
     pub(crate) uses: ModelUses,
     alive: Arc<AtomicBool>,
 }

@@ -1,7 +1,7 @@
 //! Uses of a loaded model: leases that have not begun a generation, and generations that have not ended.
 //!
-//! A lease lives until its client has read the whole answer. A model can leave when all its generations have ended:
-//! the rest of the events is in channels. So clients that do not read cannot keep a model loaded.
+//! A lease lives until its client has read the whole answer. A model can be unloaded when all its generations have
+//! ended: the unread events are in channels. So clients that do not read cannot keep a model loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -175,13 +175,13 @@ pub struct RestoreUsage {
     pub recomputed: RecomputedTokens,
 }
 
-/// Why a generation could not wait until its model had to leave for another one.
+/// Reason why a drained model ended a generation early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Displaced {
     /// The client read nothing for this time.
     #[error("its client read nothing for {} s", .0.as_secs())]
     Unread(Duration),
-    /// The answer was not complete after the longest time for it.
+    /// The answer was not complete at the deadline of the drain.
     #[error("it was not complete in time")]
     Late,
 }
@@ -217,7 +217,7 @@ pub enum GenerateError {
     /// The backend rejected a step.
     #[error("computation failed: {0}")]
     Backend(String),
-    /// The model had to leave for another one before the answer was complete.
+    /// The answer was ended to make room for another model.
     #[error("the answer was ended to make room for another model: {0}")]
     Displaced(Displaced),
     /// The scheduler thread ended.

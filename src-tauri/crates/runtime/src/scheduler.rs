@@ -68,7 +68,7 @@ pub(crate) struct Scheduler {
     pub(crate) commands: Receiver<Command>,
     /// Number of new requests, for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
-    /// Limits of the generations, if the model must leave for another one.
+    /// Limits of the generations, if the model is drained to make room for another one.
     pub(crate) drain_limits: Option<DrainLimits>,
     pub(crate) phase: Phase,
     /// Cleared when the scheduler accepts no more requests.

@@ -71,7 +71,7 @@ pub(crate) struct Sequence {
     tokenizer: Arc<Tokenizer>,
     started: Instant,
     first_token: Option<Instant>,
-    /// Since when the client has read nothing, if that is watched and the client is behind.
+    /// Start of the time without reads, if it is watched and the client is behind.
     unread_since: Option<Instant>,
 }
 
@@ -128,7 +128,7 @@ impl Sequence {
         self.job.events.wait_for_client()
     }
 
-    /// Since when the client has left events unread for which this sequence waits; none if it does not wait for its client.
+    /// Returns the start of the time without reads, while this sequence waits for its client to read events; otherwise none.
     pub(crate) fn unread_since(&mut self, now: Instant) -> Option<Instant> {
         let awaits_prompt = matches!(self.context_room, Some(ContextRoom::ShorterPrompt(_)));
         let is_behind = self.is_blocked() || (awaits_prompt && self.job.events.has_unread());

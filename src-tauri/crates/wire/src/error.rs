@@ -211,7 +211,7 @@ pub enum ErrorCode {
     GenerationFailed,
     /// The engine stopped before the answer was complete.
     GenerationInterrupted,
-    /// The answer was ended because another model needed the place of this one. Parameters: reason.
+    /// The answer was ended to make room for another model. Parameters: reason.
     GenerationDisplaced,
     /// There is no such chat. Parameters: chat.
     ChatNotFound,

@@ -29,7 +29,7 @@ pub struct Lease {
     pub(super) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
-    /// The lease's own use of the model, until its first generation has another.
+    /// Use of the model by the lease, until the first generation begins and counts as a use of its own.
     pub(super) model_use: Mutex<Option<ModelUse>>,
 }
 

@@ -17,7 +17,7 @@ use crate::loaded::check_memory;
 impl Engine {
     /// Unloads models until there is room for another one: idle models first, in the order in which they expire. If every model
     /// is busy, drains one: stops routing requests to it and waits. Otherwise steady traffic would starve the new model. The
-    /// drain is limited by [`LoadTimeouts`](crate::LoadTimeouts). Otherwise a client that does not read would.
+    /// drain is limited by [`LoadTimeouts`](crate::LoadTimeouts). Otherwise a client that does not read would also starve it.
     pub(super) async fn make_room(&self, id: &str, file: &ModelFile, options: &LoadOptions) -> Result<(), LoadError> {
         let mut drain: Option<Drain> = None;
         loop {
@@ -47,7 +47,7 @@ impl Engine {
                 let is_late = drain.as_ref().is_some_and(|drain| drain.id == key && drain.deadline <= Instant::now());
                 if !entry.is_busy() || is_late {
                     tracing::info!(id = %key, by = %id, "model unloaded to make room");
-                    // Leases of clients that have not read the end may remain. They must not keep the cache in memory.
+                    // Clients that have not read the end of an answer still have leases. These must not keep the cache in memory.
                     entry.model.commands.send(Command::Drain);
                     entries.remove(&key);
                     continue;
@@ -58,7 +58,7 @@ impl Engine {
                 Some(drain) if drain.id == victim => drain,
                 other => {
                     tracing::info!(id = %victim, by = %id, "model drained to make room");
-                    // The model before it stays loaded.
+                    // Dropping the previous drain leaves its model loaded.
                     other.insert(self.begin_drain(victim))
                 }
             };
@@ -99,12 +99,12 @@ impl Engine {
     }
 }
 
-/// Drain of a busy model. Ends when it is dropped: the model stays loaded if it has not left, for example because the client of
-/// the load has gone. Only one load at a time has one.
+/// Drain of a busy model, of at most one load at a time. Dropping it ends the drain: a model that is still loaded accepts
+/// requests again, for example if the client of the load has disconnected.
 struct Drain {
     engine: Engine,
     id: ModelId,
-    /// When the model is unloaded even if it is busy.
+    /// Time at which the model is unloaded even if it is busy.
     deadline: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! Ends the generations that keep a model loaded for too long after another model needs its place.
+//! Ends the generations that keep a model loaded for too long when another model needs room.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

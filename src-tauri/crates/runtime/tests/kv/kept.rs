@@ -20,9 +20,9 @@ use crate::world::{Instance, Settings, TIMEOUT, TOKEN_BYTES, World};
 const TWICE: usize = 1200;
 /// Length of a prompt that is sent once, and takes longer.
 const ONCE: usize = 1600;
-/// Number of their chunks.
+/// Number of chunks of both prompts.
 const CHUNKS: usize = TWICE.div_ceil(256) + ONCE.div_ceil(256);
-/// Maximum time until the rows are on the disk. The bar is 10 s, but the machine of a test may have other work too.
+/// Maximum time until the rows are on the disk. The target is 10 s, but a test machine may be busy with other work.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn settings() -> Settings {

@@ -1,4 +1,4 @@
-//! A model leaves for another one in limited time, whatever the clients of its answers do.
+//! A busy model is unloaded for another one in limited time, also if the clients of its answers do not read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -56,7 +56,7 @@ async fn unfinished_answer_ends_after_longest_drain() {
     let error = in_time("the late client", answer(silent)).await.expect_err("the answer was ended");
     assert!(matches!(error, GenerateError::Displaced(Displaced::Late)), "the reason is the last event: {error}");
     let error = in_time("a new generation", answer(held.generate(greedy(prompt(1, 20), 5)))).await;
-    assert!(error.is_err(), "the lease of a model that has left cannot generate");
+    assert!(error.is_err(), "the lease of an unloaded model cannot generate");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +71,7 @@ async fn finished_answer_does_not_keep_its_model_until_it_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answer_in_progress_completes_before_its_model_leaves() {
+async fn answer_in_progress_completes_before_its_model_unloads() {
     let folder = TempDir::new().expect("a temporary folder");
     let engine = engine(1, NEVER, NEVER, NEVER);
     let (first, second) = (model(&folder, 1), model(&folder, 2));
