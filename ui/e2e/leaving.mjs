@@ -66,7 +66,7 @@ export async function leaving(browser, daemon) {
   await leavingAnAnswer(browser, daemon);
 }
 
-/** Leaves a chat while an answer streams fast, for another chat and for another screen, in the moment in which messages are added or grow. */
+/** Leaves a chat for another chat or another screen, at the moment at which its messages are added or grow. */
 async function leavingAnAnswer(browser, daemon) {
   const replay = await Replay.before(daemon);
   try {
@@ -96,7 +96,7 @@ async function leavingAnAnswer(browser, daemon) {
       );
       await page.waitForSelector("article.assistant, article.user", { state: "detached" });
     }
-    check(noted.errors.length === 0, `an answer that grows can be left: ${noted.errors.join(" | ").slice(0, 300)}`);
+    check(noted.errors.length === 0, `leaving a chat with a growing answer causes no error: ${noted.errors.join(" | ").slice(0, 300)}`);
     await context.close();
   } finally {
     replay.close();

@@ -33,7 +33,7 @@ $$\sum_{i=1}^{n} \int_0^1 \underbrace{x^i}_{\text{power}} \, dx = \left( \frac{1
 /** Degenerate output that does not end, with a line of another direction in it. */
 const PARAGRAPHS = 30_000;
 const ASTRAY = `שלום\n\n${"a b c\n\n".repeat(PARAGRAPHS)}the end`;
-/** Many times the usual time. */
+/** Limit of the time, many times the usual one. */
 const MOST_S = 10;
 
 /** An export of a chat with one answer. */

@@ -102,7 +102,7 @@ fn respond<E: Events, T: Serialize>(
             }
         };
         if panics::catch(sending).await.is_err() {
-            // Without this line the response would look complete. The client may have gone; that is not an error.
+            // Without this line the response would look complete. The client may have disconnected; that is not an error.
             let _ = last.send(bytes(&ApiError::panicked().into_body())).await;
         }
     });

@@ -25,7 +25,7 @@ pub(crate) async fn respond(request: Request, next: Next) -> Response {
     }
 }
 
-/// Runs work to its end, or to its panic. The work is dropped after a panic, so its state is not used again.
+/// Runs work until it completes or panics. The work is dropped after a panic, so its state is not used again.
 pub(crate) async fn catch<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut work = pin!(work);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {

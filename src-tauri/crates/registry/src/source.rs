@@ -84,7 +84,7 @@ pub enum SourceError {
     InvalidManifest {
         /// The host of the source.
         host: String,
-        /// The fault of the manifest.
+        /// Why the manifest is invalid.
         reason: String,
     },
     /// The server could not be authenticated by TLS, so no request was sent. A retry does not help.

@@ -47,7 +47,7 @@ pub struct ChunkStats {
     pub pinned: bool,
 }
 
-/// How much a chunk deserves to be written before it was reused after a pause, so that it survives a crash.
+/// Reason to write a chunk before its first reuse after a pause, so that it survives a crash. Weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WriteClaim {
     /// A short prefix that was used once.

@@ -152,13 +152,13 @@ pub struct Config {
     pub remote: Option<LowerTier>,
     /// Database of owners, usage and pins of the chunks below RAM. Only one process can open it.
     pub index_path: Option<PathBuf>,
-    /// Shorter prefixes are not written below RAM.
+    /// Shorter prefixes are not written below RAM, unless they take [`LONG_RECOMPUTE`](crate::LONG_RECOMPUTE) to compute.
     pub min_tokens: u64,
     /// Prefixes that are faster to compute are not written below RAM, if their time is known.
     pub min_recompute: Duration,
-    /// Maximum bytes per day (UTC) that are written as soon as a conversation pauses or continues, so that it survives
-    /// a crash. Beyond that, and for one-shot prompts, a chunk is written only if it was reused after a long pause.
-    /// `None` means no limit.
+    /// Maximum bytes per day (UTC) of chunks that are written soon after an answer, so that they survive a crash. Prompts
+    /// that were sent once use at most half of it, and only if they take long to compute. Other chunks are written only if
+    /// the eviction policy decides so. `None` means no limit.
     pub early_write_bytes: Option<u64>,
     /// Whether chunks are restored, and written below RAM, only if that is faster than computing them. Some tests and
     /// benchmarks disable it.

@@ -12,7 +12,7 @@ const MOST_MS = 1500;
 const many = (text: string, times: number): string => text.repeat(times);
 const lines = (count: number, line: (at: number) => string): string => Array.from({ length: count }, (_, at) => line(at)).join("\n");
 
-/** As much of a text as a long answer has. */
+/** Repeats a text to the length of a long answer. */
 const fill = (text: string): string => many(text, Math.ceil(90_000 / text.length));
 
 /** Degenerate output of a model, and texts built to hang a page. */
@@ -88,7 +88,7 @@ function elements(blocks: readonly Block[]): number {
   const html = blocks.flatMap((block) => (block.kind === "list" ? block.items : block.kind === "html" ? [block.html] : [])).join("");
   return blocks.length + (html.match(/<\w/g)?.length ?? 0);
 }
-/** What a browser lays out within a moment. */
+/** Elements that a browser lays out without a noticeable pause. */
 const MOST_ELEMENTS = 40_000;
 
 beforeAll(async () => {
@@ -116,7 +116,7 @@ describe("hostile text renders in bounded time", () => {
 /** Texts with an end that is never frozen, or with very many blocks. */
 const GROWING = ["headings without blank lines", "a tall table", "a loose list", "quoted headings", "different formulas"];
 const STEPS = 400;
-/** Together, far above the time on a slow machine. */
+/** Limit for all steps together, far above the time on a slow machine. */
 const MOST_GROWING_MS = 8000;
 
 describe("hostile text grows in bounded time", () => {

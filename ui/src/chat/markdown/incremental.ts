@@ -6,7 +6,7 @@
 // whole text is parsed once more for definitions of reference links; frozen blocks are reused. `incremental.test.ts` compares every
 // state of a growing text with a rendering of the whole.
 //
-// A long end that is not frozen is parsed again only after it has grown by a part of itself, so that the cost of all states together
+// A long end that is not frozen is parsed again only after it has grown by a part of its length, so that the cost of all states together
 // stays linear. Until then, the new text is plain, or a part of the rest that is not shown at once.
 import { locale } from "../../i18n";
 import { late } from "./lazyParts.svelte";
@@ -16,13 +16,13 @@ interface Frozen {
   from: number;
   end: number;
   block: Block | undefined;
-  /** What it takes of the room; none if it did not fit. */
+  /** Part of the room that the block takes; undefined if it was cut. */
   cost: number | undefined;
 }
 
 /** Longest end of a text that is parsed with every change. */
 const MOST_OPEN_CHARS = 16_000;
-/** A longer one is parsed after it has grown by this part of itself. */
+/** A longer end is parsed after it has grown by this part of its length. */
 const GROWTH = 1 / 32;
 
 const BLANK_LINE = /\n[ \t]*\n[ \t]*$/;
@@ -110,11 +110,11 @@ export class IncrementalMarkdown {
     });
   }
 
-  /** Takes a text; drops what no longer applies. */
+  /** Sets the text; drops blocks that no longer apply. */
   #begin(text: string): string {
     const source = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
     const extended = source.startsWith(this.#source);
-    // What was rendered without the highlighter or KaTeX is rendered again.
+    // Text that was rendered without the highlighter or KaTeX is rendered again.
     if (!source.startsWith(this.#source.slice(0, this.#end)) || locale.current !== this.#language || late.version !== this.#late) {
       this.#frozen = [];
       this.#end = 0;

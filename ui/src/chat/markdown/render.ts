@@ -74,7 +74,7 @@ const renderer: RendererObject = {
   },
 };
 
-/** Text that is shown as it is, with a line that explains why. */
+/** HTML of a text without formatting, after a line that explains why. */
 function plainText(text: string): string {
   return `<p class="t3 xs">${escape(t("chat.shown_plain"))}</p><pre tabindex="0">${escape(text)}</pre>`;
 }
@@ -106,9 +106,9 @@ export type Block =
   /** The end of a message that is too long to be shown at once. */
   | { kind: "rest"; chars: number };
 
-/** What a message shows at once, in HTML tags. More take a browser too long to lay out. */
+/** HTML tags that a message shows at once. A browser takes too long to lay out more. */
 const PORTION = 60_000;
-/** What a block costs apart from its tags: it is sanitised and inserted on its own. */
+/** Cost of a block apart from its tags: each block is sanitised and inserted on its own. */
 const BLOCK_COST = 20;
 const ITEM_COST = 8;
 /** Characters of code that cost as much as a tag: highlighting makes a tag for every few. */
@@ -116,7 +116,7 @@ const CODE_CHARS = 8;
 /** Most tags of a single block or list item; larger ones are plain text. */
 const MOST_TAGS = 30_000;
 
-/** The part of a message that is still unused. */
+/** Remaining number of HTML tags that a message may show. */
 export class Room {
   left: number;
   /** Whether a part of the last block was left out. */

@@ -159,7 +159,7 @@ impl Create {
         if self.from.trim().is_empty() && self.files.is_none() {
             return Err(Error::NoBase);
         }
-        // More layers are refused when the model is saved, but each of these is a file of its own before.
+        // Saving a model with too many layers fails, too. But by then, each of these layers would already be a file.
         let layers = self.licenses.len() + self.files.as_ref().map_or(0, Vec::len);
         if layers > MAX_LAYERS {
             return Err(WriteError::TooManyLayers { layers }.into());

@@ -70,9 +70,9 @@ impl Cache {
         self.tiers.as_ref().map(|tiers| tiers.model.tiers.begin_generation())
     }
 
-    /// Copies rows that are due for the tiers: chunks with a prefix that was used twice, has an owner or takes long to compute, and others
-    /// after 30 s without use. Copies about `max_bytes` of
-    /// at most one chunk, so that running answers hardly wait. Copies nothing while the disk is behind. Returns whether anything was done.
+    /// Copies rows that are due for the tiers. Chunks of a prefix that was used twice, has an owner or takes long to compute are due
+    /// soon, and others after 30 s without use. Copies about `max_bytes` of at most one chunk, so that running answers hardly wait.
+    /// Copies nothing while the disk is behind. Returns whether anything was done.
     pub fn flush_some(&mut self, backend: &dyn Backend, max_bytes: usize) -> bool {
         let mut max_bytes = max_bytes;
         if self.is_capturing() {

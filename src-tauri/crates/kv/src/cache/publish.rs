@@ -59,7 +59,7 @@ impl Cache {
         self.insert_node(parent, &keys, page)
     }
 
-    /// The node of another page that has the rows of this sequence's tail.
+    /// Returns the node of another page that has the rows of this sequence's tail.
     pub(super) fn published_tail(&self, seq: SeqId) -> Option<NodeId> {
         let sequence = self.sequences.get(&seq).expect(OPEN);
         let keys = sequence.tail();

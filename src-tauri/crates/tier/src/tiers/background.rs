@@ -1,10 +1,10 @@
 //! Helper threads of a tier's writer thread, one for each priority, for long operations: compressing, writing,
 //! removing.
 //!
-//! A thread cannot raise its own priority again without a privilege, and one with idle priority may stand still on a
-//! busy machine. So each priority has a thread of its own, the writer thread waits for a result only as long as it
-//! wants, and may then give the same work to a thread with a higher priority. The writer thread takes the lock with
-//! normal priority.
+//! A thread cannot raise its own priority again without a privilege, and a thread with idle priority may get no CPU time
+//! on a busy machine. So each priority has a thread of its own. The writer thread waits for a result with a timeout, and
+//! may then start the same work on a thread with a higher priority. The writer thread itself has normal priority, also
+//! while it holds the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ impl<T> Running<T> {
 }
 
 impl<'env> BackgroundWorker<'env> {
-    /// Starts the threads. They end after this value was dropped, with their current operation.
+    /// Starts the threads. After this value is dropped, each thread completes its current operation and ends.
     pub(super) fn start<'scope>(scope: &'scope Scope<'scope, 'env>, name: &str) -> Self {
         let helper = |(priority, suffix, prepare): (Priority, &str, fn())| {
             let (jobs, received) = sync_channel::<Work<'env>>(1);
@@ -75,8 +75,7 @@ impl<'env> BackgroundWorker<'env> {
     }
 
     /// Starts `work`, which must catch panics, on the free thread with the lowest priority that is at least `priority`.
-    /// A thread is busy while it continues work that is not wanted any more. If no thread is free, `work` runs
-    /// here.
+    /// A thread is also busy while it continues abandoned work. If no thread is free, `work` runs on the calling thread.
     pub(super) fn begin<T: Send + 'env>(
         &self,
         priority: Priority,
@@ -93,7 +92,7 @@ impl<'env> BackgroundWorker<'env> {
         is_busy.store(true, Ordering::Release);
         let job = move || {
             let result = work();
-            // First, so that the writer thread finds this thread free when it has the result.
+            // Before the result is sent, so that the writer thread finds this thread free when it receives the result.
             is_busy.store(false, Ordering::Release);
             // The writer thread may have dropped the receiver.
             let _ = sender.send(result);

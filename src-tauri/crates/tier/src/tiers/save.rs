@@ -29,7 +29,7 @@ pub(super) struct ChunkIdentity {
     pub(super) keys: Option<Arc<[crate::Key]>>,
 }
 
-/// Result of a save: `None` if there was no room.
+/// Result of a save: `None` if there was no room, or if another attempt publishes the chunk.
 pub(super) type Saved = Result<Option<StoredChunk>, TierError>;
 
 /// Runs a save and returns its result. If it has not begun to publish the chunk at `overdue_at`, a thread with normal

@@ -28,8 +28,8 @@ const WRITE_PAUSE_FACTOR: u32 = 4;
 const OVERDUE_AGE: Duration = Duration::from_secs(3);
 /// From this age on there are no pauses either.
 const FAST_AGE: Duration = Duration::from_secs(6);
-/// How often chunks of RAM are looked for that must be below RAM and are not queued: their owner or pin may be new, or
-/// an earlier write may have failed.
+/// Interval of searches for chunks in RAM that must be below RAM and are not queued. Their owner or pin may be new, or an
+/// earlier write may have failed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 /// A write that takes longer may be stuck.
 const STUCK_SAVE: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ pub struct PulledBlob {
     pub bytes_per_s: u64,
     /// Host of the source.
     pub host: Option<String>,
-    /// Whether the blob is published in the library: discarding the pull would not remove it.
+    /// Whether the blob is published in the library. Discarding the pull does not remove a published blob.
     pub published: bool,
 }
 

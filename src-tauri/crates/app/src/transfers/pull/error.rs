@@ -50,7 +50,7 @@ pub enum PullError {
         host: String,
         /// The model.
         name: String,
-        /// The fault of the manifest.
+        /// Why the manifest is invalid.
         reason: String,
     },
     /// The identity of the registry cannot be verified.

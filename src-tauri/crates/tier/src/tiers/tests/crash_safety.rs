@@ -1,4 +1,4 @@
-//! Tests of which chunks are below RAM soon after their use, so that they survive a crash, whatever the machine does.
+//! Chunks that are written to the SSD soon after their use, so that they survive a crash, also on a busy machine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

@@ -93,7 +93,7 @@ fn pins_stay_within_a_budget_reduced_at_restart() {
     assert!(env.find(&tiers, &keys(1, 2048)).tokens() >= 256, "the allowed part of the pins stays");
 }
 
-/// After a downgrade and an upgrade.
+/// The case of a downgrade followed by an upgrade.
 #[test]
 fn pins_in_an_index_of_a_newer_version_are_kept() {
     let (env, home) = (TestEnv::new(), tempfile::tempdir().expect("cannot create a temporary folder"));
