@@ -1,8 +1,8 @@
 //! Soak and chaos test: a daemon under mixed load while it is killed, its disk fills, the clock jumps and memory is short.
 //!
 //! Clients generate, chat, read slowly, disconnect, pull, copy, create, delete, and manage the cache, all at once. Each answer
-//! is compared with the answer of the idle daemon. In the second half there are no
-//! faults; after it, the process must be as small as at its begin. Continuous integration runs three minutes, `cargo xtask soak` any time.
+//! is compared with the answer of the idle daemon. The second half has no faults: at its end, the process must be as small as at
+//! its start. Continuous integration runs three minutes, `cargo xtask soak` any time.
 
 mod clients;
 mod faults;
@@ -22,7 +22,7 @@ use crate::cairn::{Home, exchange, succeeded};
 use crate::pulls::published::Published;
 use crate::small_disk::SmallDisk;
 
-/// Time after the load until tasks and connections have ended.
+/// Maximum time after the load until tasks and connections have ended.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Test models that are loaded and unloaded by turns, beside the built-in one.
@@ -38,9 +38,9 @@ struct Soak {
     /// Name of a model that is pulled and deleted.
     churn: String,
     questions: Vec<Question>,
-    /// Number of the daemon's process: 1 for the first.
+    /// Number of daemon processes so far, the running one included.
     incarnation: AtomicU64,
-    /// Whether the daemon is not being killed or started.
+    /// Whether the daemon accepts requests: false from each kill to the next start.
     is_up: AtomicBool,
     is_over: AtomicBool,
     tally: Mutex<Tally>,
@@ -53,11 +53,11 @@ struct Question {
     answer: String,
 }
 
-/// What happened.
+/// Record of the events of a run.
 #[derive(Default)]
 struct Tally {
     events: BTreeMap<String, u64>,
-    /// Everything that must not happen.
+    /// Events that must not happen.
     violations: Vec<String>,
     /// Times between two pieces of an answer.
     gaps: Vec<Duration>,

@@ -1,4 +1,4 @@
-//! Faults of a daemon's surroundings, one after another: kills, restarts, a full disk, a wrong clock, and little memory.
+//! Faults of a daemon's environment, one after another: kills, restarts, a full disk, a wrong clock, and little memory.
 
 use std::fs;
 use std::path::Path;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Growth that is acceptable: allocators keep some freed memory, and pools keep some threads and connections.
 const MOST_GROWN: Size = Size { memory_bytes: 64 << 20, files: 16, threads: 16 };
 
-/// What a process uses.
+/// Resources that a process uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     /// Anonymous memory. Mapped model files are not counted.
