@@ -35,8 +35,12 @@ impl Chats {
         };
         match checkpoint(&self.writer.lock()) {
             Ok(false) => {}
-            Ok(true) => tracing::warn!("texts of deleted chats stay in the log of the chats: another program reads it"),
-            Err(error) => tracing::warn!(%error, "texts of deleted chats stay in the log of the chats"),
+            Ok(true) => tracing::warn!(
+                "texts of deleted chats stay in the write-ahead log until the next deletion or start: another program reads it"
+            ),
+            Err(error) => {
+                tracing::warn!(%error, "texts of deleted chats stay in the write-ahead log until the next deletion or start")
+            }
         }
     }
 }

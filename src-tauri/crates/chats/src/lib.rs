@@ -19,6 +19,7 @@ mod import;
 mod message;
 pub mod ollama;
 mod preset;
+mod recovery;
 mod schema;
 mod search;
 mod words;
@@ -28,7 +29,6 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
-pub use backup::Recovery;
 pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
     ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsRecovery, ChatsResponse, ExportedChat,
@@ -38,6 +38,7 @@ pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;
 pub use import::{ImportedChat, TrashPolicy};
 pub use message::AnswerProgress;
+pub use recovery::Recovery;
 
 /// All chats of one user.
 #[derive(Debug)]
@@ -59,8 +60,8 @@ impl Chats {
     /// If the file cannot be opened, or belongs to another program or a newer version. It is unchanged then.
     pub fn open(path: &Path, now_ms: i64) -> Result<Self, ChatsError> {
         match Self::open_valid(path, now_ms) {
-            Err(error) if backup::is_damage(&error) => {
-                let recovery = backup::recover(path, now_ms)?;
+            Err(error) if recovery::is_damage(&error) => {
+                let recovery = recovery::recover(path, now_ms)?;
                 let set_aside = recovery.set_aside.display();
                 tracing::error!(%error, %set_aside, backup_ms = recovery.backup_ms, "the chats were damaged and replaced");
                 Ok(Self { recovery: Some(recovery), ..Self::open_valid(path, now_ms)? })
@@ -75,7 +76,7 @@ impl Chats {
         let was_killed = log.metadata().is_ok_and(|log| log.len() > 0);
         let mut writer = schema::open(path, schema::MIGRATIONS, now_ms)?;
         if was_killed {
-            backup::check(&writer)?;
+            recovery::check(&writer)?;
         }
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let interrupted = message::mark_interrupted(&transaction)?;

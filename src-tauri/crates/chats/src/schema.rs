@@ -134,7 +134,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 
 fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
     let application = number(connection, "application_id")?;
-    let version = version(connection)?;
+    let version = number(connection, "user_version")?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && application != APPLICATION_ID {
         return Err(ChatsError::Foreign(path.to_owned()));
@@ -160,11 +160,6 @@ fn apply(transaction: &Transaction<'_>, migrations: &[&str], applied: usize) -> 
     migrations[applied..].iter().try_for_each(|migration| transaction.execute_batch(migration))?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("few migrations"))
-}
-
-/// Version of the schema of a file.
-pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    number(connection, "user_version")
 }
 
 fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
