@@ -105,7 +105,7 @@ struct Entry {
 impl Entry {
     /// Whether a lease or a generation needs the model.
     fn is_busy(&self) -> bool {
-        self.model.uses.any()
+        self.model.uses.has_any()
     }
 }
 

@@ -29,7 +29,7 @@ impl ModelUses {
     }
 
     /// Whether there are uses.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 }

@@ -10,7 +10,7 @@
 // stays linear. Until then, the new text is plain, or a part of the rest that is not shown at once.
 import { locale } from "../../i18n";
 import { late } from "./lazyParts.svelte";
-import { type Block, blockOf, escape, lex, type Links, Pieces, render, Room, withRest } from "./render";
+import { type Block, blockOf, escape, lex, type Links, Pieces, render, ElementBudget, withRest } from "./render";
 
 interface Frozen {
   from: number;
@@ -35,13 +35,13 @@ export class IncrementalMarkdown {
   #pieces = new Pieces();
   #late = -1;
   #language = "";
-  #room: Room;
+  #room: ElementBudget;
   /** The last parsed state, and its length. */
   #last = { chars: 0, blocks: [] as Block[] };
 
   /** Shows as much as `portions` allow. */
   constructor(readonly portions = 1) {
-    this.#room = new Room(portions);
+    this.#room = new ElementBudget(portions);
   }
 
   /** The blocks of a text that may still grow. */
@@ -99,7 +99,7 @@ export class IncrementalMarkdown {
     const named = Object.keys(all.links).length > 0;
     const frozen = new Map(named ? [] : this.#frozen.map((one) => [one.from, one]));
     let from = 0;
-    return render(all, source, new Room(this.portions), (token, room) => {
+    return render(all, source, new ElementBudget(this.portions), (token, room) => {
       const end = from + token.raw.length;
       const before = frozen.get(from);
       from = end;
@@ -120,7 +120,7 @@ export class IncrementalMarkdown {
       this.#end = 0;
       this.#links = {};
       this.#pieces.clear();
-      this.#room = new Room(this.portions);
+      this.#room = new ElementBudget(this.portions);
       this.#last = { chars: 0, blocks: [] };
     } else if (!extended) this.#last = { chars: 0, blocks: [] };
     this.#source = source;

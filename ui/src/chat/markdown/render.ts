@@ -117,7 +117,7 @@ const CODE_CHARS = 8;
 const MOST_TAGS = 30_000;
 
 /** Remaining number of HTML tags that a message may show. */
-export class Room {
+export class ElementBudget {
   left: number;
   /** Whether a part of the last block was left out. */
   cut = false;
@@ -134,8 +134,8 @@ export class Room {
     this.left -= cost;
   }
 
-  copy(): Room {
-    return Object.assign(new Room(0), { left: this.left, cut: this.cut });
+  copy(): ElementBudget {
+    return Object.assign(new ElementBudget(0), { left: this.left, cut: this.cut });
   }
 }
 
@@ -226,7 +226,7 @@ function isOpenFence(raw: string): boolean {
 }
 
 /** The block of a token; none for separators and definitions. */
-export function blockOf(token: Token, room: Room, pieces?: Pieces): Block | undefined {
+export function blockOf(token: Token, room: ElementBudget, pieces?: Pieces): Block | undefined {
   room.cut = false;
   if (token.type === "space" || token.type === "def") return undefined;
   const piece = (key: string, tokens: Token[], cost: number): string => {
@@ -262,11 +262,11 @@ export function blockOf(token: Token, room: Room, pieces?: Pieces): Block | unde
 
 /** The blocks of a complete text, as much as `portions` allow. Reference links find definitions anywhere in it. */
 export function blocks(source: string, portions = 1): Block[] {
-  return render(lex(source), source, new Room(portions), (token, room) => blockOf(token, room));
+  return render(lex(source), source, new ElementBudget(portions), (token, room) => blockOf(token, room));
 }
 
 /** The blocks that `draw` makes of tokens, while there is room. */
-export function render(tokens: readonly Token[], source: string, room: Room, draw: (token: Token, room: Room) => Block | undefined): Block[] {
+export function render(tokens: readonly Token[], source: string, room: ElementBudget, draw: (token: Token, room: ElementBudget) => Block | undefined): Block[] {
   const shown: Block[] = [];
   let end = 0;
   for (const token of tokens) {
@@ -280,7 +280,7 @@ export function render(tokens: readonly Token[], source: string, room: Room, dra
 }
 
 /** Adds the rest of a text after the end of its blocks, `end`, if `room` did not suffice. */
-export function withRest(shown: Block[], room: Room, source: string, end: number): Block[] {
+export function withRest(shown: Block[], room: ElementBudget, source: string, end: number): Block[] {
   const chars = source.length - end;
   return room.cut || (room.full && source.slice(end).trim() !== "") ? [...shown, { kind: "rest", chars }] : shown;
 }

@@ -35,10 +35,10 @@ impl Priority {
 
 /// The helper threads of a tier's writer thread.
 pub(super) struct BackgroundWorker<'env> {
-    helpers: Vec<Helper<'env>>,
+    helpers: Vec<Worker<'env>>,
 }
 
-struct Helper<'env> {
+struct Worker<'env> {
     priority: Priority,
     jobs: SyncSender<Work<'env>>,
     is_busy: Arc<AtomicBool>,
@@ -69,7 +69,7 @@ impl<'env> BackgroundWorker<'env> {
                 received.into_iter().for_each(|work| work());
             };
             let thread = Builder::new().name(format!("{name}-{suffix}")).spawn_scoped(scope, run);
-            thread.ok().map(|_| Helper { priority, jobs, is_busy: Arc::default() })
+            thread.ok().map(|_| Worker { priority, jobs, is_busy: Arc::default() })
         };
         Self { helpers: Priority::ALL.into_iter().filter_map(helper).collect() }
     }
@@ -82,7 +82,7 @@ impl<'env> BackgroundWorker<'env> {
         work: impl FnOnce() -> T + Send + 'env,
     ) -> Running<T> {
         let (sender, receiver) = sync_channel(1);
-        let is_free = |helper: &&Helper<'env>| helper.priority >= priority && !helper.is_busy.load(Ordering::Acquire);
+        let is_free = |worker: &&Worker<'env>| worker.priority >= priority && !worker.is_busy.load(Ordering::Acquire);
         let Some(helper) = self.helpers.iter().find(is_free) else {
             // The channel has room for the result.
             let _ = sender.send(work());
