@@ -158,7 +158,7 @@ impl Conversation {
     /// Fits a conversation, with room for one token of the answer. With `whole`, drops nothing.
     pub(crate) fn fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<Fitted, Error> {
         let limit_tokens = if whole { usize::MAX } else { self.context_tokens.saturating_sub(1) };
-        fit::turns(messages, limit_tokens, |kept| self.encode_messages(kept))
+        fit::turns(messages, limit_tokens, Error::is_template_limit, |kept| self.encode_messages(kept))
     }
 
     /// Renders and encodes a conversation.

@@ -83,3 +83,10 @@ pub enum Error {
     #[error("the engine stopped before the answer was complete")]
     EngineGone,
 }
+
+impl Error {
+    /// Whether a conversation exceeds a limit of its template, so that a shorter one may not.
+    pub(crate) fn is_template_limit(&self) -> bool {
+        matches!(self, Self::Template(cairn_prompt::Error::TooLarge { .. }))
+    }
+}

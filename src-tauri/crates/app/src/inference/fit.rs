@@ -34,20 +34,33 @@ pub(crate) struct Fitted {
     pub(crate) all_tokens: usize,
 }
 
-/// Keeps as many of the last turns as fit. The last message is kept even if it does not fit.
+/// Keeps as many of the last turns as fit. The last message is kept even if it does not fit. A conversation that exceeds a
+/// limit of its template does not fit either; `is_too_large` recognises that error.
 pub(crate) fn turns<E>(
     all: Vec<Message>,
     limit_tokens: usize,
+    is_too_large: fn(&E) -> bool,
     mut render: impl FnMut(&[Message]) -> Result<Rendered, E>,
 ) -> Result<Fitted, E> {
-    let whole = render(&all)?;
-    let all_tokens = whole.tokens.len();
-    if all_tokens <= limit_tokens {
-        return Ok(Fitted { messages: all, rendered: whole, turns: 0, dropped: 0, all_tokens });
+    let complete = |messages, rendered: Rendered| {
+        let all_tokens = rendered.tokens.len();
+        Fitted { messages, rendered, turns: 0, dropped: 0, all_tokens }
+    };
+    let whole = render(&all);
+    if whole.as_ref().is_ok_and(|whole| whole.tokens.len() <= limit_tokens) || limit_tokens == usize::MAX {
+        return whole.map(|whole| complete(all, whole));
     }
-    match shorter(&all, limit_tokens, render)? {
-        Some(fitted) => Ok(Fitted { all_tokens, ..fitted }),
-        None => Ok(Fitted { messages: all, rendered: whole, turns: 0, dropped: 0, all_tokens }),
+    let whole = match whole {
+        Err(error) if !is_too_large(&error) => return Err(error),
+        whole => whole,
+    };
+    match shorter(&all, limit_tokens, is_too_large, render)? {
+        Some(fitted) => {
+            // The tokens of a conversation that cannot be rendered are not counted.
+            let all_tokens = whole.map_or(fitted.rendered.tokens.len(), |whole| whole.tokens.len());
+            Ok(Fitted { all_tokens, ..fitted })
+        }
+        None => whole.map(|whole| complete(all, whole)),
     }
 }
 
@@ -56,6 +69,7 @@ pub(crate) fn turns<E>(
 pub(crate) fn shorter<E>(
     all: &[Message],
     limit_tokens: usize,
+    is_too_large: fn(&E) -> bool,
     mut render: impl FnMut(&[Message]) -> Result<Rendered, E>,
 ) -> Result<Option<Fitted>, E> {
     let starts = starts(all);
@@ -66,13 +80,14 @@ pub(crate) fn shorter<E>(
     while best.is_none() || least < most {
         let middle = if least < most { least.midpoint(most) } else { most };
         let messages = from(all, starts[middle]);
-        let rendered = render(&messages)?;
-        if rendered.tokens.len() <= limit_tokens || middle == last {
-            let dropped = all.len() - messages.len();
-            best = Some(Fitted { messages, rendered, turns: middle + 1, dropped, all_tokens: 0 });
-            most = middle;
-        } else {
-            least = middle + 1;
+        match render(&messages) {
+            Ok(rendered) if rendered.tokens.len() <= limit_tokens || middle == last => {
+                let dropped = all.len() - messages.len();
+                best = Some(Fitted { messages, rendered, turns: middle + 1, dropped, all_tokens: 0 });
+                most = middle;
+            }
+            Err(error) if !is_too_large(&error) || middle == last => return Err(error),
+            _ => least = middle + 1,
         }
     }
     Ok(best)
@@ -145,7 +160,7 @@ mod tests {
         let read = |text: &&str| text.split_once(':').map(|(r, content)| Message::new(role(r), content)).unwrap();
         let all: Vec<Message> = all.iter().map(read).collect();
         let expected: Vec<Message> = expected.iter().map(read).collect();
-        let fitted = super::turns(all.clone(), limit, |kept| Ok::<_, ()>(rendered(kept))).unwrap();
+        let fitted = super::turns(all.clone(), limit, |()| false, |kept| Ok::<_, ()>(rendered(kept))).unwrap();
         assert_eq!(fitted.messages, expected, "kept at {limit}");
         assert_eq!(fitted.rendered, rendered(&expected), "the kept messages are rendered");
         assert_eq!((fitted.turns, fitted.dropped), (turns, all.len() - expected.len()), "dropped at {limit}");
@@ -188,9 +203,25 @@ mod tests {
             counted += 1;
             Ok::<_, ()>(rendered(kept))
         };
-        let fitted = super::turns(all, 400, count).unwrap();
+        let fitted = super::turns(all, 400, |()| false, count).unwrap();
         assert_eq!((fitted.messages.len(), fitted.dropped), (100, 9_900), "as many as fit");
         assert!(counted < 20, "each count renders everything: {counted} counts");
+    }
+
+    #[test]
+    fn fit_drops_turns_that_the_template_cannot_render() {
+        let all: Vec<Message> = (0..9).map(|n| Message::new("user", format!("{n}"))).collect();
+        let limited = |kept: &[Message]| if kept.len() > 3 { Err("too large") } else { Ok(rendered(kept)) };
+        let is_too_large: fn(&&str) -> bool = |error| *error == "too large";
+        let fitted = super::turns(all.clone(), 100, is_too_large, limited).expect("the last three messages");
+        assert_eq!((fitted.rendered.text.as_str(), fitted.turns), ("678", 6), "all that the template renders");
+        assert_eq!(
+            super::turns(all.clone(), usize::MAX, is_too_large, limited).err(),
+            Some("too large"),
+            "nothing dropped"
+        );
+        let broken = |_: &[Message]| Err::<Rendered, _>("broken");
+        assert_eq!(super::turns(all, 100, is_too_large, broken).err(), Some("broken"), "another error");
     }
 
     fn check_prompt(tokens: u32, context: usize, keep: i64, expected: &[u32]) {

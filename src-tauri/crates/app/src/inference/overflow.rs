@@ -97,7 +97,8 @@ impl Turns {
         let context_tokens = self.conversation.context_tokens;
         let goal_tokens = context_tokens.saturating_sub(answer_tokens) / 2;
         let max_tokens = context_tokens.saturating_sub(answer_tokens + 1).min(self.tokens.saturating_sub(1));
-        let fitted = fit::shorter(&self.messages, goal_tokens, |kept| self.conversation.encode_messages(kept))?;
+        let render = |kept: &[Message]| self.conversation.encode_messages(kept);
+        let fitted = fit::shorter(&self.messages, goal_tokens, Error::is_template_limit, render)?;
         let Some(fitted) = fitted.filter(|fitted| fitted.rendered.tokens.len() <= max_tokens) else {
             return Ok(None);
         };

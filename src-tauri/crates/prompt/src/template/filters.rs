@@ -5,7 +5,7 @@ use minijinja::value::{Rest, Value, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters, tests};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::budget::{charge_list, charge_text, charge_traversal, check_returned, exceeded};
+use super::budget::{charge_list, charge_reading, charge_text, charge_traversal, check_returned, exceeded};
 use super::{operators, python};
 
 /// Maximum width, count or precision in an argument.
@@ -106,7 +106,11 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 /// Charges a call of a filter or method, or rejects it. The first argument is the value that it is applied to.
 fn charge_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
     for argument in args {
-        charge_traversal(state, argument)?;
+        match name {
+            // The length of a list or map is stored. Templates ask for that of the conversation once for each message.
+            "length" | "count" => charge_reading(state, argument)?,
+            _ => charge_traversal(state, argument)?,
+        }
     }
     let Some((subject, rest)) = args.split_first() else { return Ok(()) };
     for number in rest.iter().filter(|value| value.is_integer()) {

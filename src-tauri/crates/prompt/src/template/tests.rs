@@ -182,6 +182,26 @@ fn hostile_templates_cannot_exhaust_memory() {
     }
 }
 
+/// Published templates look at the whole conversation once for each message.
+#[test]
+fn long_conversations_are_within_limits() {
+    let jinja = "{%- set ns = namespace(last=messages|length - 1) %}{%- for message in messages[::-1] %}\
+        {%- set index = (messages|length - 1) - loop.index0 %}\
+        {%- if message.role == 'user' and message.content is string and 'user' in message %}{%- set ns.last = index %}{%- endif %}\
+        {%- endfor %}{%- for message in messages %}{%- if loop.index0 > 0 and messages[loop.index0 - 1].role == 'user' %}\
+        {{- message.content.split('</think>')[-1].lstrip('\\n') | trim }}{%- endif %}{%- endfor %}";
+    let go = "{{ range $i, $_ := .Messages }}{{ $last := eq (len (slice $.Messages $i)) 1 }}{{ .Content }}{{ end }}";
+    let check = |template: Result<Template, Error>, count: usize, bytes: usize| {
+        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let messages: Vec<Message> = (0..count).map(|at| Message::new(role(at), "word ".repeat(bytes / 5))).collect();
+        let text = template.expect("valid").render(&RenderInput { messages: &messages, ..RenderInput::default() });
+        assert!(text.is_ok_and(|text| text.len() >= count / 2 * (bytes - 5)), "{count} messages of {bytes} bytes");
+    };
+    check(Template::jinja(jinja), 2000, 1000);
+    check(Template::jinja(jinja), 5000, 100);
+    check(Template::go(go), 1800, 1000);
+}
+
 #[test]
 fn operators_match_python() {
     check("{{ 1 + 2 }} {{ 1 + 2.5 }} {{ true + 1 }} {{ 3 * 1.5 }} {{ 7 - 2 * 3 }}", "3 3.5 2 4.5 1");

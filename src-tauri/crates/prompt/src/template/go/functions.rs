@@ -185,18 +185,24 @@ impl Functions {
     }
 
     fn slice(&self, value: &Value, bounds: &[Value]) -> Result {
-        let bytes = match value {
-            Value::List(items) => items.len() * size_of::<Value>(),
-            Value::String(text) => text.len(),
-            _ => 0,
-        };
-        self.budget.read(bytes as u64)?;
         let bound = |index: usize| match bounds.get(index) {
             None => Ok(None),
             Some(Value::Int(bound)) => Ok(Some(*bound)),
             Some(other) => Err(failed(format!("slice does not accept {} as a bound", other.type_name()))),
         };
-        value.slice(bound(0)?, bound(1)?)
+        let (first, end) = (bound(0)?, bound(1)?);
+        // The result. Templates slice the conversation once for each message, to look at the messages behind it.
+        let count = |length: usize| {
+            let index = |bound: i64| usize::try_from(bound).unwrap_or(0).min(length);
+            end.map_or(length, index).saturating_sub(first.map_or(0, index))
+        };
+        let bytes = match value {
+            Value::List(items) => count(items.len()) * size_of::<Value>(),
+            Value::String(text) => count(text.len()),
+            _ => 0,
+        };
+        self.budget.read(bytes as u64)?;
+        value.slice(first, end)
     }
 }
 
