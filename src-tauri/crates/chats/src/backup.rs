@@ -27,38 +27,46 @@ pub(crate) fn write(connection: &Connection, path: &Path, now_ms: i64) -> Result
 
 /// Removes all backups of a file and all damaged files that were set aside.
 pub(crate) fn remove_all(path: &Path) -> Result<(), ChatsError> {
-    files_beside(path, ".bak").iter().try_for_each(|backup| remove(backup))?;
-    let damaged = files_beside(path, "").into_iter().filter(|found| name(found).contains(DAMAGED));
-    damaged.collect::<Vec<_>>().iter().try_for_each(|file| remove(file))
+    let damaged = files_beside(path).into_iter().filter(|found| name(found).contains(DAMAGED));
+    backups(path).into_iter().chain(damaged).try_for_each(|file| remove(&file))
 }
 
 /// Part of the name of a damaged file.
 const DAMAGED: &str = ".damaged.";
 
-/// The backups of a file, the newest first.
+/// The backups of a file that [`write`] made, the newest first. Other copies belong to the user.
 pub(crate) fn backups(path: &Path) -> Vec<PathBuf> {
-    let mut found = files_beside(path, ".bak");
+    let mut found: Vec<_> = files_beside(path).into_iter().filter(|found| time_of(found).is_some()).collect();
     found.sort_by_key(|backup| std::cmp::Reverse(time_of(backup)));
     found
 }
 
-/// Time in the name of a backup.
+/// Time in the name of a backup, for example 1767323045678 in `chats.v2.1767323045678.bak`.
 pub(crate) fn time_of(backup: &Path) -> Option<i64> {
-    name(backup).rsplit('.').nth(1)?.parse().ok()
+    let name = name(backup);
+    let mut parts = name.strip_suffix(".bak")?.rsplit('.');
+    let time = parts.next()?.parse().ok()?;
+    let version = parts.next()?.strip_prefix('v')?;
+    version.parse::<u32>().ok().map(|_| time)
 }
 
-/// The files beside `path` with its name, another extension, and this end.
-fn files_beside(path: &Path, end: &str) -> Vec<PathBuf> {
+/// The files beside `path` with its name and another extension.
+fn files_beside(path: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", path.file_stem().unwrap_or_default().to_string_lossy());
     let Some(entries) = path.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
-    let found = entries.flatten().map(|entry| entry.path());
-    found.filter(|found| name(found).starts_with(&stem) && name(found).ends_with(end)).collect()
+    entries.flatten().map(|entry| entry.path()).filter(|found| name(found).starts_with(&stem)).collect()
 }
 
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// Removes a file. Another deletion may have removed it already.
 pub(crate) fn remove(path: &Path) -> Result<(), ChatsError> {
-    fs::remove_file(path).map_err(|error| ChatsError::Backup { path: path.to_owned(), reason: error.to_string() })
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(ChatsError::Backup { path: path.to_owned(), reason: error.to_string() })
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,9 +3,11 @@
 //! SQLite overwrites the rows that it deletes (`secure_delete`). Three other places still have their texts: the full-text index,
 //! which only marks entries as deleted, the write-ahead log, and backups with files that were set aside.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
 
-use crate::{Chats, ChatsError, backup};
+use crate::{Chats, ChatsError, backup, schema};
 
 impl Chats {
     /// Runs a write operation that deletes chats forever. After that, no file has their texts.
@@ -28,12 +30,17 @@ impl Chats {
     /// Copies the write-ahead log into the file and empties it. If another program reads the file, that is left to the next
     /// deletion or start.
     pub(crate) fn truncate_log(&self) {
+        let writer = self.writer.lock();
         // Our own reader would block it too.
         let _reader = self.reader.as_ref().map(|reader| reader.lock());
-        let checkpoint = |connection: &Connection| {
-            connection.query_row("PRAGMA wal_checkpoint (TRUNCATE)", [], |row| row.get::<_, bool>(0))
+        let checkpoint = || {
+            // Without a wait: all reads of chats wait for this.
+            writer.busy_timeout(Duration::ZERO)?;
+            let is_busy = writer.query_row("PRAGMA wal_checkpoint (TRUNCATE)", [], |row| row.get::<_, bool>(0));
+            writer.busy_timeout(schema::BUSY_TIMEOUT)?;
+            is_busy
         };
-        match checkpoint(&self.writer.lock()) {
+        match checkpoint() {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
                 "texts of deleted chats stay in the write-ahead log until the next deletion or start: another program reads it"

@@ -22,7 +22,7 @@ use crate::{ChatsError, backup};
 /// `CrnC`.
 const APPLICATION_ID: i64 = 0x4372_6e43;
 /// Maximum wait for another process that writes, such as a backup program.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Migrations from each version to the next. The first one creates the tables.
 pub(crate) const MIGRATIONS: &[&str] = &[

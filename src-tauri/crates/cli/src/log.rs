@@ -73,11 +73,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread = thread.name().unwrap_or("unnamed"), location, message, "panic");
 }
 
-/// Returns the message of a panic without text in backticks. A failed slice of a text quotes the text, which may be a part of a
-/// prompt or an answer.
+/// Returns the message of a panic without all from the first to the last backtick. A failed slice of a text quotes the text
+/// between backticks. It may be a part of a prompt or an answer, and have backticks itself.
 fn panic_message(message: &str) -> String {
-    let parts = message.split('`').enumerate();
-    let text: String = parts.map(|(index, part)| if index.is_multiple_of(2) { part } else { "`...`" }).collect();
+    let text = match (message.find('`'), message.rfind('`')) {
+        (Some(first), Some(last)) => format!("{}`...`{}", &message[..first], &message[last + 1..]),
+        _ => message.to_owned(),
+    };
     text.chars().take(MAX_PANIC_CHARS).collect()
 }
 
@@ -215,7 +217,9 @@ mod tests {
         let logged = "start byte index 3 is not a char boundary; it is inside 'é' (bytes 2..4) of `...`";
         assert_eq!(panic_message(secret), logged, "the text may be a prompt");
         let error = "called `Option::unwrap()` on a `None` value";
-        assert_eq!(panic_message(error), "called `...` on a `...` value");
+        assert_eq!(panic_message(error), "called `...` value");
+        let code = "byte index 3 is out of bounds of `my `secret` text`";
+        assert_eq!(panic_message(code), "byte index 3 is out of bounds of `...`", "text with backticks");
         assert_eq!(panic_message(&"x".repeat(1 << 20)).len(), MAX_PANIC_CHARS, "a limit");
     }
 

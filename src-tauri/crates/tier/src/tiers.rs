@@ -257,6 +257,8 @@ struct Inner {
     config: Config,
     clock: Arc<dyn Clock>,
     index: Option<Index>,
+    /// Held from the choice of rows until they are in the index. Otherwise an older row could overwrite a newer one.
+    index_writes: Mutex<()>,
     /// Why the index is not used.
     index_error: Option<String>,
     state: Mutex<State>,
@@ -319,6 +321,7 @@ impl Tiers {
             config,
             clock,
             index,
+            index_writes: Mutex::default(),
             index_error,
             state: Mutex::new(state),
             work: Condvar::new(),

@@ -25,7 +25,9 @@ impl ChatSessions {
     /// # Errors
     /// If `after` is not the start of a page.
     pub fn list_chats(&self, which: ChatFilter, after: Option<&str>, limit: usize) -> Result<ChatsResponse, Error> {
-        self.purge_trash()?;
+        if let Err(error) = self.purge_trash() {
+            tracing::warn!(%error, "the trash was not purged");
+        }
         let chats = self.state.stored(self.now_ms())?;
         let page = chats.list(&which, after, limit.min(MAX_LIST))?;
         let is_first = which == ChatFilter::Unpinned && after.is_none();

@@ -55,8 +55,11 @@ fn damaged_file_is_replaced_by_the_newest_valid_backup() {
     drop(chats);
     assert_eq!(Chats::open(&path, 11).expect("the file is valid").recovery(), None, "one recovery");
 
+    let own = path.with_extension("sqlite.bak");
+    fs::write(&own, "a copy that the user made").expect("the folder is writable");
     let chats = Chats::open(&path, 12).expect("the file is valid");
     chats.delete("a").expect("deleted");
+    fs::remove_file(own).expect("the user's copy stays");
     let left = fs::read_dir(folder.path()).expect("the folder").flatten().map(|entry| entry.file_name());
     let left: Vec<_> = left.filter(|name| !name.to_string_lossy().starts_with("chats.sqlite")).collect();
     assert_eq!(left, [""; 0], "a deletion removes the damaged file and the backups, which have the chat");

@@ -59,6 +59,7 @@ impl Inner {
     /// Writes changed rows to the index, without holding the lock. Errors are ignored: a restart then loses the
     /// metadata.
     pub(super) fn write_index(&self, durable: bool) {
+        let _order = self.index_writes.lock();
         let mut state = self.lock();
         let ids = std::mem::take(&mut state.dirty);
         let Some(index) = &self.index else { return };
@@ -73,6 +74,7 @@ impl Inner {
     /// Writes a chunk's owners to the index before its file is written.
     pub(super) fn write_owners(&self, id: &ChunkId) {
         let Some(index) = &self.index else { return };
+        let _order = self.index_writes.lock();
         let row = self.lock().row(id, &HashSet::new());
         if row.as_ref().is_some_and(|row| !row.owners.is_empty()) {
             let _ = index.write([(id, row.as_ref())], true);

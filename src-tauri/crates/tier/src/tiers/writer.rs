@@ -372,7 +372,10 @@ impl State {
         let to_delete = std::mem::take(&mut lower_state.remove_after_save);
         match saved {
             Ok(stored) => {
-                lower_state.written.0 = unix_s / (24 * 3600);
+                let day = unix_s / (24 * 3600);
+                if lower_state.written.0 != day {
+                    lower_state.written = (day, 0);
+                }
                 lower_state.written.1 += stored.bytes;
                 lower_state.writable = WriteState::Ready;
                 self.cancel_removals(tier, id);
