@@ -151,7 +151,7 @@ fn daemon_shutdown_saves_the_partial_answer() {
 }
 
 #[test]
-fn damaged_chats_are_set_aside_and_the_list_says_so() {
+fn damaged_chats_are_set_aside_and_reported() {
     let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
     let client = Client { home: &home };
     let daemon = home.serve();

@@ -33,6 +33,8 @@ use crate::{CliContext, args, log};
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time between two checks for activity.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval at which free memory is returned to the system.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(20);
 /// Attempts to take the lock before another daemon is assumed to hold it.
 const LOCK_TRIES: u32 = 20;
 /// Time between two attempts.
@@ -87,6 +89,7 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
 
     signals::watch(server.clone());
     tokio::spawn(count_downloads(server.clone()));
+    tokio::spawn(release_free_memory());
     open_lan(&app, host_name.as_deref(), address).await;
     if detached {
         let server = server.clone();
@@ -127,6 +130,16 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
         tracing::debug!(%error, "cannot clear daemon.json");
     }
     Ok(())
+}
+
+/// Returns memory that large requests and unloaded models have freed to the system, now and then.
+async fn release_free_memory() {
+    loop {
+        tokio::time::sleep(RELEASE_INTERVAL).await;
+        if let Err(error) = tokio::task::spawn_blocking(cairn_hardware::release_free_memory).await {
+            tracing::debug!(%error, "free memory was not released");
+        }
+    }
 }
 
 /// Writes the address and token of this daemon. On a full disk, overwrites the previous daemon's file in place, because

@@ -5,6 +5,7 @@
 //! the facts come from `/proc` and `/sys`, read through a function that tests replace with a table of texts; elsewhere from the
 //! `sysinfo` crate.
 
+mod allocator;
 mod cpu;
 mod gpu;
 mod memory;
@@ -15,6 +16,7 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
+pub use allocator::release_free_memory;
 pub use cpu::{Cpu, Features};
 pub use gpu::Gpu;
 pub use memory::Memory;

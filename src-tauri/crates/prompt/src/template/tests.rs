@@ -190,7 +190,8 @@ fn long_conversations_are_within_limits() {
         {%- if message.role == 'user' and message.content is string and 'user' in message %}{%- set ns.last = index %}{%- endif %}\
         {%- endfor %}{%- for message in messages %}{%- if loop.index0 > 0 and messages[loop.index0 - 1].role == 'user' %}\
         {{- message.content.split('</think>')[-1].lstrip('\\n') | trim }}{%- endif %}{%- endfor %}";
-    let go = "{{ range $i, $_ := .Messages }}{{ $last := eq (len (slice $.Messages $i)) 1 }}{{ .Content }}{{ end }}";
+    let slicing =
+        "{{ range $i, $_ := .Messages }}{{ $last := eq (len (slice $.Messages $i)) 1 }}{{ .Content }}{{ end }}";
     let check = |template: Result<Template, Error>, count: usize, bytes: usize| {
         let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
         let messages: Vec<Message> = (0..count).map(|at| Message::new(role(at), "word ".repeat(bytes / 5))).collect();
@@ -199,7 +200,7 @@ fn long_conversations_are_within_limits() {
     };
     check(Template::jinja(jinja), 2000, 1000);
     check(Template::jinja(jinja), 5000, 100);
-    check(Template::go(go), 1800, 1000);
+    check(Template::go(slicing), 1800, 1000);
 }
 
 #[test]
