@@ -250,25 +250,19 @@ impl Chats {
     /// # Errors
     /// If the file cannot be written.
     pub fn purge(&self, before_ms: i64) -> Result<Vec<String>, ChatsError> {
-        let expired = self.read(|connection| {
-            let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
-            let rows = statement.query_map([before_ms], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(rows.collect::<Result<Vec<(i64, String)>, _>>()?)
+        let has_expired = self.read(|connection| {
+            Ok(connection.prepare_cached("SELECT 1 FROM chats WHERE deleted_ms < ?1")?.exists([before_ms])?)
         })?;
-        if expired.is_empty() {
+        if !has_expired {
             return Ok(Vec::new());
         }
         self.erase(|connection| {
-            let mut purged = Vec::new();
-            for (row, id) in expired {
-                // It may have been restored meanwhile.
-                let is_expired = "SELECT 1 FROM chats WHERE row = ?1 AND deleted_ms < ?2";
-                if connection.prepare_cached(is_expired)?.exists(params![row, before_ms])? {
-                    delete(connection, row)?;
-                    purged.push(id);
-                }
-            }
-            Ok(purged)
+            let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
+            let expired =
+                statement.query_map([before_ms], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+            let expired = expired.collect::<Result<Vec<_>, _>>()?;
+            expired.iter().try_for_each(|(row, _)| delete(connection, *row))?;
+            Ok(expired.into_iter().map(|(_, id)| id).collect())
         })
     }
 }

@@ -188,11 +188,7 @@ impl Scheduler {
         if self.has_changed {
             return Some(Duration::ZERO);
         }
-        let paused = self.waiting.iter().filter_map(|waiting| match waiting {
-            Waiting::New(_) => None,
-            Waiting::Paused(sequence) => Some(&**sequence),
-        });
-        if !active.iter().chain(paused).all(Sequence::wait_for_client) {
+        if !self.sequences(active).all(Sequence::wait_for_client) {
             return Some(Duration::ZERO);
         }
         let needs_pages = active.is_empty() && self.waiting.iter().any(|waiting| !waiting.is_blocked());
@@ -201,6 +197,15 @@ impl Scheduler {
         let restores =
             active.iter().filter_map(|sequence| Some(self.cache.restore_timeout(sequence.restore.as_ref()?)));
         restores.chain(pages).chain(self.cache.next_flush()).chain(self.drain_timeout(active)).min()
+    }
+
+    /// The active and the paused sequences.
+    fn sequences<'a>(&'a self, active: &'a [Sequence]) -> impl Iterator<Item = &'a Sequence> {
+        let paused = self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::New(_) => None,
+            Waiting::Paused(sequence) => Some(&**sequence),
+        });
+        active.iter().chain(paused)
     }
 
     /// Admits waiting requests in their order while there is room. Requests whose client does not read do not hold up those

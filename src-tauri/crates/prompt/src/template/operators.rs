@@ -227,10 +227,9 @@ fn indices(len: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Indi
 /// `needle in container`, also registered as a test.
 fn contains(state: &mut State<'_, '_>, needle: Value, container: Value) -> Result<bool, Error> {
     charge_traversal(state, &needle)?;
-    match container.kind() {
-        // A lookup by hash or order.
-        ValueKind::Map => {}
-        _ => charge_traversal(state, &container)?,
+    // A map is not traversed.
+    if container.kind() != ValueKind::Map {
+        charge_traversal(state, &container)?;
     }
     if let Some(text) = container.as_str() {
         let mut part = String::new();

@@ -34,11 +34,7 @@ impl Scheduler {
     /// Time until a generation reaches a limit, if none of their clients reads.
     pub(super) fn drain_timeout(&self, active: &[Sequence]) -> Option<Duration> {
         let limits = self.drain_limits?;
-        let paused = self.waiting.iter().filter_map(|waiting| match waiting {
-            Waiting::New(_) => None,
-            Waiting::Paused(sequence) => Some(&**sequence),
-        });
-        let unread = active.iter().chain(paused).filter_map(Sequence::watched_unread_since).min();
+        let unread = self.sequences(active).filter_map(Sequence::watched_unread_since).min();
         let unread = unread.and_then(|since| since.checked_add(limits.unread));
         let has_generations = !active.is_empty() || !self.waiting.is_empty();
         let next = unread.into_iter().chain(has_generations.then_some(limits.deadline)).min()?;

@@ -113,6 +113,9 @@ impl ReadBurst {
     }
 }
 
+/// Seconds of a day (UTC).
+const DAY_S: u64 = 24 * 3600;
+
 /// State of a tier below RAM.
 #[derive(Debug)]
 pub(super) struct LowerTierState {
@@ -180,6 +183,17 @@ impl LowerTierState {
             written: (0, 0),
             reserved: (0, 0),
         }
+    }
+
+    /// Returns the bytes written on the day of a time.
+    pub(super) fn written_on_day_of(&self, unix_s: u64) -> u64 {
+        if self.written.0 == unix_s / DAY_S { self.written.1 } else { 0 }
+    }
+
+    /// Counts bytes for the day of a time, from 0 if that day is new, and returns the sum.
+    pub(super) fn add_written(&mut self, unix_s: u64, bytes: u64) -> u64 {
+        self.written = (unix_s / DAY_S, self.written_on_day_of(unix_s) + bytes);
+        self.written.1
     }
 
     /// Returns whether a chunk is queued or being written.

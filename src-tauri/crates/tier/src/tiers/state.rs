@@ -241,8 +241,7 @@ impl State {
         let before = || self.catalog.get(&entry.parent_id(id)).map(claim);
         let claim = claim(entry).or_continues(before);
         let allowance = config.early_write_bytes.map_or(u64::MAX, |bytes| claim.share_of(bytes));
-        let (day, bytes) = self.lower(tier).written;
-        let written = if day == unix_s / (24 * 3600) { bytes } else { 0 } + self.lower(tier).queue.bytes();
+        let written = self.lower(tier).written_on_day_of(unix_s) + self.lower(tier).queue.bytes();
         self.should_write(id, tier) || written < allowance
     }
 

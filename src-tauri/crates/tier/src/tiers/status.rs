@@ -85,7 +85,7 @@ impl State {
 impl Tiers {
     /// Returns the current status.
     pub fn status(&self) -> Status {
-        let (now, today) = (self.inner.clock.now(), self.inner.clock.unix_s() / (24 * 3600));
+        let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let state = self.inner.lock();
         let present = |tier: &TierKind| *tier == TierKind::Ram || state.lower(*tier).is_configured;
         let tiers = TIER_KINDS.into_iter().filter(present).map(|tier| {
@@ -105,8 +105,7 @@ impl Tiers {
                 queued_bytes: lower_state.map_or(0, |lower_state| {
                     lower_state.queue.bytes() + lower_state.saving.map_or(0, |(_, bytes)| bytes)
                 }),
-                written_today_bytes: lower_state
-                    .map_or(0, |lower_state| if lower_state.written.0 == today { lower_state.written.1 } else { 0 }),
+                written_today_bytes: lower_state.map_or(0, |lower_state| lower_state.written_on_day_of(unix_s)),
                 counters: state.counts.flows[tier as usize],
             }
         });

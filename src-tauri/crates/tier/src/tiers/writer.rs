@@ -273,12 +273,8 @@ impl State {
                 (ChunkSource::Above(Box::new(head)), entry.payload_bytes + OVERHEAD_BYTES)
             }
         };
-        let day = unix_s / (24 * 3600);
-        let lower_state = self.lower_mut(tier);
-        if lower_state.written.0 != day {
-            lower_state.written = (day, 0);
-        }
-        if lower.daily_write_bytes.is_some_and(|cap| lower_state.written.1 + bytes > cap) {
+        let written_bytes = self.lower_mut(tier).add_written(unix_s, 0);
+        if lower.daily_write_bytes.is_some_and(|cap| written_bytes + bytes > cap) {
             self.counts.dropped.daily_cap += 1;
             return Admission::Rejected;
         }
@@ -372,11 +368,7 @@ impl State {
         let to_delete = std::mem::take(&mut lower_state.remove_after_save);
         match saved {
             Ok(stored) => {
-                let day = unix_s / (24 * 3600);
-                if lower_state.written.0 != day {
-                    lower_state.written = (day, 0);
-                }
-                lower_state.written.1 += stored.bytes;
+                lower_state.add_written(unix_s, stored.bytes);
                 lower_state.writable = WriteState::Ready;
                 self.cancel_removals(tier, id);
                 self.record_success(tier);
