@@ -10,7 +10,7 @@ mod dotprod;
 mod lanes;
 mod memory;
 mod neon;
-pub(crate) mod panel;
+mod panel;
 mod prefill;
 mod quantised;
 mod quants;

@@ -28,6 +28,8 @@ mod block;
 mod compiled;
 mod format;
 mod matmul;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod panel;
 mod portable;
 mod scalar;
 mod table;

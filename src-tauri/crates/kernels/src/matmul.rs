@@ -67,12 +67,9 @@ impl<'a> MatMul<'a> {
 pub struct Scratch {
     /// Unpacked weights of the scalar variant.
     pub(crate) row: UnpackedRow,
-    /// Unpacked weights of the variants for x86-64.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) panels: Vec<crate::x86::panel::Panel>,
-    /// Unpacked weights of the variants for ARM.
-    #[cfg(target_arch = "aarch64")]
-    pub(crate) panels: Vec<crate::aarch64::panel::Panel>,
+    /// Unpacked weights of the vector variants.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(crate) panels: Vec<crate::panel::Panel>,
 }
 
 impl Scratch {

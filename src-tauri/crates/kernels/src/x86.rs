@@ -6,7 +6,7 @@
 mod avx2;
 mod avx512;
 mod memory;
-pub(crate) mod panel;
+mod panel;
 mod quants;
 mod strip;
 

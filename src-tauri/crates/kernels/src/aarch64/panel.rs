@@ -1,27 +1,10 @@
-//! A tile of four weight rows, unpacked to signed bytes, with scales such that lanes are rows.
+//! Filling of panels.
 
 use super::memory::store_i8x16;
 use super::quants::weights;
 use crate::block::{BlockType, minimum_scale_bits, scale, scales_and_minima, sub_scales};
+use crate::panel::{Panel, ROWS};
 use crate::portable::arith::widen;
-
-/// Rows of a panel.
-pub(super) const ROWS: usize = 4;
-
-/// One unpacked tile. The memory stays when the panel is filled again.
-#[derive(Debug, Default)]
-pub(crate) struct Panel {
-    /// Quants, by groups of 32 elements.
-    pub(super) quants: Vec<[[u8; 32]; ROWS]>,
-    /// Scale of each block.
-    pub(super) scales: Vec<[f32; ROWS]>,
-    /// Scale of the minima of each block, for types with minima.
-    pub(super) minimum_scales: Vec<[f32; ROWS]>,
-    /// Blocks of 256, per block: the integer scale of each 16 elements.
-    pub(super) sub_scales: Vec<[[i32; 16]; ROWS]>,
-    /// Q4_K and Q5_K, per block: the minimum of each 32 elements.
-    pub(super) minima: Vec<[[i16; 8]; ROWS]>,
-}
 
 impl Panel {
     /// Unpacks the first `blocks` blocks of each row.

@@ -7,9 +7,9 @@ use std::arch::aarch64::*;
 
 use super::dot::{Dot, dot_32, dot_minima, sums_by_32, totals};
 use super::memory::{load_f32x4, load_i16x8, load_pair, store_f32x4};
-use super::panel::{Panel, ROWS};
 use crate::block::{BlockType, at};
 use crate::matmul::MatMul;
+use crate::panel::{Panel, ROWS};
 
 /// Quants of all panels that are multiplied together, in bytes: half of a second-level cache of 256 KiB.
 const PANELS_BYTES: usize = 128 * 1024;

@@ -1,37 +1,8 @@
-//! A tile of weight rows, unpacked and interleaved, so that one register holds the same elements of all its rows.
-//!
-//! A panel has as many rows as a register has 32-bit lanes: eight (AVX2) or sixteen (AVX-512). Its quants are registers
-//! of `rows x 4` bytes, eight registers for each 32 elements; a dword of a column, broadcast, meets all rows at once,
-//! and the sums of the rows stay in their lanes without any horizontal step.
+//! Filling of panels.
 
 use crate::block::{BlockType, minimum_scale_bits, scale, scales_and_minima, sub_scales};
+use crate::panel::{Lanes, Line, Panel};
 use crate::portable::arith::widen;
-
-/// One number per row; lanes past the rows of an eight-row panel are not used.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(super) struct Lanes<T>(pub(super) [T; 16]);
-
-/// A cache line of quants.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub(super) struct Line(pub(super) [u8; 64]);
-
-/// One unpacked tile. The memory stays when the panel is filled again.
-#[derive(Debug, Default)]
-pub(crate) struct Panel {
-    /// Quants, by groups of 32 elements: eight registers of the variant's width for each group.
-    pub(super) quants: Vec<Line>,
-    /// Scale of each block.
-    pub(super) scales: Vec<Lanes<f32>>,
-    /// Scale of the minima of each block, for types with minima.
-    pub(super) minimum_scales: Vec<Lanes<f32>>,
-    /// Blocks of 256: per sub-block (32 elements; 16 in Q6_K) its integer scale.
-    pub(super) sub_scales: Vec<Lanes<i32>>,
-    /// Blocks of 256: per 32 elements a pair of `i16` that a column's two sums over 16 elements are multiplied with: the
-    /// minimum twice (Q4_K, Q5_K), or the scales of both (Q6_K, IQ4_XS, to take off their offset).
-    pub(super) pairs: Vec<Lanes<i32>>,
-}
 
 impl Panel {
     /// Makes room for rows of `blocks` blocks and fills everything but the quants, of which a 32-element group takes

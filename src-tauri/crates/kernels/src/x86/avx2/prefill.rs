@@ -6,13 +6,13 @@
 use std::arch::x86_64::*;
 
 use super::super::memory::{load_f32x8, load_i32x8, load256, store_f32x8, store256};
-use super::super::panel::{Lanes, Panel};
 use super::super::strip::rows_of_blocks;
 use super::decode::broadcast;
 use super::products::{offset, products, weights};
 use super::transpose::transpose;
 use crate::block::{BlockType, at};
 use crate::matmul::MatMul;
+use crate::panel::{Lanes, Panel};
 
 /// Rows of a panel.
 const ROWS: usize = 8;
