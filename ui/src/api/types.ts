@@ -1706,6 +1706,8 @@ export type ErrorCode =
   | "config_unreadable"
   /** `config.toml` cannot be written. Parameters: reason. */
   | "config_unwritable"
+  /** The request has no model name, or an empty one. */
+  | "model_name_missing"
   /** The text is not a model name. Parameters: name. */
   | "model_name_invalid"
   /** There is no model of that name. Parameters: model. */

@@ -73,6 +73,8 @@ pub enum ErrorCode {
     ConfigUnreadable,
     /// `config.toml` cannot be written. Parameters: reason.
     ConfigUnwritable,
+    /// The request has no model name, or an empty one.
+    ModelNameMissing,
     /// The text is not a model name. Parameters: name.
     ModelNameInvalid,
     /// There is no model of that name. Parameters: model.

@@ -80,8 +80,9 @@ impl ModelLibrary {
         destination: &str,
         watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Copied, Error> {
-        let parse =
-            |what, name: &str| name.parse::<ModelRef>().map_err(|_| Error::InvalidName { what, name: name.to_owned() });
+        let parse = |what, name: &str| {
+            name.parse::<ModelRef>().map_err(|reason| Error::InvalidName { what, name: name.to_owned(), reason })
+        };
         let (from, to) = (parse("source", source)?, parse("destination", destination)?);
         if is_pebble(&to) {
             return Err(Error::BuiltIn(pebble::NAME));

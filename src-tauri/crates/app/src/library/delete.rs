@@ -24,7 +24,7 @@ impl ModelLibrary {
     /// # Errors
     /// If the model does not exist, is in a read-only library, or on a disk error.
     pub(crate) fn delete(&self, text: &str, in_use: InUse<'_>) -> Result<Deleted, Error> {
-        let invalid = |_| Error::InvalidName { what: "name", name: text.to_owned() };
+        let invalid = |reason| Error::InvalidName { what: "name", name: text.to_owned(), reason };
         let name: ModelRef = text.parse().map_err(invalid)?;
         let own = self.catalog.own_library();
         let damaged = matches!(own.find(&name), Err(LibraryError::Manifest { .. }));

@@ -22,6 +22,8 @@ pub enum Error {
         what: &'static str,
         /// The name, as the client sent it.
         name: String,
+        /// Why it is invalid.
+        reason: NameError,
     },
     /// The source of a copy does not exist. Contains the name, as the client sent it.
     #[error("model {0:?} not found")]

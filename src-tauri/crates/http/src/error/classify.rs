@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use axum::http::StatusCode;
 use cairn_app::inference::GenerateError;
-use cairn_app::library::{LoadError, WriteError};
+use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
 use cairn_app::{Error, cache, chats, inference, library, transfers};
@@ -102,11 +102,17 @@ pub(super) fn of_setting(problem: &SettingProblem) -> Class {
     }
 }
 
+fn of_name(error: &NameError) -> Class {
+    match error {
+        NameError::Empty => Class::new(BAD, Code::ModelNameMissing),
+        NameError::Invalid { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", name),
+    }
+}
+
 fn of_library(error: &library::Error) -> Class {
     use library::Error as E;
     match error {
-        E::Name(reason) => with_reason(BAD, Code::ModelNameInvalid, reason),
-        E::InvalidName { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", name),
+        E::Name(reason) | E::InvalidName { reason, .. } => of_name(reason),
         E::NoSource(model) | E::NotFound(model) => Class::new(NOT_FOUND, Code::ModelNotFound).with("model", model),
         E::Unsupported(feature) | E::Instead { what: feature, .. } => {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature)
@@ -198,7 +204,7 @@ fn of_transfers(error: &transfers::Error) -> Class {
     use transfers::Error as E;
     match error {
         E::Library(error) => of_library(error),
-        E::Name(reason) => with_reason(BAD, Code::ModelNameInvalid, reason),
+        E::Name(reason) => of_name(reason),
         E::Pull(error) => of_pull(error),
         E::Push(error) => of_push(error),
         E::Login(error) => of_login(error),
@@ -371,7 +377,8 @@ mod tests {
         let unnamed = "".parse::<library::ModelRef>().expect_err("a name is not empty");
         check(library::Error::Name(unnamed).into(), 400, "model is required");
         check(library::Error::NoSource("x".into()).into(), 404, "model \"x\" not found");
-        let invalid = library::Error::InvalidName { what: "destination", name: "a b".into() };
+        let reason = "a b".parse::<library::ModelRef>().expect_err("a name has no space");
+        let invalid = library::Error::InvalidName { what: "destination", name: "a b".into(), reason };
         check(invalid.into(), 400, "destination \"a b\" is invalid");
         let busy = "server busy, please try again.  maximum pending requests exceeded";
         check(inference::Error::Load(LoadError::Busy).into(), 503, busy);

@@ -37,7 +37,7 @@ async fn copy_adds_a_second_name() {
     "##);
     check!(daemon.post("/api/copy", r#"{"source":"m"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"destination \"\" is invalid","code":"model_name_invalid","params":{"name":""}}
+    {"error":"destination \"\" is invalid","code":"model_name_missing"}
     "##);
     let reply = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
     assert!(reply.starts_with("409") && reply.contains("part of Cairn"), "{reply}");

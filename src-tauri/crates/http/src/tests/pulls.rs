@@ -26,9 +26,11 @@ async fn pull_errors_match_ollama() {
     let whole = daemon.post("/api/pull", &request(false)).await;
     let expected = format!("500 application/json; charset=utf-8\n{body}");
     assert_eq!(whole, expected, "without a stream the error has its status");
-    for (body, error) in [(r#"{"model":""}"#, "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
+    let missing = serde_json::json!({"error": "model is required", "code": "model_name_missing"});
+    let params = serde_json::json!({"name": "a b"});
+    let invalid = serde_json::json!({"error": "invalid model name", "code": "model_name_invalid", "params": params});
+    for (body, expected) in [(r#"{"model":""}"#, missing), (r#"{"name":"a b"}"#, invalid)] {
         let refused = daemon.post("/api/pull", body).await;
-        let expected = serde_json::json!({"error": error, "code": "model_name_invalid", "params": {"reason": error}});
         assert_eq!(refused, format!("400 application/json; charset=utf-8\n{expected}"), "{body}");
     }
 }

@@ -10,9 +10,11 @@ async fn push_errors_have_a_status() {
         let expected = serde_json::json!({"error": error, "code": code, "params": params});
         assert_eq!(reply, format!("{status} application/json; charset=utf-8\n{expected}"), "{body}");
     };
-    for (body, error) in [("{}", "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
-        check(body, 400, error, "model_name_invalid", serde_json::json!({"reason": error})).await;
-    }
+    let reply = daemon.post("/api/push", "{}").await;
+    let expected = serde_json::json!({"error": "model is required", "code": "model_name_missing"});
+    assert_eq!(reply, format!("400 application/json; charset=utf-8\n{expected}"), "no name");
+    let name = serde_json::json!({"name": "a b"});
+    check(r#"{"name":"a b"}"#, 400, "invalid model name", "model_name_invalid", name).await;
     for body in [r#"{"model":"absent"}"#, r#"{"model":"absent","stream":false}"#] {
         check(body, 404, "model 'absent' not found", "model_not_found", serde_json::json!({"model": "absent"})).await;
     }
