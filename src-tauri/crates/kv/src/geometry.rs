@@ -38,9 +38,9 @@ impl Rows {
 pub(crate) struct Geometry {
     layout: PageLayout,
     groups: Groups,
-    /// Layers of the full group.
+    /// Layers with full attention, and those with a window if all layers are one group.
     full: Vec<StateId>,
-    /// Layers of the window group.
+    /// Layers with a sliding window, if they are a group of their own.
     window: Vec<StateId>,
 }
 

@@ -162,7 +162,7 @@ impl Trie {
         self.page(id)
     }
 
-    /// Sets the logical time since when no sequence has held the node's page; none if a sequence holds it.
+    /// Sets the logical time at which the last sequence released the node's page; `None` if a sequence uses it.
     pub(crate) fn set_idle(&mut self, id: NodeId, since: Option<u64>) {
         if let Some(before) = self.node_mut(id).idle_since.take() {
             self.idle -= 1;

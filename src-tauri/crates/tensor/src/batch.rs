@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A causal text row.
+    /// Row of a text token that attends to itself and all earlier slots of its sequence.
     pub fn text(seq: u32, token: u32, slot: u32, want_logits: bool) -> Self {
         Self { seq, input: Input::Token(token), slot, pos: [slot, 0, 0, 0], until: slot + 1, want_logits }
     }

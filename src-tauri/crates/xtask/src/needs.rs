@@ -10,7 +10,7 @@ use anyhow::bail;
 
 use crate::process;
 
-/// A purpose of the machine. Each purpose includes those before it.
+/// What the machine is used for. Each use includes the needs of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum For {
     /// Building and running.

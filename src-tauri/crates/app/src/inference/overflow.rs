@@ -26,13 +26,13 @@ pub(crate) fn logged(truncated: Truncated, model: &str) -> Option<Truncated> {
     })
 }
 
-/// Overflow of one answer: what was left out, and how to shorten the conversation further.
+/// Overflow of one answer: the parts that were dropped, and the turns that can be dropped next.
 #[derive(Default)]
 pub(crate) struct OverflowState {
     /// The model's name, for the log.
     pub(crate) model: String,
     pub(crate) context_tokens: u64,
-    /// What was left out so far.
+    /// Parts of the conversation that were dropped so far.
     pub(crate) truncated: Option<Truncated>,
     /// Turns that can be dropped.
     pub(crate) turns: Option<Turns>,

@@ -58,7 +58,7 @@ fn truncated_answer_keeps_buffered_text() {
 }
 
 #[test]
-fn empty_tags_do_not_split() {
+fn empty_tags_leave_text_whole() {
     for inside in [false, true] {
         let mut splitter = ThinkingSplitter::new("", "", inside);
         let deltas = splitter.push("a");

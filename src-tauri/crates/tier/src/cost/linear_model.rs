@@ -67,7 +67,7 @@ impl LinearModel {
         }
     }
 
-    /// Solves one weighted least-squares step. The unknowns are factors of `prior`.
+    /// Solves one weighted least-squares step for two factors, and returns `prior` multiplied with them.
     fn solve(&self, prior: (f64, f64)) -> (f64, f64) {
         let (mut uu, mut uv, mut vv, mut us, mut vs) = (PRIOR_WEIGHT, 0.0, PRIOR_WEIGHT, PRIOR_WEIGHT, PRIOR_WEIGHT);
         for sample in &self.samples {

@@ -163,7 +163,7 @@ const fn subs<T: BlockType>(i: usize) -> (usize, usize) {
     if T::MINIMA { (i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2) } else { (2 * i, 2 * i + 1) }
 }
 
-/// What register `i` of a block's quants is multiplied with.
+/// Loads the activations that register `i` of a block's quants is multiplied with.
 #[inline]
 #[target_feature(enable = "avx2,avx512f")]
 fn activations<T: BlockType>(values: &[u8; 256], i: usize) -> __m512i {
@@ -179,7 +179,7 @@ fn activations<T: BlockType>(values: &[u8; 256], i: usize) -> __m512i {
     }
 }
 
-/// The quants that meet [`activations`], unsigned.
+/// Unpacks register `i` of a block's quants to unsigned bytes, in the order of [`activations`].
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw")]
 fn wide<T: BlockType>(block: &[u8], i: usize) -> __m512i {
