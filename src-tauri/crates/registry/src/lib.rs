@@ -13,17 +13,16 @@ mod client;
 mod discover;
 mod download;
 mod downloads;
-#[cfg(test)]
-mod fake_source;
 mod manifest_signature;
 mod nearby;
 mod peer_key;
 mod push;
 mod source;
 mod sources;
-#[cfg(test)]
-mod test_server;
 mod trust;
+
+#[cfg(test)]
+mod tests;
 
 pub use auth::{Credentials, KeyError, KeyFile, Login, LoginStore, LoginStoreError};
 pub use client::{

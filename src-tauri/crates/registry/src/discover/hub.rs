@@ -233,7 +233,7 @@ fn quantization(stem: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_server::{TestServer, reply, transport};
+    use crate::tests::test_server::{TestServer, reply, transport};
 
     fn hub(served: &TestServer) -> Hub {
         Hub::new(transport(), &served.url("/")).expect("a valid address")

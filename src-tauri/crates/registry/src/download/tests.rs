@@ -9,7 +9,7 @@ use cairn_disk::{Disk, RealDisk};
 use cairn_testkit::Random;
 
 use super::*;
-use crate::fake_source::{Ending, FakeResponse, FakeSource, broken};
+use crate::tests::fake_source::{Ending, FakeResponse, FakeSource, broken};
 use crate::{BlobRequest, Downloads, Priority, SourceError};
 
 pub(crate) fn ms(ms: u64) -> Duration {

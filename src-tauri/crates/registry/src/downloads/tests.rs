@@ -7,7 +7,7 @@ use cairn_testkit::HookedDisk;
 
 use super::*;
 use crate::download::tests::{Home, blob_request, config, contents, ms, run};
-use crate::fake_source::{FakeResponse, FakeSource};
+use crate::tests::fake_source::{FakeResponse, FakeSource};
 
 const LEN: usize = 600_000;
 

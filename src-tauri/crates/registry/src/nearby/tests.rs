@@ -7,8 +7,8 @@ use cairn_store::Digest;
 
 use super::*;
 use crate::SourceError;
-use crate::fake_source::{Ending, FakeResponse, FakeSource};
-use crate::test_server::{TestServer, fixed_now, reply, transport};
+use crate::tests::fake_source::{Ending, FakeResponse, FakeSource};
+use crate::tests::test_server::{TestServer, fixed_now, reply, transport};
 
 fn nearby() -> NearbyPeers {
     NearbyPeers::new(Arc::new(fixed_now))

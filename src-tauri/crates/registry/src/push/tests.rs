@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cairn_store::{Digest, Layer, LayerKind, Library, Manifest};
 
-use crate::test_server::{TestServer, model};
+use crate::tests::test_server::{TestServer, model};
 use crate::{Credentials, PushConfig, PushError, PushStep, PushWatcher};
 
 /// A library with one model. The first blob is its config.

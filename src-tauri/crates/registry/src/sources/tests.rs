@@ -10,7 +10,7 @@ use tokio::sync::broadcast::Receiver;
 
 use super::*;
 use crate::ManifestSignature;
-use crate::test_server::{TestServer, fixed_now, reply, transport};
+use crate::tests::test_server::{TestServer, fixed_now, reply, transport};
 
 /// A manifest with one layer of this content.
 fn manifest(content: &[u8]) -> Vec<u8> {

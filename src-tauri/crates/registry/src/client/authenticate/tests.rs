@@ -11,7 +11,7 @@ use cairn_disk::RealDisk;
 use signature::Verifier;
 use ssh_key::{Algorithm, PublicKey, Signature};
 
-use crate::test_server::{RecordedRequest, TestServer, model, reply};
+use crate::tests::test_server::{RecordedRequest, TestServer, model, reply};
 use crate::{Credentials, FetchedManifest, KeyFile, Registry, SourceError};
 
 /// A registry that accepts the token `good`. Its token server responds with `issue`.
@@ -243,7 +243,7 @@ async fn remote_http_registry(challenge: &'static str, sign_in: Credentials) -> 
         (false, _) => reply(401, &[("WWW-Authenticate", challenge)], ""),
     })
     .await;
-    let mut config = crate::test_server::config();
+    let mut config = crate::tests::test_server::config();
     config.proxies = crate::Proxies::all(&proxy.url(""), "");
     let transport = crate::Transport::new(config).unwrap();
     let registry = Registry::from_address("http://registry.test", true, &transport, sign_in).unwrap();

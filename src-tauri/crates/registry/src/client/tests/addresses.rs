@@ -2,7 +2,7 @@
 
 use cairn_store::ModelRef;
 
-use crate::test_server::transport;
+use crate::tests::test_server::transport;
 use crate::{AddressError, Credentials, Registry};
 
 fn check(name: &str, insecure: bool, expected: Result<&str, &str>) {

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Response;
 use cairn_store::Digest;
 
-use crate::test_server::{RecordedRequest, TestServer, model, reply};
+use crate::tests::test_server::{RecordedRequest, TestServer, model, reply};
 use crate::{BlobSource, Credentials, SourceError};
 
 const BLOB: &[u8] = b"0123456789abcdefghij";

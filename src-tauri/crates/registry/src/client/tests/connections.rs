@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::test_server::{RecordedRequest, TestServer, config, model, reply, router};
+use crate::tests::test_server::{RecordedRequest, TestServer, config, model, reply, router};
 use crate::{
     Credentials, FetchedManifest, Proxies, Registry, SourceError, TlsError, Transport, TransportConfig, TransportError,
 };

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Response;
 use cairn_store::{Digest, Layer, LayerKind, Manifest};
 
-use crate::test_server::{TestServer, model, reply};
+use crate::tests::test_server::{TestServer, model, reply};
 use crate::{Credentials, SourceError};
 
 fn bytes() -> Vec<u8> {

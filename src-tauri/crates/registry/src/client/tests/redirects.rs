@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 use crate::client::check_redirect;
-use crate::test_server::{TestServer, config, model, reply};
+use crate::tests::test_server::{TestServer, config, model, reply};
 use crate::{Credentials, Proxies, RedirectPolicy, Registry, SourceError, Transport, TransportConfig};
 
 /// A registry that requires credentials and redirects to a second server, and the second server.

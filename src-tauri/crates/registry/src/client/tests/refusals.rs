@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Response;
 
-use crate::test_server::{TestServer, config, model, reply};
+use crate::tests::test_server::{TestServer, config, model, reply};
 use crate::{Credentials, Proxies, Registry, SourceError, Transport, TransportConfig};
 
 async fn error(answer: impl Fn() -> Response<Body> + Send + Sync + 'static) -> SourceError {

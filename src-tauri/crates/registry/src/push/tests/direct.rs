@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use cairn_store::Digest;
 
 use super::{Model, push};
-use crate::test_server::{TestServer, reply};
+use crate::tests::test_server::{TestServer, reply};
 use crate::{Credentials, PushError, SourceError};
 
 const WEIGHTS: &[u8] = b"0123456789abcdefghijABCDE";

@@ -7,7 +7,7 @@ use cairn_testkit::TokenServer;
 use cairn_testkit::distribution::{Access, Distribution};
 
 use super::{Model, config, watcher};
-use crate::test_server::{model, transport};
+use crate::tests::test_server::{model, transport};
 use crate::{Credentials, PushError, PushStep, Registry, SourceError};
 
 fn client_of(running: &Distribution, sign_in: Credentials) -> Registry {

@@ -8,7 +8,7 @@ use axum::http::Response;
 use cairn_store::Digest;
 
 use super::{Model, push};
-use crate::test_server::{RecordedRequest, TestServer, model, reply};
+use crate::tests::test_server::{RecordedRequest, TestServer, model, reply};
 use crate::{Credentials, PushError, SourceError};
 
 const CONFIG: &[u8] = b"{}";
