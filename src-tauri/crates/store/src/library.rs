@@ -224,7 +224,7 @@ impl Library {
             spelled.push(part);
         }
         let name = match spelled.as_slice() {
-            [host, namespace, model, tag] if exists => ModelRef::from_parts(host, namespace, model, tag),
+            [host, namespace, model, tag] if exists => ModelRef::from_parts(host, namespace, model, tag).ok(),
             _ => None,
         };
         Ok((path, name))
@@ -302,7 +302,7 @@ impl Library {
 /// Returns the name of the model whose manifest is at this path of folders.
 pub(crate) fn name_of(folders: [&str; 4]) -> Option<ModelRef> {
     let [host, namespace, model, tag] = folders.map(folder::part);
-    ModelRef::from_parts(&host?, &namespace?, &model?, &tag?)
+    ModelRef::from_parts(&host?, &namespace?, &model?, &tag?).ok()
 }
 
 fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> {

@@ -105,9 +105,8 @@ impl FromStr for ModelRef {
             tag: tag.to_owned(),
             insecure: scheme.eq_ignore_ascii_case("http"),
         };
-        let invalid = name_ref.parts().into_iter().find(|(part, text)| !part.accepts(text)).map(|(part, _)| part);
         let valid_scheme = name_ref.insecure || scheme.eq_ignore_ascii_case("https");
-        match invalid.or((!valid_scheme).then_some(NamePart::Scheme)) {
+        match name_ref.invalid_part().or((!valid_scheme).then_some(NamePart::Scheme)) {
             Some(part) => Err(NameError::Invalid { name: name.to_owned(), part }),
             None => Ok(name_ref),
         }
@@ -116,8 +115,10 @@ impl FromStr for ModelRef {
 
 impl ModelRef {
     /// Builds a name from its four parts, such as the folders of a manifest's path.
-    #[must_use]
-    pub fn from_parts(host: &str, namespace: &str, model: &str, tag: &str) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`NameError::Invalid`] with the first invalid part.
+    pub fn from_parts(host: &str, namespace: &str, model: &str, tag: &str) -> Result<Self, NameError> {
         let name_ref = Self {
             host: host.to_owned(),
             namespace: namespace.to_owned(),
@@ -125,8 +126,10 @@ impl ModelRef {
             tag: tag.to_owned(),
             insecure: false,
         };
-        let valid = name_ref.parts().into_iter().all(|(part, text)| part.accepts(text));
-        valid.then_some(name_ref)
+        match name_ref.invalid_part() {
+            Some(part) => Err(NameError::Invalid { name: name_ref.full(), part }),
+            None => Ok(name_ref),
+        }
     }
 
     /// Returns whether both names differ only in the tag and in case.
@@ -170,6 +173,10 @@ impl ModelRef {
     #[must_use]
     pub fn full(&self) -> String {
         format!("{}/{}/{}:{}", self.host, self.namespace, self.model, self.tag)
+    }
+
+    fn invalid_part(&self) -> Option<NamePart> {
+        self.parts().into_iter().find(|(part, text)| !part.accepts(text)).map(|(part, _)| part)
     }
 
     fn parts(&self) -> [(NamePart, &str); 4] {
@@ -281,6 +288,6 @@ mod tests {
             assert!(parsed.is_err(), "{name:?} was parsed as {parsed:?}");
         }
         assert_eq!("  ".parse::<ModelRef>(), Err(NameError::Empty), "white space is not a name");
-        assert!(ModelRef::from_parts("h", "n", "m", "..").is_none(), "parts follow the same rules");
+        assert!(ModelRef::from_parts("h", "n", "m", "..").is_err(), "parts follow the same rules");
     }
 }

@@ -24,10 +24,10 @@ fn invalid_names_are_rejected() {
 fn invalid_parts_are_rejected() {
     // Folder names of other programs follow the same rules.
     for part in INVALID_NAMES.iter().filter(|name| !name.contains(':')) {
-        assert!(part.contains('/') || ModelRef::from_parts("h", "n", part, "t").is_none(), "{part:?} as a model");
+        assert!(part.contains('/') || ModelRef::from_parts("h", "n", part, "t").is_err(), "{part:?} as a model");
         for (host, namespace, model, tag) in [("h", *part, "m", "t"), ("h", "n", "m", *part), (*part, "n", "m", "t")] {
             if part.contains(['/', '\\', '\0']) || part.starts_with('.') {
-                assert!(ModelRef::from_parts(host, namespace, model, tag).is_none(), "{part:?} in {host}/{namespace}");
+                assert!(ModelRef::from_parts(host, namespace, model, tag).is_err(), "{part:?} in {host}/{namespace}");
             }
         }
     }

@@ -40,7 +40,7 @@ fn origin(text: &str) -> Option<MirroredOrigin> {
         None => (text.trim_end_matches('/'), None),
     };
     // Both must be valid parts of a model's name.
-    ModelRef::from_parts(host, namespace.unwrap_or("library"), "m", "latest")?;
+    ModelRef::from_parts(host, namespace.unwrap_or("library"), "m", "latest").ok()?;
     Some(MirroredOrigin { host: host.to_owned(), namespace: namespace.map(str::to_owned), insecure })
 }
 

@@ -7,7 +7,7 @@ mod peers;
 
 use std::path::{Path, PathBuf};
 
-use cairn_store::{Digest, ModelRef, NameError, NamePart};
+use cairn_store::{Digest, ModelRef};
 
 use super::error::Error;
 use crate::library;
@@ -59,8 +59,7 @@ pub(crate) fn name_of(host: &str, namespace: &str, model: &str, reference: &Refe
         // Any valid tag will do, because the digest selects the manifest.
         Reference::Digest(_) => "latest",
     };
-    let invalid = || NameError::Invalid { name: format!("{host}/{namespace}/{model}:{tag}"), part: NamePart::Model };
-    Ok(ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?)
+    Ok(ModelRef::from_parts(host, namespace, model, tag)?)
 }
 
 /// Whether a blob is a symbolic link out of the library at `root`. Folders of the library may be links themselves.
