@@ -1,6 +1,7 @@
 //! Errors as clients see them: a status and `{"error": "...", "code": "...", "params": {...}}`.
 
 mod classify;
+mod registry;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use cairn_wire::{ErrorBody, ErrorCode};
 use serde::Serialize;
 
 use classify::{Class, classify};
+pub(crate) use registry::RegistryError;
 
 /// Longest text of an error in the log.
 const MAX_LOGGED_CHARS: usize = 500;

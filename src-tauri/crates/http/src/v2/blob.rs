@@ -11,11 +11,11 @@ use cairn_store::{Digest, ModelRef};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::RegistryError;
 use super::range::{RequestedRange, parse_range};
 use super::sign_in::{challenge, pull_client, url};
 use crate::Server;
 use crate::client::ClientInfo;
+use crate::error::RegistryError;
 
 /// Capacity of the channel to the client in chunks. A full channel blocks the reader.
 const QUEUED_CHUNKS: usize = 2;
@@ -32,7 +32,7 @@ async fn blob(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, RegistryError> {
-    if ModelRef::from_parts("registry", &namespace, &model, "latest").is_none() {
+    if ModelRef::from_parts("registry", &namespace, &model, "latest").is_err() {
         return Err(RegistryError::new(StatusCode::BAD_REQUEST, "NAME_INVALID", "invalid model name"));
     }
     let digest: Digest = digest.parse().map_err(|error: cairn_store::DigestError| {

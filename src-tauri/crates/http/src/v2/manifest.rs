@@ -9,10 +9,10 @@ use axum::routing::get;
 use cairn_app::transfers::{ManifestSignature, Offer, Reference};
 use serde::Deserialize;
 
-use super::RegistryError;
 use super::sign_in::{challenge, pull_client};
 use crate::Server;
 use crate::client::ClientInfo;
+use crate::error::RegistryError;
 
 /// Media type of all model manifests.
 const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";

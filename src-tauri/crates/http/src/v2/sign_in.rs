@@ -13,12 +13,11 @@ use axum::routing::get;
 use cairn_app::transfers::{Client, JoinProof, JoinRequest, TokenIssuer};
 use serde::Serialize;
 
-use super::RegistryError;
 use crate::Server;
 use crate::access::own_names;
 use crate::body::Body;
 use crate::client::ClientInfo;
-use crate::error::json;
+use crate::error::{RegistryError, json};
 
 /// Service name in challenges.
 const SERVICE: &str = "cairn";
