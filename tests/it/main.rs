@@ -29,6 +29,7 @@ mod repl;
 mod scans;
 mod scripts;
 mod searches;
+mod secrets;
 mod settings;
 #[cfg(target_os = "linux")]
 mod small_disk;

@@ -858,6 +858,47 @@ export type DiskHolds =
   /** Chats and other data of the user. */
   | "data";
 
+/** What an API key allows. */
+export type KeyScope =
+  /** Read `/metrics`, from any machine. */
+  | "metrics";
+
+/** `POST /app/keys`: creates a key. */
+export type CreateKeyRequest = {
+  /** Name of the key, for lists and to revoke it. */
+  name: string;
+  /** What the key allows. */
+  scope: KeyScope;
+};
+
+/** Response to [`CreateKeyRequest`]. */
+export type CreateKeyResponse = {
+  /** The key, for `Authorization: Bearer KEY`. It is shown only here. */
+  key: string;
+};
+
+/** `POST /app/keys/revoke`. */
+export type RevokeKeyRequest = {
+  /** Name of the key. */
+  name: string;
+};
+
+/** `GET /app/keys`. */
+export type KeysResponse = {
+  /** Keys by name. */
+  keys: ListedKey[];
+};
+
+/** A key in a list, without its text. */
+export type ListedKey = {
+  /** Name of the key. */
+  name: string;
+  /** What the key allows. */
+  scope: KeyScope;
+  /** When the key was created. */
+  created_at: Timestamp;
+};
+
 /** `GET /app/libraries`: all libraries; Cairn's own is first. */
 export type LibrariesResponse = {
   /** The libraries. */
@@ -1660,6 +1701,18 @@ export type ErrorCode =
   | "not_found"
   /** The daemon failed unexpectedly. Parameters: reason. */
   | "internal"
+  /** The text cannot be the name of an API key. Parameters: name. */
+  | "key_name_invalid"
+  /** Another API key has the name. Parameters: name. */
+  | "key_name_taken"
+  /** There is no API key of that name. Parameters: name. */
+  | "key_not_found"
+  /** There are as many API keys as are allowed. Parameters: limit. */
+  | "too_many_keys"
+  /** The file of the API keys cannot be read, so no key is valid. Parameters: path, reason. */
+  | "keys_unreadable"
+  /** The file of the API keys cannot be written. Parameters: reason. */
+  | "keys_unwritable"
   /** Too many requests wait already. */
   | "server_busy"
   /** This version cannot do that. Parameters: feature. */

@@ -12,6 +12,7 @@ use crate::chats::{ChatSessions, DescribeError};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::inference::{self, Inference};
+use crate::keys::ApiKeys;
 use crate::library::{Deleted, ModelLibrary};
 use crate::live_settings::LiveParts;
 use crate::settings::{LiveValues, Settings, SettingsStore};
@@ -29,6 +30,7 @@ pub struct App {
     inference: Inference,
     chats: ChatSessions,
     system: SystemInfo,
+    keys: ApiKeys,
     /// Announces to other daemons that this one uses the library.
     _presence: Option<Arc<SharedLock>>,
     clock: Clock,
@@ -72,12 +74,25 @@ impl App {
         let inference = Inference::new(&engine, &library, &cache, &settings, &live, &clock);
         let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
         let system = SystemInfo::new(machine, &engine, &library, &cache, &settings, &clock);
+        let keys = ApiKeys::open(&settings, &clock);
         let parts = LiveParts { cache: cache.clone(), transfers: transfers.clone(), system: system.clone() };
         let settings = SettingsStore::new(&settings, &live, Arc::new(parts));
         let in_use = transfers.clone();
         let presence = library.clear_up(move || in_use.digests_in_use()).map(Arc::new);
         transfers.restore();
-        Ok(Self { engine, settings, library, transfers, cache, inference, chats, system, _presence: presence, clock })
+        Ok(Self {
+            engine,
+            settings,
+            library,
+            transfers,
+            cache,
+            inference,
+            chats,
+            system,
+            keys,
+            _presence: presence,
+            clock,
+        })
     }
 
     /// Starts with this machine and errors that have only a text.
@@ -127,6 +142,12 @@ impl App {
     #[must_use]
     pub fn system(&self) -> &SystemInfo {
         &self.system
+    }
+
+    /// API keys.
+    #[must_use]
+    pub fn keys(&self) -> &ApiKeys {
+        &self.keys
     }
 
     /// The clock of all use cases.

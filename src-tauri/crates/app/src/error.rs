@@ -1,6 +1,6 @@
 //! The error of any use case: one variant for each area.
 
-use crate::{cache, chats, inference, library, settings, transfers};
+use crate::{cache, chats, inference, keys, library, settings, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -26,4 +26,7 @@ pub enum Error {
     /// A chat operation failed.
     #[error(transparent)]
     Chats(#[from] chats::Error),
+    /// An operation on API keys failed.
+    #[error(transparent)]
+    Keys(#[from] keys::Error),
 }

@@ -12,6 +12,7 @@
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |
 //! | [`system`] | hardware, loaded models, metrics |
+//! | [`keys`] | API keys and what they allow |
 //!
 //! **Invariants:** nothing here names a transport or its status codes. Prompts and answers are never logged. A request
 //! for something that this version cannot do is refused, not silently half-answered.
@@ -24,6 +25,7 @@ mod clock;
 mod create;
 mod error;
 pub mod inference;
+pub mod keys;
 pub mod library;
 mod live_settings;
 pub mod settings;

@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 mod json;
+pub(crate) mod key;
 
 use cairn_app::settings::Flag;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -50,6 +51,8 @@ pub(crate) enum Verb {
     Desktop,
     /// List downloads; pause, resume, cancel or discard them
     Downloads(Downloads),
+    /// Create, list or revoke API keys: for metrics
+    Key(key::Key),
     /// Share models with other machines, or pull them from a mirror
     Mirror(Mirror),
     /// Import a GGUF file into the library

@@ -17,6 +17,7 @@ mod gc;
 mod gguf;
 mod human;
 mod import;
+mod key;
 mod list;
 mod log;
 mod login;
@@ -131,6 +132,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&cli, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&cli, &args)),
+        Some(Verb::Key(args)) => runtime.block_on(key::key(&cli, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&cli, &args)),
         Some(Verb::Login(args)) => runtime.block_on(login::login(&cli, &args)),
         Some(Verb::Logout(args)) => runtime.block_on(login::logout(&cli, &args)),

@@ -11,15 +11,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cairn_wire::ErrorCode;
+use cairn_wire::app::KeyScope;
 
 use crate::Server;
 use crate::client::ClientInfo;
-use crate::error::ApiError;
-use crate::v2::{self, RegistryError};
+use crate::error::{ApiError, RegistryError};
 use host::OwnNames;
 use page::Sender;
 pub use table::document;
-use table::{Facts, Refusal, Row};
+use table::{Facts, Refusal, Row, Token};
 
 /// Request headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\
@@ -35,7 +35,7 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     let (facts, sender) = facts(&server, &request);
     // Preflight requests never carry a token.
     let is_preflight = request.method() == Method::OPTIONS;
-    let response = match row.decide(&facts, || is_preflight || has_token(&server, request.headers())) {
+    let response = match row.decide(&facts, |token| is_preflight || has_token(&server, request.headers(), token)) {
         Err(refusal) => refused(request.uri().path(), request.headers(), refusal),
         Ok(()) if is_preflight && sender.cors.is_some() => preflight(),
         Ok(()) if is_preflight => StatusCode::NO_CONTENT.into_response(),
@@ -72,9 +72,12 @@ pub(crate) fn own_names(server: &Server) -> OwnNames<'_> {
     OwnNames { addresses: server.addresses(), machine: server.host_name(), configured }
 }
 
-fn has_token(server: &Server, headers: &HeaderMap) -> bool {
+fn has_token(server: &Server, headers: &HeaderMap, required: Token) -> bool {
     let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    bearer.is_some_and(|token| server.is_authorized(token))
+    bearer.is_some_and(|token| {
+        server.is_authorized(token)
+            || (required == Token::Metrics && server.app().keys().allows(token, KeyScope::Metrics))
+    })
 }
 
 /// Returns the response to a refused request.
@@ -100,9 +103,9 @@ fn refused(path: &str, headers: &HeaderMap, refusal: Refusal) -> Response {
         Refusal::NotShared => {
             "this machine does not share its models; set CAIRN_SHARE=1 on it to share them".to_owned()
         }
-        Refusal::Token => "unauthorized: missing or wrong daemon token".to_owned(),
+        Refusal::Token => "unauthorized: missing or wrong token".to_owned(),
     };
-    if v2::has(path) {
+    if RegistryError::is_for(path) {
         return RegistryError::denied(&text).into_response();
     }
     let (status, code) = match refusal {

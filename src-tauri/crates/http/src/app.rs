@@ -9,6 +9,7 @@ mod downloads;
 mod gc;
 mod hardware;
 mod import;
+mod keys;
 mod libraries;
 mod load;
 mod logins;
@@ -36,6 +37,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(gc::routes())
         .merge(hardware::routes())
         .merge(import::routes())
+        .merge(keys::routes())
         .merge(libraries::routes())
         .merge(load::routes())
         .merge(logins::routes())

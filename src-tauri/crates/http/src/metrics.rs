@@ -1,5 +1,5 @@
 //! `GET /metrics`: metrics in the Prometheus text format, version 0.0.4
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). It needs the daemon's token, like `/app`.
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). It needs an API key for metrics, or the daemon's token.
 
 use std::fmt::Write;
 

@@ -6,6 +6,7 @@ mod desktop;
 mod discover;
 mod downloads;
 mod hardware;
+mod keys;
 mod libraries;
 mod logins;
 mod mirror;
@@ -32,6 +33,7 @@ pub use downloads::{
 pub use hardware::{
     DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
 };
+pub use keys::{CreateKeyRequest, CreateKeyResponse, KeyScope, KeysResponse, ListedKey, RevokeKeyRequest};
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };

@@ -27,6 +27,18 @@ pub enum ErrorCode {
     NotFound,
     /// The daemon failed unexpectedly. Parameters: reason.
     Internal,
+    /// The text cannot be the name of an API key. Parameters: name.
+    KeyNameInvalid,
+    /// Another API key has the name. Parameters: name.
+    KeyNameTaken,
+    /// There is no API key of that name. Parameters: name.
+    KeyNotFound,
+    /// There are as many API keys as are allowed. Parameters: limit.
+    TooManyKeys,
+    /// The file of the API keys cannot be read, so no key is valid. Parameters: path, reason.
+    KeysUnreadable,
+    /// The file of the API keys cannot be written. Parameters: reason.
+    KeysUnwritable,
     /// Too many requests wait already.
     ServerBusy,
     /// This version cannot do that. Parameters: feature.

@@ -1,6 +1,7 @@
 //! Selects the command lines whose failure is printed as JSON.
 
 use super::cache::CacheVerb;
+use super::key::KeyVerb;
 use super::{DownloadsVerb, MirrorVerb, Verb};
 
 impl Verb {
@@ -16,6 +17,11 @@ impl Verb {
             Self::Gc(args) => args.json,
             Self::Gguf(args) => args.json,
             Self::Import(args) => args.json,
+            Self::Key(args) => match &args.verb {
+                KeyVerb::Create { json, .. } => *json,
+                KeyVerb::List(args) => args.json,
+                KeyVerb::Revoke { .. } => false,
+            },
             Self::List(args) => args.json,
             Self::Login(args) => args.json,
             Self::Mirror(args) => match &args.verb {

@@ -16,8 +16,8 @@ pub(super) struct Row {
     machines: Machines,
     /// Which web pages have access, besides programs.
     pages: &'static [Page],
-    /// Whether the daemon token or a session token is required.
-    needs_token: bool,
+    /// Which token is required.
+    token: Token,
 }
 
 /// Which machines have access.
@@ -31,6 +31,17 @@ enum Machines {
     AllIfShared,
     /// All that can connect.
     All,
+}
+
+/// Which token is required.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token {
+    /// None.
+    No,
+    /// The daemon token or a session token.
+    Daemon,
+    /// One of these, or an API key with the scope `metrics`.
+    Metrics,
 }
 
 /// The properties of a request that the table reads.
@@ -62,56 +73,63 @@ const TABLE: &[Row] = &[
         about: "state",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed, Page::Link],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
         routes: &["/api/tags", "/api/ps", "/api/show"],
         about: "list models",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
         routes: &["/api/generate", "/api/chat"],
         about: "generate",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
         routes: &["/v2", "/v2/*"],
         about: "read models; fetch them with a trusted key",
         machines: Machines::AllIfShared,
         pages: &[],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
         routes: &["/app/session"],
         about: "exchange a ticket for a session token",
         machines: Machines::Loopback,
         pages: &[Page::Own],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
-        routes: &["/app/*", "/metrics"],
-        about: "chats, settings, downloads, metrics",
+        routes: &["/metrics"],
+        about: "metrics for Prometheus",
+        machines: Machines::All,
+        pages: &[Page::Own],
+        token: Token::Metrics,
+    },
+    Row {
+        routes: &["/app/*"],
+        about: "chats, settings, downloads",
         machines: Machines::Loopback,
         pages: &[Page::Own],
-        needs_token: true,
+        token: Token::Daemon,
     },
     Row {
         routes: &["/ui", "/ui/*"],
         about: "files of the interface",
         machines: Machines::Loopback,
         pages: &[Page::Own, Page::Link],
-        needs_token: false,
+        token: Token::No,
     },
     Row {
         routes: &[],
         about: "pull, push, create, copy and delete models; upload blobs",
         machines: Machines::This,
         pages: &[Page::Own, Page::Allowed],
-        needs_token: false,
+        token: Token::No,
     },
 ];
 
@@ -131,11 +149,11 @@ impl Row {
         page == Page::Program || self.pages.contains(&page)
     }
 
-    /// Decides about a request. `has_token` is called only if the row requires a token.
+    /// Decides about a request. `has_token` is called only if the row requires one.
     ///
     /// # Errors
     /// The first rule that it breaks.
-    pub(super) fn decide(&self, facts: &Facts, has_token: impl FnOnce() -> bool) -> Result<(), Refusal> {
+    pub(super) fn decide(&self, facts: &Facts, has_token: impl FnOnce(Token) -> bool) -> Result<(), Refusal> {
         match self.machines {
             _ if facts.is_local => {}
             Machines::Loopback | Machines::This => return Err(Refusal::Machine),
@@ -151,7 +169,7 @@ impl Row {
         match () {
             () if !is_host_allowed => Err(Refusal::Host),
             () if !self.allows_page(facts.page) => Err(Refusal::Page),
-            () if self.needs_token && !has_token() => Err(Refusal::Token),
+            () if self.token != Token::No && !has_token(self.token) => Err(Refusal::Token),
             () => Ok(()),
         }
     }
@@ -172,7 +190,11 @@ pub fn document() -> String {
         };
         let pages: Vec<_> = row.pages.iter().map(|page| page.about()).collect();
         let pages = if pages.is_empty() { "none".to_owned() } else { pages.join(", ") };
-        let token = if row.needs_token { "required" } else { "-" };
+        let token = match row.token {
+            Token::No => "-",
+            Token::Daemon => "the daemon's",
+            Token::Metrics => "the daemon's, or a key for metrics",
+        };
         writeln!(text, "| {routes} | {} | {machines} | {pages} | {token} |", row.about).expect("writing to a string");
     }
     text

@@ -8,7 +8,7 @@ use cairn_app::inference::GenerateError;
 use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
-use cairn_app::{Error, cache, chats, inference, library, transfers};
+use cairn_app::{Error, cache, chats, inference, keys, library, transfers};
 use cairn_wire::{ErrorCode as Code, OptionError};
 
 /// Parameters of an error by name.
@@ -52,6 +52,7 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Cache(error) => of_cache(error),
         Error::Inference(error) => of_inference(error),
         Error::Chats(error) => of_chats(error),
+        Error::Keys(error) => of_keys(error),
     }
 }
 
@@ -99,6 +100,21 @@ pub(super) fn of_setting(problem: &SettingProblem) -> Class {
             with_reason(BAD, Code::CacheFolderInvalid, reason).with("path", path.display())
         }
         P::NoKernel(kernel) => Class::new(BAD, Code::KernelUnavailable).with("kernel", kernel),
+    }
+}
+
+fn of_keys(error: &keys::Error) -> Class {
+    use keys::Error as E;
+    match error {
+        E::Name(name) => Class::new(BAD, Code::KeyNameInvalid).with("name", name),
+        E::Taken(name) => Class::new(CONFLICT, Code::KeyNameTaken).with("name", name),
+        E::NotFound(name) => Class::new(NOT_FOUND, Code::KeyNotFound).with("name", name),
+        E::TooMany => Class::new(CONFLICT, Code::TooManyKeys).with("limit", keys::MAX_KEYS),
+        E::Unreadable { path, reason } => {
+            with_reason(CONFLICT, Code::KeysUnreadable, reason).with("path", path.display())
+        }
+        E::Unwritten(reason) => with_reason(INTERNAL, Code::KeysUnwritable, reason),
+        E::Random(_) => with_reason(INTERNAL, Code::Internal, error),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The access table as the documentation shows it, against real requests: every route group with every kind of host,
 //! machine, web page and token.
 
+use cairn_wire::app::KeyScope;
+
 use super::*;
 
 const SECURITY: &str = include_str!("../../../../../.github/SECURITY.md");
@@ -13,7 +15,8 @@ const REQUESTS: &[(&str, &[(&str, &str)])] = &[
     ("`/api/generate`, `/api/chat`", &[("POST", "/api/generate"), ("POST", "/api/chat")]),
     ("`/v2`, `/v2/*`", &[("GET", "/v2"), ("GET", "/v2/")]),
     ("`/app/session`", &[("POST", "/app/session")]),
-    ("`/app/*`, `/metrics`", &[("GET", "/app/mirror"), ("POST", "/app/copy"), ("GET", "/metrics")]),
+    ("`/metrics`", &[("GET", "/metrics")]),
+    ("`/app/*`", &[("GET", "/app/mirror"), ("POST", "/app/copy"), ("GET", "/app/keys")]),
     ("`/ui`, `/ui/*`", &[("GET", "/ui"), ("GET", "/ui/")]),
     (
         "all others",
@@ -59,7 +62,8 @@ const PAGES: &[Case] = &[
 const TOKENS: &[Case] = &[
     (&[], "wrong"),
     (&[("authorization", "Bearer other")], "wrong"),
-    (&[("authorization", "Bearer secret")], "right"),
+    (&[("authorization", "Bearer secret")], "the daemon's"),
+    (&[("authorization", "Bearer KEY")], "a key for metrics"),
 ];
 
 const MACHINES: &[(bool, Case)] =
@@ -81,7 +85,7 @@ fn documented(row: &[&str], machine: &str, host: &str, page: &str, token: &str, 
         "foreign" => false,
         page => pages.contains(page),
     };
-    machine && host && page && (*needs_token == "-" || token == "right")
+    machine && host && page && (*needs_token == "-" || needs_token.split(", or ").any(|accepted| accepted == token))
 }
 
 #[tokio::test]
@@ -97,6 +101,7 @@ async fn requests_are_allowed_exactly_as_documented() {
     for shares in [false, true] {
         let daemon =
             Daemon::named("nas", &[("CAIRN_NAMES", "models.example"), ("CAIRN_SHARE", if shares { "1" } else { "0" })]);
+        let key = daemon.server.app().keys().create("grafana", KeyScope::Metrics).unwrap();
         for (row, (_, requests)) in table.iter().zip(REQUESTS) {
             for (method, path) in *requests {
                 for (is_loopback, (forwarded, machine)) in MACHINES {
@@ -105,7 +110,7 @@ async fn requests_are_allowed_exactly_as_documented() {
                             for (token_header, token) in TOKENS {
                                 let mut request = Request::builder().method(*method).uri(*path);
                                 for (name, value) in [*forwarded, *host_header, *page_headers, *token_header].concat() {
-                                    request = request.header(name, value);
+                                    request = request.header(name, value.replace("KEY", &key));
                                 }
                                 let peer = if *is_loopback { [127, 0, 0, 1] } else { REMOTE };
                                 let status = daemon.status_from(peer, request).await;

@@ -129,3 +129,35 @@ async fn metrics_require_the_token() {
     let none = Daemon::with(&[("CAIRN_KV_RAM", "0")]).authorized("GET", "/metrics", "").await;
     assert!(none.starts_with("200 text/plain"), "without tiers the response is valid: {none}");
 }
+
+#[tokio::test]
+async fn api_key_reads_metrics_until_it_is_revoked() {
+    let daemon = Daemon::start();
+    let reply = daemon.authorized("POST", "/app/keys", r#"{"name":"grafana","scope":"metrics"}"#).await;
+    let created: serde_json::Value = serde_json::from_str(reply.lines().nth(1).unwrap()).unwrap();
+    let key = created["key"].as_str().unwrap();
+    let other_machine = [192, 168, 0, 9];
+    let request = |path: &str| {
+        Request::get(path)
+            .header(header::HOST, "192.168.0.7:11434")
+            .header(header::AUTHORIZATION, format!("Bearer {key}"))
+    };
+    assert_eq!(daemon.status_from(other_machine, request("/metrics")).await, StatusCode::OK);
+    assert_eq!(daemon.status_from(other_machine, request("/app/keys")).await, StatusCode::FORBIDDEN, "metrics only");
+    assert_eq!(daemon.status_from([127, 0, 0, 1], request("/app/keys")).await, StatusCode::FORBIDDEN, "metrics only");
+
+    let listed = daemon.authorized("GET", "/app/keys", "").await;
+    let keys = r#"{"keys":[{"name":"grafana","scope":"metrics","created_at":"2026-01-02T03:04:05.678901Z"}]}"#;
+    assert_eq!(listed.lines().nth(1), Some(keys), "the list has no key's text");
+    for (path, body, status) in [
+        ("/app/keys", r#"{"name":"grafana","scope":"metrics"}"#, "409"),
+        ("/app/keys", r#"{"name":"a b","scope":"metrics"}"#, "400"),
+        ("/app/keys", r#"{"name":"a","scope":"admin"}"#, "400"),
+        ("/app/keys/revoke", r#"{"name":"other"}"#, "404"),
+        ("/app/keys/revoke", r#"{"name":"grafana"}"#, "200"),
+    ] {
+        let reply = daemon.authorized("POST", path, body).await;
+        assert!(reply.starts_with(status), "{path} {body}: {reply}");
+    }
+    assert_eq!(daemon.status_from(other_machine, request("/metrics")).await, StatusCode::UNAUTHORIZED, "revoked");
+}

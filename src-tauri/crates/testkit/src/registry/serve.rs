@@ -45,7 +45,7 @@ impl State {
         if endpoint == Endpoint::Storage {
             return match path.strip_prefix("/storage/") {
                 // An expired address, as with storage services after some minutes.
-                Some(_) if query != format!("ticket={}", self.ticket.load(Ordering::SeqCst)) => {
+                Some(_) if query != format!("ticket=signature-{}", self.ticket.load(Ordering::SeqCst)) => {
                     plain(to, 403, "", b"expired")
                 }
                 Some(digest) => self.blob(to, request, digest),
@@ -53,7 +53,7 @@ impl State {
             };
         }
         if path == "/token" {
-            let token = format!("{{\"token\":\"t{}\"}}", self.token.load(Ordering::SeqCst));
+            let token = format!("{{\"token\":\"registry-token-{}\"}}", self.token.load(Ordering::SeqCst));
             return plain(to, 200, "Content-Type: application/json\r\n", token.as_bytes());
         }
         let Some(path) = path.strip_prefix("/v2/") else { return plain(to, 404, "", b"") };
@@ -61,7 +61,7 @@ impl State {
             let faults = self.faults.lock();
             (faults.sign_in, faults.redirect)
         };
-        let token = format!("Bearer t{}", self.token.load(Ordering::SeqCst));
+        let token = format!("Bearer registry-token-{}", self.token.load(Ordering::SeqCst));
         if sign_in && request.header("authorization") != Some(&token) {
             return self.challenge(to, path);
         }
@@ -83,7 +83,8 @@ impl State {
             // The registry responds to HEAD; only bodies are redirected.
             Some((_, digest)) if redirect && request.method != "HEAD" => {
                 let ticket = self.ticket.load(Ordering::SeqCst);
-                let location = format!("Location: http://{}/storage/{digest}?ticket={ticket}\r\n", self.storage);
+                let location =
+                    format!("Location: http://{}/storage/{digest}?ticket=signature-{ticket}\r\n", self.storage);
                 plain(to, 307, &location, b"")
             }
             Some((_, digest)) => self.blob(to, request, digest),

@@ -106,8 +106,8 @@ fn tokens_and_redirects_work_and_expire() {
     let (head, _) = request(&registry.host(), &target, "");
     assert!(head.starts_with("HTTP/1.1 401") && head.contains("scope=\"repository:library/m:pull\""), "{head}");
     let token = String::from_utf8(request(&registry.host(), "/token?service=fake", "").1).unwrap();
-    assert_eq!(token, r#"{"token":"t1"}"#, "every client gets a token");
-    let (head, _) = request(&registry.host(), &target, "Authorization: Bearer t1\r\n");
+    assert_eq!(token, r#"{"token":"registry-token-1"}"#, "every client gets a token");
+    let (head, _) = request(&registry.host(), &target, "Authorization: Bearer registry-token-1\r\n");
     let location = head.split("Location: http://").nth(1).and_then(|rest| rest.lines().next()).unwrap().to_owned();
     let (host, path) = location.split_once('/').unwrap();
     assert_eq!(host, registry.storage_host(), "{head}");
@@ -115,7 +115,7 @@ fn tokens_and_redirects_work_and_expire() {
     registry.expire();
     assert!(request(host, &format!("/{path}"), "").0.starts_with("HTTP/1.1 403"), "the address has expired");
     assert!(
-        request(&registry.host(), &target, "Authorization: Bearer t1\r\n").0.starts_with("HTTP/1.1 401"),
+        request(&registry.host(), &target, "Authorization: Bearer registry-token-1\r\n").0.starts_with("HTTP/1.1 401"),
         "the token has expired"
     );
 }
