@@ -9,7 +9,7 @@ export async function launch() {
   const { existsSync } = await import("node:fs");
   const executablePath = PATHS.find((path) => path && existsSync(path));
   if (!executablePath) throw new Error("no Chromium: install it (apt-get install chromium) or name it in CHROMIUM");
-  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP evil.example 127.0.0.1"] });
 }
 
 /** A page in its own context, signed in. */

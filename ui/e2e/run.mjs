@@ -1,5 +1,6 @@
 // Runs all end-to-end tests in a real browser against a real daemon: `npm run e2e`, or some of them: `npm run e2e -- xss looks`.
 // `--every-language` runs all tests in all languages.
+import { access } from "./access.mjs";
 import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
@@ -19,7 +20,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, looks, sights, first, firstDownload, panels, regressions, errors, windows, restart };
+const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, regressions, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */
@@ -27,7 +28,7 @@ const ENV = { firstDownload: NO_REGISTRY };
 /** Tests that select their languages themselves. */
 const OWN_LANGUAGES = ["choices", "looks", "sights", "panels", "errors"];
 /** Tests without texts of the interface, or with few: English is enough, unless all languages are requested. */
-const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "windows", "restart", "first"];
+const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "access", "windows", "restart", "first"];
 const everyLanguage = process.argv.includes("--every-language");
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith("--"));
 const browser = await launch();
