@@ -123,7 +123,7 @@ fn use_remote_secrets(home: &Home, registry: &FakeRegistry, secrets: &mut Secret
     assert!(!home.run(&["pull", "http://registry.invalid/library/x", "--insecure"]).status.success());
 
     let invitation: Value = serde_json::from_str(&succeeded(&home.run(&["mirror", "serve", "--json"]))).expect("JSON");
-    secrets.add("own join code", invitation["invited"]["code"].as_str().expect("a code"));
+    secrets.add("own join code", invitation["code"].as_str().expect("a code"));
     let code = secrets.add("join code", "AAAAA-BBBBB-CCCCC-DDDDD");
     refused(&home.run(&["mirror", "join", &host, &code]), "");
 }

@@ -28,6 +28,7 @@ pub mod inference;
 pub mod keys;
 pub mod library;
 mod live_settings;
+pub mod panics;
 pub mod settings;
 pub mod system;
 pub mod transfers;

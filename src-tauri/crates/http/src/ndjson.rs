@@ -9,13 +9,14 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use cairn_app::inference::{Answer, Event};
+use cairn_app::panics::catch;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::ActivityGuard;
 use crate::error::{ApiError, last_line};
-use crate::{ActivityGuard, panics};
 
 /// Capacity of the channel to the client in lines. A full channel blocks the producer.
 const QUEUED_LINES: usize = 16;
@@ -101,7 +102,7 @@ fn respond<E: Events, T: Serialize>(
                 }
             }
         };
-        if panics::catch(sending).await.is_err() {
+        if catch(sending).await.is_err() {
             // Without this line the response would look complete. The client may have disconnected; that is not an error.
             let _ = last.send(bytes(&ApiError::panicked().into_body())).await;
         }

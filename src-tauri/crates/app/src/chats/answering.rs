@@ -23,6 +23,7 @@ use super::live::Live;
 use super::title;
 use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
 use crate::library::pebble;
+use crate::panics::catch;
 use crate::values::Timestamp;
 
 /// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
@@ -254,7 +255,9 @@ impl ChatSessions {
             let held = held;
             app.forget_unloaded();
             let outcome = tokio::select! {
-                outcome = app.compute(&live, &chats) => outcome,
+                outcome = catch(app.compute(&live, &chats)) => {
+                    outcome.unwrap_or_else(|panicked| Outcome::Failed(inference::Error::from(panicked).into()))
+                }
                 () = live.stopped() => Outcome::Stopped,
             };
             let end = app.finish(&live, &chats, outcome).await;
@@ -405,3 +408,6 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     inference::run_blocking(work).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use crate::values::OptionError;
 use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 
 use crate::library;
+use crate::panics::Panicked;
 use crate::settings::UnknownContextShift;
 
 /// Why a model could not be loaded, or a request to it failed.
@@ -82,6 +83,9 @@ pub enum Error {
     /// The engine stopped during an answer.
     #[error("the engine stopped before the answer was complete")]
     EngineGone,
+    /// The work panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Error {

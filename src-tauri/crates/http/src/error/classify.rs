@@ -271,6 +271,7 @@ pub(super) fn of_pull(error: &PullError) -> Class {
         E::Stopped => Class::new(INTERNAL, Code::DownloadCancelled),
         E::Ending => Class::new(INTERNAL, Code::DownloadInterrupted),
         E::Discarded => Class::new(INTERNAL, Code::DownloadDiscarded),
+        E::Panicked(error) => with_reason(INTERNAL, Code::Internal, error),
     }
 }
 
@@ -343,6 +344,7 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Generate(GenerateError::Displaced(reason)) => with_reason(BUSY, Code::GenerationDisplaced, reason),
         E::Generate(reason) => with_reason(INTERNAL, Code::GenerationFailed, reason),
         E::EngineGone => Class::new(INTERNAL, Code::GenerationInterrupted),
+        E::Panicked(error) => with_reason(INTERNAL, Code::Internal, error),
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use cairn_registry::{AddressError, DownloadError, SourceError, TlsError};
 use cairn_store::{Digest, LibraryError, WriteError};
 
+use crate::panics::Panicked;
+
 /// Error of a pull. The model is not in the library. Partial blobs stay unless the text says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PullError {
@@ -177,6 +179,9 @@ pub enum PullError {
     /// Discarded by the user.
     #[error("discarded")]
     Discarded,
+    /// The work panicked.
+    #[error("{0}; downloaded data is kept; pull again")]
+    Panicked(#[from] Panicked),
     /// The text of an error before a restart of the daemon.
     #[error("{0}")]
     Earlier(String),

@@ -21,6 +21,7 @@ use super::{Inner, Pull, PullError, PullState, Pulls, STOP_TIMEOUT, work};
 use crate::clock::Clock;
 use crate::library::pebble;
 use crate::library::{self, catalog::is_pebble};
+use crate::panics::catch;
 use crate::settings::Settings;
 use crate::transfers::error::Error;
 
@@ -354,15 +355,16 @@ impl Pulls {
         let mut refetches = MAX_REFETCHES;
         let ended = loop {
             let fetched = tokio::select! {
-                fetched = work::fetch(inner, &job) => fetched,
+                fetched = catch(work::fetch(inner, &job)) => fetched,
                 Ok(_) = intent.wait_for(|intent| *intent != Intent::Run) => break None,
             };
             let published = match fetched {
-                Ok(fetched) => {
+                Ok(Ok(fetched)) => {
                     job.change(|view| view.publishing = true);
-                    work::publish(inner, &job, fetched).await
+                    catch(work::publish(inner, &job, fetched)).await.unwrap_or_else(|panicked| Err(panicked.into()))
                 }
-                Err(error) => Err(error),
+                Ok(Err(error)) => Err(error),
+                Err(panicked) => Err(panicked.into()),
             };
             match published {
                 // Another program may have removed a blob that existed when the work began.

@@ -1,6 +1,7 @@
 //! Pulls from a registry on this machine: watchers, the queue and the journal.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -30,13 +31,18 @@ fn fixture() -> Fixture {
 
 impl Fixture {
     fn app(&self) -> App {
+        self.app_with(Clock::fixed(SystemTime::UNIX_EPOCH))
+    }
+
+    fn app_with(&self, clock: Clock) -> App {
         let env = Env::of([
             ("CAIRN_HOME", self.folder.path().to_str().unwrap()),
             ("CAIRN_KERNEL", "scalar"),
             ("CAIRN_STALL", "2s"),
+            ("OLLAMA_KV_TIERING", "0"),
         ]);
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
-        App::for_test(settings, Clock::fixed(SystemTime::UNIX_EPOCH))
+        App::for_test(settings, clock)
     }
 
     /// Publishes a model with these blobs and a config.
@@ -417,4 +423,23 @@ async fn pull_with_invalid_name_is_rejected_at_once() {
         assert!(error.contains(part), "{name:?}: {error}");
     }
     assert_eq!(at.names_in("pulls"), [""; 0], "no pull is stored");
+}
+
+#[tokio::test]
+async fn pull_that_panics_fails_and_can_be_repeated() {
+    let fixture = fixture();
+    fixture.registry.set_faults(Faults { sign_in: true, ..Faults::default() });
+    let panics = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&panics);
+    let app = fixture.app_with(Clock::from_fn(move || {
+        assert!(!armed.swap(false, Ordering::Relaxed), "the clock panics once");
+        SystemTime::UNIX_EPOCH
+    }));
+    let pull = || fixture.publish("m", &[b"x"]);
+    panics.store(true, Ordering::Relaxed);
+    let texts = event_texts(app.transfers().pull(pull()).unwrap()).await;
+    assert!(!panics.load(Ordering::Relaxed), "the clock was read");
+    assert!(texts.last().is_some_and(|last| last.contains("internal error")), "{texts:?}");
+    assert_eq!(state(&app, "m"), Some(PullState::Failed), "the pull is no longer running");
+    assert_eq!(event_texts(app.transfers().pull(pull()).unwrap()).await.last().unwrap(), "success");
 }

@@ -1,0 +1,45 @@
+//! An answer whose work panics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use cairn_chats::{ChatLine, NewChatRequest, SendRequest};
+
+use crate::App;
+use crate::clock::Clock;
+use crate::settings::{Env, Places, Settings, System};
+
+#[tokio::test]
+async fn answer_that_panics_fails_and_leaves_the_chat_usable() {
+    let home = tempfile::tempdir().unwrap();
+    let env = Env::of([("CAIRN_HOME", &*home.path().to_string_lossy()), ("OLLAMA_KV_TIERING", "0")]);
+    let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
+    let panics = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&panics);
+    let app = App::for_test(
+        settings,
+        Clock::from_fn(move || {
+            assert!(!armed.swap(false, Ordering::Relaxed), "the clock panics once");
+            SystemTime::UNIX_EPOCH
+        }),
+    );
+    let new = NewChatRequest { model: Some("pebble".to_owned()), ..NewChatRequest::default() };
+    let chat = app.chats().create_chat(new).unwrap().stored.row.id;
+    let ask = || SendRequest { content: "Hello".to_owned(), ..SendRequest::default() };
+    let end = async |fails: bool| {
+        let mut follower = app.chats().ask_in_chat(&chat, ask(), ()).await.unwrap();
+        // The task of the answer begins when this task waits.
+        panics.store(fails, Ordering::Relaxed);
+        let mut last = None;
+        while let Some(line) = follower.next().await {
+            last = Some(line);
+        }
+        last
+    };
+    let failed = end(true).await;
+    assert!(!panics.load(Ordering::Relaxed), "the clock was read");
+    let Some(ChatLine::Failed(message)) = failed else { panic!("{failed:?}") };
+    assert!(message.error.is_some_and(|error| error.error.contains("internal error")), "the answer has an error");
+    assert!(matches!(end(false).await, Some(ChatLine::Done(_))), "the next message is answered");
+}
