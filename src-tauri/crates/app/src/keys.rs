@@ -83,7 +83,7 @@ struct Shared {
 }
 
 impl ApiKeys {
-    /// Reads the file of the keys. If that fails, no key is valid and the log says why.
+    /// Reads the file of the keys. If that fails, no key is valid and the log has the reason.
     pub(crate) fn open(settings: &Settings, clock: &Clock) -> Self {
         Self::on(Arc::new(RealDisk), settings.places().config.join("api-keys.json"), clock)
     }
