@@ -31,7 +31,7 @@ const DOWNLOADS = {
   ],
 };
 const tier = (name, budget, used, chunks, more = {}) => ({
-  tier: name, health: "up", budget_bytes: budget, used_bytes: used, chunks, queued_bytes: 0, stored_bytes: used, restored_bytes: 0, hit_tokens: 0, evicted_bytes: 0, written_today_bytes: 0, damaged: 0, ...more,
+  tier: name, health: "up", budget_bytes: budget, used_bytes: used, chunks, queued_bytes: 0, removing_chunks: 0, stored_bytes: used, restored_bytes: 0, hit_tokens: 0, evicted_bytes: 0, written_today_bytes: 0, damaged: 0, ...more,
 });
 const CACHE = {
   tiers: [

@@ -48,6 +48,8 @@ export type CacheTier = {
   chunks: number;
   /** Bytes in the write queue. */
   queued_bytes: number;
+  /** Deleted or evicted chunks that wait for their removal, for example because the tier is not reachable. */
+  removing_chunks: number;
   /** Bytes written. */
   stored_bytes: number;
   /** Bytes restored. */

@@ -65,6 +65,9 @@ fn tier(tier: &CacheTier) -> String {
     if !flows.is_empty() {
         text += &format!("       {}\n", flows.join(", "));
     }
+    if tier.removing_chunks > 0 {
+        text += &format!("       {} deleted chunks waiting to be removed\n", tier.removing_chunks);
+    }
     if let Some(reason) = &tier.reason {
         text += &format!("       {}: {reason}\n", tier.health.replace('_', " "));
     }
@@ -119,6 +122,7 @@ mod tests {
             used_bytes: 5_000_000_000,
             chunks: 7,
             queued_bytes: 0,
+            removing_chunks: 3,
             stored_bytes: 6_000_000_000,
             restored_bytes: 0,
             hit_tokens: 0,
@@ -136,7 +140,7 @@ mod tests {
             ..CacheResponse::default()
         };
         let expected = "SSD    [██████                  ] 5 GB of 20 GB, 7 chunks\n       \
-                        6 GB stored, 1 GB evicted\n       read only: it is full\nfolder: /k\n\
+                        6 GB stored, 1 GB evicted\n       3 deleted chunks waiting to be removed\n       read only: it is full\nfolder: /k\n\
                         hit rate: 75% (150 of 200 prompt tokens)\nsaved today: 41 min\n";
         assert_eq!(text(&status), expected, "counters that are zero are omitted");
         assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "the text names the settings");

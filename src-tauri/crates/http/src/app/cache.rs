@@ -73,6 +73,7 @@ fn tier(status: &TierStatus) -> CacheTier {
         used_bytes: status.used_bytes,
         chunks: status.chunks as u64,
         queued_bytes: status.queued_bytes,
+        removing_chunks: status.removing_chunks as u64,
         stored_bytes: counters.stored_bytes,
         restored_bytes: counters.restored_bytes,
         hit_tokens: counters.hit_tokens,

@@ -31,6 +31,8 @@ pub struct TierStatus {
     pub queued_chunks: usize,
     /// Size of these chunks.
     pub queued_bytes: u64,
+    /// Number of chunks that were deleted or evicted and wait for their removal, for example because the tier is unavailable.
+    pub removing_chunks: usize,
     /// Bytes written today (UTC).
     pub written_today_bytes: u64,
     /// Counters since the start.
@@ -105,6 +107,7 @@ impl Tiers {
                 queued_bytes: lower_state.map_or(0, |lower_state| {
                     lower_state.queue.bytes() + lower_state.saving.map_or(0, |(_, bytes)| bytes)
                 }),
+                removing_chunks: lower_state.map_or(0, |lower_state| lower_state.removal_count()),
                 written_today_bytes: lower_state.map_or(0, |lower_state| lower_state.written_on_day_of(unix_s)),
                 counters: state.counts.flows[tier as usize],
             }

@@ -127,6 +127,8 @@ fn deleted_unlisted_chunk_is_not_requested() {
     remote_tier.set_faults(|call| if call == "remove" { Fault::Fail } else { Fault::None });
     assert_eq!(tiers.clear(SOON), Deletion { chunks: 4, pending: 4 }, "the removals fail");
     assert_eq!(remote_tier.len(), 4, "the files stay");
+    let status = tiers.status().tiers.pop().expect("the remote tier is listed");
+    assert_eq!(status.removing_chunks, 4, "the status shows the pending removals: {status:?}");
     remote_tier.set_faults(|call| if call == "remove" { Fault::Hang } else { Fault::None });
     env.clock.pass(Duration::from_secs(61));
     assert_eq!(env.find(&tiers, &prompt).tokens(), 0, "deleted chunks are not found");
