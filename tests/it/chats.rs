@@ -162,8 +162,9 @@ fn damaged_chats_are_set_aside_and_reported() {
     // The log has all pages of a new database.
     std::fs::remove_file(home.folder.path().join("chats/chats.sqlite-wal")).expect("the daemon was killed");
     let _daemon = home.serve();
-    let recovered = &client.get("/app/chats")["recovered"];
-    let set_aside = recovered["set_aside"].as_str().expect("the list has the path");
+    let notice = &client.get("/app/chats")["notices"][0];
+    assert_eq!(notice["code"], "chats_repaired", "{notice}");
+    let set_aside = notice["params"]["path"].as_str().expect("the notice has the path");
     assert!(std::path::Path::new(set_aside).exists(), "{set_aside}");
     client.create("pebble");
     assert_eq!(client.get("/app/chats")["chats"].as_array().map(Vec::len), Some(1), "chats can be stored");

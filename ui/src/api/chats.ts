@@ -4,7 +4,7 @@ import { live } from "./live.svelte";
 import type * as types from "./types";
 
 export type {
-  AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsRecovery, ChatsResponse, ChatSummary, MessagesResponse,
+  AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, MessagesResponse,
   NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth,
 } from "./types";
 

@@ -551,16 +551,8 @@ export type ChatsResponse = {
   next?: string;
   /** All folders with a chat, by name; on the first page only. */
   folders: ChatFolder[];
-  /** Set if the file of the chats was damaged when the server started; on the first page only. */
-  recovered?: ChatsRecovery;
-};
-
-/** A damaged file of chats that was replaced. */
-export type ChatsRecovery = {
-  /** Path of the damaged file. */
-  set_aside: string;
-  /** Time of the backup that replaced it; absent if there was none, so that the list began empty. */
-  backup_at?: Timestamp;
+  /** What happened to the stored chats since the daemon started: a repair, or an incomplete deletion; on the first page only. */
+  notices?: ErrorBody[];
 };
 
 /** A folder of chats. It exists while it has a chat. */
@@ -1926,7 +1918,17 @@ export type ErrorCode =
   /** The chats cannot be read or written. Parameters: reason. */
   | "chats_unavailable"
   /** A newer version of Cairn wrote the chats. Parameters: path. */
-  | "chats_newer_version";
+  | "chats_newer_version"
+  /** The file of the chats is damaged; the next request repairs it. Parameters: reason. */
+  | "chats_damaged"
+  /** The disk has no space left for the chats. */
+  | "chats_disk_full"
+  /** The file of the chats or its folder cannot be written. */
+  | "chats_read_only"
+  /** A damaged file of the chats was repaired; `path` has the damaged file. Parameters: path, chats, messages, reason. */
+  | "chats_repaired"
+  /** Files may still have copies of chats that were deleted forever; their removal is repeated. Parameters: reason. */
+  | "chats_not_erased";
 
 /** The body of an error response, and the last line of a stream that failed. */
 export type ErrorBody = {

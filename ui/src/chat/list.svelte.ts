@@ -1,5 +1,6 @@
 // The list of chats: pinned ones, then by age; folders, trash, search. Updated by the daemon's events.
 import * as api from "../api/chats";
+import type { ErrorBody } from "../api/types";
 import { dayNumber, errorLine } from "../i18n";
 
 /** The first page fills the window; later pages are loaded before they are visible. */
@@ -33,8 +34,8 @@ export class ChatList {
   folders = $state.raw<readonly api.ChatFolder[]>([]);
   folder = $state<string | undefined>(undefined);
   trash = $state(false);
-  /** A damaged file of chats that the server replaced at its start. */
-  recovered = $state.raw<api.ChatsRecovery | undefined>(undefined);
+  /** A repair of the stored chats, or an incomplete deletion. */
+  notices = $state.raw<readonly ErrorBody[]>([]);
   loaded = $state(false);
   failed = $state.raw<string | undefined>(undefined);
   query = $state("");
@@ -80,7 +81,7 @@ export class ChatList {
       this.pinned = page.pinned;
       this.chats = page.chats;
       this.folders = page.folders;
-      this.recovered = page.recovered ?? this.recovered;
+      this.notices = page.notices ?? [];
       this.#next = page.next;
       this.failed = undefined;
     } catch (error) {

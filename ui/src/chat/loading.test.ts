@@ -2,13 +2,13 @@ import { expect, it, vi } from "vitest";
 import type { ChatsResponse } from "../api/chats";
 
 /** Pending list requests, which the test answers. */
-const requests: { what: Record<string, unknown>; answer: (titles: string[]) => void }[] = [];
+const requests: { what: Record<string, unknown>; answer: (titles: string[], more?: Partial<ChatsResponse>) => void }[] = [];
 vi.mock("../api/chats", () => ({
   listChats: (what: Record<string, unknown>): Promise<ChatsResponse> => {
     const none = { pinned: [], chats: [], folders: [] };
     if (what["temporary"] === true) return Promise.resolve(none);
     const page = (ids: string[]): ChatsResponse => ({ ...none, chats: ids.map((id) => ({ id, title: id, updated_at: "2026-01-01T00:00:00Z" })) as ChatsResponse["chats"] });
-    return new Promise((resolve) => requests.push({ what, answer: (ids) => resolve(page(ids)) }));
+    return new Promise((resolve) => requests.push({ what, answer: (ids, more) => resolve({ ...page(ids), ...more }) }));
   },
 }));
 
@@ -23,4 +23,18 @@ it("latest requested list is shown, in any order of arrival", async () => {
   await trash;
   expect(list.trash).toBe(false);
   expect(list.chats.map((chat) => chat.id)).toEqual(["kept"]);
+});
+
+it("notices of the server are shown until a list has none", async () => {
+  const list = new ChatList();
+  const notice = { error: "the file was damaged", code: "chats_repaired" as const };
+  const [first, second] = [requests.length, requests.length + 1];
+  const repaired = list.load();
+  requests[first]?.answer(["kept"], { notices: [notice] });
+  await repaired;
+  expect(list.notices).toEqual([notice]);
+  const again = list.load();
+  requests[second]?.answer(["kept"]);
+  await again;
+  expect(list.notices).toEqual([]);
 });

@@ -1,71 +1,101 @@
-//! The files of backups, and of damaged databases that were set aside, beside the database.
+//! Backups beside the file, for example `chats.v3.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
+//!
+//! One is written a day, and before a migration; the last two stay. A backup is a complete database that contains no deleted row.
+//! After chats were deleted forever, all backups are replaced by a new one. Files with other names belong to the user.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use cairn_disk::{Disk, Mode, RealDisk};
-use rusqlite::Connection;
 
-use crate::ChatsError;
+use crate::{ChatsError, connect};
 
-/// Writes a backup beside a file, for example `chats.v2.1767323045678.bak`.
-pub(crate) fn write(connection: &Connection, path: &Path, now_ms: i64) -> Result<(), ChatsError> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+/// Age at which a new backup is due.
+const INTERVAL_MS: u64 = 24 * 60 * 60 * 1000;
+/// Number of backups that stay.
+const KEPT: usize = 2;
+/// Extension of a backup until it is complete.
+pub(crate) const PARTIAL: &str = "bak-partial";
+
+/// Backup of the file at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Backup {
+    pub(crate) path: PathBuf,
+    pub(crate) version: usize,
+    pub(crate) written_ms: i64,
+}
+
+/// Returns the backups of a file, the newest first. Backups from the future are the oldest: a clock was wrong.
+pub(crate) fn list(path: &Path, now_ms: i64) -> Vec<Backup> {
+    let backup = |(extension, path): (String, PathBuf)| {
+        let (version, written_ms) = extension.strip_prefix('v')?.strip_suffix(".bak")?.split_once('.')?;
+        Some(Backup { path, version: version.parse().ok()?, written_ms: written_ms.parse().ok()? })
+    };
+    let mut backups: Vec<Backup> = files_beside(path).into_iter().filter_map(backup).collect();
+    backups.sort_by_key(|backup| (backup.written_ms > now_ms, backup.written_ms.abs_diff(now_ms)));
+    backups
+}
+
+/// Returns the files with the name of `path` and another extension, with that extension, for example `v3.1767323045678.bak`.
+pub(crate) fn files_beside(path: &Path) -> Vec<(String, PathBuf)> {
+    let prefix = path.file_stem().map(|stem| format!("{}.", stem.to_string_lossy())).unwrap_or_default();
+    let entries = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let extension = |entry: &std::fs::DirEntry| Some(entry.file_name().to_str()?.strip_prefix(&prefix)?.to_owned());
+    entries.filter_map(|entry| Some((extension(&entry)?, entry.path()))).collect()
+}
+
+/// Writes a backup if there are chats and the last one of this version is older than a day, and removes old ones.
+pub(crate) fn write_if_due(path: &Path, version: usize, now_ms: i64) -> Result<(), ChatsError> {
+    let last = list(path, now_ms).into_iter().find(|backup| backup.version == version);
+    if last.is_some_and(|last| last.written_ms.abs_diff(now_ms) < INTERVAL_MS) {
+        return Ok(());
+    }
+    let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM chats)";
+    if connect::open_reader(path)?.query_row(is_empty, [], |row| row.get(0))? {
+        return Ok(());
+    }
+    write(path, version, now_ms)?;
+    list(path, now_ms).iter().skip(KEPT).try_for_each(|old| remove(&old.path))
+}
+
+/// Replaces all backups, if there are any, by a new one.
+pub(crate) fn replace_all(path: &Path, version: usize, now_ms: i64) -> Result<(), ChatsError> {
+    let old = list(path, now_ms);
+    if old.is_empty() {
+        return Ok(());
+    }
+    let new = write(path, version, now_ms)?;
+    old.iter().filter(|old| old.path != new).try_for_each(|old| remove(&old.path))
+}
+
+/// Writes a backup and returns its path.
+pub(crate) fn write(path: &Path, version: usize, now_ms: i64) -> Result<PathBuf, ChatsError> {
     let copy = path.with_extension(format!("v{version}.{now_ms}.bak"));
+    let partial = path.with_extension(PARTIAL);
     let backup_error = |reason: String| ChatsError::Backup { path: copy.clone(), reason };
     // SQLite accepts an empty file as the target, so only the owner can read the backup.
-    RealDisk.write_atomic(&copy, b"", Mode::Private).map_err(|error| backup_error(error.to_string()))?;
-    let name = copy.to_str().ok_or_else(|| backup_error("its path is not valid UTF-8".to_owned()))?;
-    if let Err(error) = connection.execute("VACUUM INTO ?1", [name]) {
-        // On a full disk every attempt would leave another incomplete backup. A failed removal is ignored.
-        let _ = fs::remove_file(&copy);
-        return Err(backup_error(error.to_string()));
+    RealDisk.write_atomic(&partial, b"", Mode::Private).map_err(|error| backup_error(error.to_string()))?;
+    let name = partial.to_str().ok_or_else(|| backup_error("its path is not valid UTF-8".to_owned()))?;
+    // A connection of its own, so that chats can be read and written during the backup.
+    let written = connect::open_reader(path)?.execute("VACUUM INTO ?1", [name]);
+    if let Err(error) = written {
+        // A failed removal is ignored: the next attempt overwrites the file.
+        let _ = std::fs::remove_file(&partial);
+        return Err(match ChatsError::from(error) {
+            damaged @ ChatsError::Damaged(_) => damaged,
+            other => backup_error(other.to_string()),
+        });
     }
-    let synced = fs::File::open(&copy).and_then(|file| file.sync_all());
-    synced.map_err(|error| backup_error(error.to_string()))
+    let synced = std::fs::File::open(&partial).and_then(|file| file.sync_all());
+    synced.map_err(|error| backup_error(error.to_string()))?;
+    RealDisk.rename(&partial, &copy).map_err(|error| backup_error(error.to_string()))?;
+    Ok(copy)
 }
 
-/// Removes all backups of a file and all damaged files that were set aside.
-pub(crate) fn remove_all(path: &Path) -> Result<(), ChatsError> {
-    let damaged = files_beside(path).into_iter().filter(|found| name(found).contains(DAMAGED));
-    backups(path).into_iter().chain(damaged).try_for_each(|file| remove(&file))
-}
-
-/// Part of the name of a damaged file.
-const DAMAGED: &str = ".damaged.";
-
-/// The backups of a file that [`write`] made, the newest first. Other copies belong to the user.
-pub(crate) fn backups(path: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = files_beside(path).into_iter().filter(|found| time_of(found).is_some()).collect();
-    found.sort_by_key(|backup| std::cmp::Reverse(time_of(backup)));
-    found
-}
-
-/// Time in the name of a backup, for example 1767323045678 in `chats.v2.1767323045678.bak`.
-pub(crate) fn time_of(backup: &Path) -> Option<i64> {
-    let name = name(backup);
-    let mut parts = name.strip_suffix(".bak")?.rsplit('.');
-    let time = parts.next()?.parse().ok()?;
-    let version = parts.next()?.strip_prefix('v')?;
-    version.parse::<u32>().ok().map(|_| time)
-}
-
-/// The files beside `path` with its name and another extension.
-fn files_beside(path: &Path) -> Vec<PathBuf> {
-    let stem = format!("{}.", path.file_stem().unwrap_or_default().to_string_lossy());
-    let Some(entries) = path.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path()).filter(|found| name(found).starts_with(&stem)).collect()
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Removes a file. Another deletion may have removed it already.
+/// Removes a file of the folder, unless it does not exist.
 pub(crate) fn remove(path: &Path) -> Result<(), ChatsError> {
-    match fs::remove_file(path) {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(ChatsError::Backup { path: path.to_owned(), reason: error.to_string() })
+            Err(ChatsError::Remove { path: path.to_owned(), reason: error.to_string() })
         }
         _ => Ok(()),
     }

@@ -234,29 +234,24 @@ impl Chats {
         })
     }
 
-    /// Deletes a chat forever, also from backups.
+    /// Deletes a chat forever. [`Chats::erase_deleted`] then removes its copies.
     ///
     /// # Errors
-    /// If it does not exist, or a file cannot be written.
+    /// If it does not exist, or the file cannot be written.
     pub fn delete(&self, id: &str) -> Result<(), ChatsError> {
-        self.erase(|connection| {
+        self.write(|connection| {
             let row = row_of(connection, id)?;
             delete(connection, row)
         })
     }
 
-    /// Deletes all chats forever that were moved to the trash before `before_ms`. Returns their ids.
+    /// Deletes all chats forever that were moved to the trash before `before_ms`. Returns their ids. [`Chats::erase_deleted`] then
+    /// removes their copies.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn purge(&self, before_ms: i64) -> Result<Vec<String>, ChatsError> {
-        let has_expired = self.read(|connection| {
-            Ok(connection.prepare_cached("SELECT 1 FROM chats WHERE deleted_ms < ?1")?.exists([before_ms])?)
-        })?;
-        if !has_expired {
-            return Ok(Vec::new());
-        }
-        self.erase(|connection| {
+        self.write(|connection| {
             let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
             let expired =
                 statement.query_map([before_ms], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
@@ -322,5 +317,6 @@ fn delete(connection: &Connection, row: i64) -> Result<(), ChatsError> {
         .execute("DELETE FROM found_messages WHERE rowid IN (SELECT row FROM messages WHERE chat = ?1)", [row])?;
     connection.execute("DELETE FROM found_titles WHERE rowid = ?1", [row])?;
     connection.execute("DELETE FROM chats WHERE row = ?1", [row])?;
+    connection.execute("INSERT OR IGNORE INTO erasures VALUES (?1)", [row])?;
     Ok(())
 }

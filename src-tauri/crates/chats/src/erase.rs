@@ -1,53 +1,86 @@
-//! Removal of the texts of deleted chats from all files.
+//! Removes all copies of chats that were deleted forever from the files of the folder.
 //!
-//! SQLite overwrites the rows that it deletes (`secure_delete`). Three other places still have their texts: the full-text index,
-//! which only marks entries as deleted, the write-ahead log, and backups with files that were set aside.
+//! `PRAGMA secure_delete` overwrites a deleted row, but not the copies that SQLite made when it moved rows between pages. The search
+//! index keeps the words of deleted rows until its segments are merged. The write-ahead log has old pages until it is truncated.
+//! Backups and files that were set aside (`repair`) have everything. So the index is merged, every page is rewritten, the log is
+//! truncated, and the other files are replaced or removed.
+//!
+//! The deletion adds the chat to the table `erasures` in its own transaction. The table is emptied after the last step, so an
+//! erasure that fails or is killed is repeated later.
 
 use std::time::Duration;
 
+use cairn_disk::{Disk, RealDisk};
 use rusqlite::Connection;
 
-use crate::{Chats, ChatsError, backup, schema};
+use crate::{Chats, ChatsError, backup, connect, repair, schema};
+
+/// Largest database that is rewritten in memory. A temporary file would be in a folder that is not Cairn's.
+const MAX_IN_MEMORY_BYTES: i64 = 256 << 20;
 
 impl Chats {
-    /// Runs a write operation that deletes chats forever. After that, no file has their texts.
-    pub(crate) fn erase<T>(&self, delete: impl FnOnce(&Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
-        // Before the deletion: a process that is killed between the two must not leave a backup of a deleted chat.
-        self.path.as_deref().map_or(Ok(()), backup::remove_all)?;
-        let deleted = self.write(|connection| {
-            let deleted = delete(connection)?;
-            // Merging all segments of an index drops the entries that are marked as deleted.
-            connection.execute_batch(
-                "INSERT INTO found_messages (found_messages) VALUES ('optimize');
-                 INSERT INTO found_titles (found_titles) VALUES ('optimize');",
-            )?;
-            Ok(deleted)
-        })?;
-        self.truncate_log();
-        Ok(deleted)
-    }
-
-    /// Copies the write-ahead log into the file and empties it. If another program reads the file, that is left to the next
-    /// deletion or start.
-    pub(crate) fn truncate_log(&self) {
-        let writer = self.writer.lock();
-        // Our own reader would block it too.
-        let _reader = self.reader.as_ref().map(|reader| reader.lock());
-        let checkpoint = || {
-            // Without a wait: all reads of chats wait for this.
-            writer.busy_timeout(Duration::ZERO)?;
-            let is_busy = writer.query_row("PRAGMA wal_checkpoint (TRUNCATE)", [], |row| row.get::<_, bool>(0));
-            writer.busy_timeout(schema::BUSY_TIMEOUT)?;
-            is_busy
-        };
-        match checkpoint() {
-            Ok(false) => {}
-            Ok(true) => tracing::warn!(
-                "texts of deleted chats stay in the write-ahead log until the next deletion or start: another program reads it"
-            ),
-            Err(error) => {
-                tracing::warn!(%error, "texts of deleted chats stay in the write-ahead log until the next deletion or start")
+    /// Removes all copies of chats that were deleted forever from the files of the folder. Does nothing if there are none. Writes
+    /// wait while the file is rewritten, so one call should serve many deletions.
+    ///
+    /// # Errors
+    /// If a file cannot be written or removed, or another process reads the database. The chats are deleted nevertheless, and the next
+    /// call repeats the erasure.
+    pub fn erase_deleted(&self, now_ms: i64) -> Result<(), ChatsError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let _copies = self.copies.lock();
+        let erased = self.with_writer(|writer| {
+            let pending = pending(writer)?;
+            if !pending.is_empty() {
+                rewrite(writer)?;
+                self.read(|_| truncate_log(writer))?;
             }
+            Ok(pending)
+        })?;
+        if erased.is_empty() {
+            return Ok(());
         }
+        for file in repair::files_set_aside(path) {
+            backup::remove(&file)?;
+        }
+        backup::replace_all(path, schema::MIGRATIONS.len(), now_ms)?;
+        if let Some(folder) = path.parent() {
+            let stale = RealDisk.remove_stale_temp_files(folder);
+            stale.map_err(|error| ChatsError::Remove { path: folder.to_owned(), reason: error.to_string() })?;
+        }
+        // Chats that were deleted meanwhile may be in the new backup. They stay for the next call.
+        self.write(|connection| {
+            let mut done = connection.prepare("DELETE FROM erasures WHERE chat = ?1")?;
+            erased.iter().try_for_each(|row| done.execute([row]).map(drop))?;
+            Ok(())
+        })
     }
+}
+
+/// Rows of chats that may have copies.
+fn pending(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    connection.prepare("SELECT chat FROM erasures")?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Rewrites every page, without deleted rows.
+fn rewrite(connection: &Connection) -> rusqlite::Result<()> {
+    let bytes: i64 =
+        connection.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| {
+            row.get(0)
+        })?;
+    let store = if bytes <= MAX_IN_MEMORY_BYTES { "MEMORY" } else { "DEFAULT" };
+    connection.execute_batch(&format!(
+        "INSERT INTO found_messages (found_messages) VALUES ('optimize');
+         INSERT INTO found_titles (found_titles) VALUES ('optimize');
+         PRAGMA temp_store = {store};
+         VACUUM;"
+    ))
+}
+
+/// Copies the write-ahead log into the file and empties it.
+fn truncate_log(connection: &Connection) -> Result<(), ChatsError> {
+    // Without a wait: all reads of chats wait for this.
+    connection.busy_timeout(Duration::ZERO)?;
+    let is_busy = connection.query_row("PRAGMA wal_checkpoint (TRUNCATE)", [], |row| row.get(0));
+    connection.busy_timeout(connect::BUSY_TIMEOUT)?;
+    if is_busy? { Err(ChatsError::LogInUse) } else { Ok(()) }
 }

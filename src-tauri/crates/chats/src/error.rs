@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rusqlite::ErrorCode;
+
 /// Error of a chat operation.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatsError {
@@ -30,8 +32,8 @@ pub enum ChatsError {
         /// The reason.
         reason: String,
     },
-    /// An older file was not migrated, because its backup could not be written.
-    #[error("the chats are of an older version, and a copy of them could not be written to {}: {reason}", path.display())]
+    /// A backup could not be written. An older file was not migrated then.
+    #[error("a backup of the chats cannot be written to {}: {reason}", path.display())]
     Backup {
         /// Path of the backup.
         path: PathBuf,
@@ -50,10 +52,63 @@ pub enum ChatsError {
     /// The text is not a cursor that a list returned.
     #[error("{0:?} is not the end of a page of chats")]
     InvalidPageCursor(String),
-    /// Database error.
+    /// Part of the file is not valid.
+    #[error("the file of the chats is damaged: {0}")]
+    Damaged(rusqlite::Error),
+    /// A check of the file found a fault.
+    #[error("the file of the chats is damaged: {0}")]
+    CheckFailed(String),
+    /// A damaged file cannot be replaced.
+    #[error("the damaged file {} of the chats cannot be repaired: {reason}", path.display())]
+    Repair {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// A file that has a copy of a deleted chat cannot be removed.
+    #[error("{} cannot be removed, and may contain deleted chats: {reason}", path.display())]
+    Remove {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// Another process reads the database, so that the write-ahead log cannot be truncated.
+    #[error("the log of the database cannot be emptied: another program is reading the chats")]
+    LogInUse,
+    /// The disk has no space left for the chats.
+    #[error("the chats cannot be written: the disk is full")]
+    DiskFull,
+    /// The file or its folder cannot be written.
+    #[error("the chats cannot be written: the file or its folder is read-only")]
+    ReadOnly,
+    /// Other database error.
     #[error("the chats: {0}")]
-    Sql(#[from] rusqlite::Error),
+    Sql(rusqlite::Error),
     /// Stored JSON is invalid.
     #[error("the chats: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl ChatsError {
+    /// Returns the fault of the file, if it is damaged and can be repaired.
+    pub(crate) fn damage(&self) -> Option<String> {
+        match self {
+            Self::Damaged(error) => Some(error.to_string()),
+            Self::CheckFailed(found) => Some(found.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for ChatsError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error),
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+            _ => Self::Sql(error),
+        }
+    }
 }

@@ -299,7 +299,7 @@ fn detail(error: Option<&ErrorBody>) -> Result<Option<String>, ChatsError> {
     Ok(detail.map(|detail| serde_json::to_string(&detail)).transpose()?)
 }
 
-fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<()> {
+pub(crate) fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<()> {
     let words::Indexed { words, singles } = words::indexed(content);
     let sql = "INSERT OR REPLACE INTO found_messages (rowid, words, singles) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![row, words, singles]).map(drop)

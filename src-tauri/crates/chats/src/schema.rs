@@ -1,28 +1,26 @@
 //! Database schema and migrations.
 //!
 //! `PRAGMA application_id` identifies Cairn's files. `PRAGMA user_version` is the version of the schema: the number of applied
-//! [`MIGRATIONS`]. A file of a newer version is rejected unchanged. Before a migration, a backup is written beside the file, for
-//! example `chats.v1.1767323045678.bak`. All migrations run in one transaction.
+//! [`MIGRATIONS`]. A file of a newer version is rejected unchanged. Before a migration, a backup is written beside the file, see
+//! `backup`. All migrations run in one transaction.
 //!
 //! ```text
 //! chats      one row per chat; `head` is the last message of the selected branch
 //! messages   one tree per chat; `depth` counts the messages above
 //! presets    named settings of new chats
+//! erasures   rows of chats that were deleted forever and may have copies in files, see `erase`; 0 is for deletions before version 3
 //! found_messages, found_titles   contentless FTS5 tables: rowid is the row of the message or chat, see `words`
 //! ```
 
 use std::path::Path;
-use std::time::Duration;
 
 use cairn_disk::{Disk, Mode, RealDisk};
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::{ChatsError, backup};
+use crate::{ChatsError, backup, connect};
 
 /// `CrnC`.
 const APPLICATION_ID: i64 = 0x4372_6e43;
-/// Maximum wait for another process that writes, such as a backup program.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Migrations from each version to the next. The first one creates the tables.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -90,6 +88,11 @@ pub(crate) const MIGRATIONS: &[&str] = &[
 ",
     // Code and parameters of the error, as JSON. The column `error` has its text.
     "ALTER TABLE messages ADD COLUMN error_detail TEXT;",
+    // The table `sqlite_sequence` is empty in a new file, which needs no erasure.
+    "
+    CREATE TABLE erasures (chat INTEGER PRIMARY KEY) STRICT;
+    INSERT INTO erasures SELECT 0 WHERE EXISTS (SELECT 1 FROM sqlite_sequence);
+",
 ];
 
 /// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
@@ -102,17 +105,11 @@ pub(crate) fn open(path: &Path, migrations: &[&str], now_ms: i64) -> Result<Conn
         // SQLite would create a file that other users can read. An empty file is an empty database.
         RealDisk.write_atomic(path, b"", Mode::Private).map_err(|error| open_error(error.to_string()))?;
     }
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let mut connection = connection.map_err(|error| open_error(error.to_string()))?;
+    // A connection that can write would copy the write-ahead log into a file that is then rejected.
+    check(&connect::open_reader(path)?, path, migrations.len())?;
+    let mut connection = connect::open_writer(path)?;
     prepare(&connection)?;
     migrate(&mut connection, path, migrations, now_ms)?;
-    Ok(connection)
-}
-
-/// Opens a second, read-only connection.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, ChatsError> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(connection)
 }
 
@@ -127,12 +124,15 @@ pub(crate) fn in_memory() -> Result<Connection, ChatsError> {
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
     // A commit is durable, also after a power cut.
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;")
 }
 
-fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
+/// Returns the version of a file: the number of applied migrations.
+///
+/// # Errors
+/// If the file belongs to another program or a newer version.
+pub(crate) fn check(connection: &Connection, path: &Path, supported: usize) -> Result<usize, ChatsError> {
     let application = number(connection, "application_id")?;
     let version = number(connection, "user_version")?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -140,16 +140,21 @@ fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms
         return Err(ChatsError::Foreign(path.to_owned()));
     }
     let applied = usize::try_from(version).unwrap_or(usize::MAX);
-    if applied > migrations.len() {
-        return Err(ChatsError::Newer { path: path.to_owned(), found: version, supported: migrations.len() });
+    if applied > supported {
+        return Err(ChatsError::Newer { path: path.to_owned(), found: version, supported });
     }
+    Ok(applied)
+}
+
+fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
+    let applied = check(connection, path, migrations.len())?;
     // Must run outside a transaction. The mode is stored in the file.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     if applied == migrations.len() {
         return Ok(());
     }
     if applied > 0 {
-        backup::write(connection, path, now_ms)?;
+        backup::write(path, applied, now_ms)?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     apply(&transaction, migrations, applied)?;
@@ -231,7 +236,7 @@ mod tests {
         std::fs::write(&path, bytes).expect("the file is written");
         let later = [MIGRATIONS[0], "SELECT 1;"];
         let outcome = open(&path, &later, 7);
-        assert!(matches!(outcome, Err(ChatsError::Backup { .. })), "the damaged file has no backup: {outcome:?}");
+        assert!(matches!(outcome, Err(ChatsError::Damaged(_))), "the damaged file has no backup: {outcome:?}");
         assert_eq!(files(home.path()), ["chats.sqlite"], "the incomplete backup is removed");
     }
 

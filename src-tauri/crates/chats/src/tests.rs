@@ -2,9 +2,9 @@
 
 mod beginnings;
 mod chinese;
-mod damaged;
 mod erased;
 mod long;
+mod repaired;
 mod size;
 mod waiting;
 

@@ -6,6 +6,7 @@ mod access_matrix;
 mod blobs;
 mod bodies;
 mod chats;
+mod damaged_chats;
 mod discover;
 mod hardware;
 mod libraries;

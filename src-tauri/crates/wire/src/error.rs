@@ -251,6 +251,16 @@ pub enum ErrorCode {
     ChatsUnavailable,
     /// A newer version of Cairn wrote the chats. Parameters: path.
     ChatsNewerVersion,
+    /// The file of the chats is damaged; the next request repairs it. Parameters: reason.
+    ChatsDamaged,
+    /// The disk has no space left for the chats.
+    ChatsDiskFull,
+    /// The file of the chats or its folder cannot be written.
+    ChatsReadOnly,
+    /// A damaged file of the chats was repaired; `path` has the damaged file. Parameters: path, chats, messages, reason.
+    ChatsRepaired,
+    /// Files may still have copies of chats that were deleted forever; their removal is repeated. Parameters: reason.
+    ChatsNotErased,
 }
 
 /// The body of an error response, and the last line of a stream that failed.

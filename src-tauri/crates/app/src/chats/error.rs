@@ -1,7 +1,7 @@
 //! Errors of chats.
 
-use cairn_chats::ChatsError;
 use cairn_chats::ollama::OllamaError;
+use cairn_chats::{ChatsError, Repair};
 
 use crate::values::ErrorBody;
 use crate::{cache, inference};
@@ -59,6 +59,15 @@ pub enum Error {
     /// The database cannot be read or written, or has no such entry.
     #[error(transparent)]
     Store(#[from] ChatsError),
+    /// A notice: the file was damaged and has been repaired.
+    #[error(
+        "the file of the chats was damaged and has been repaired: it has {} chats with {} messages; the damaged file is {} ({})",
+        .0.chats, .0.messages, .0.set_aside.display(), .0.reason
+    )]
+    Repaired(Repair),
+    /// A notice: copies of chats that were deleted forever may remain.
+    #[error("files may still have copies of chats that were deleted forever; their removal is repeated: {0}")]
+    NotErased(ChatsError),
     /// Inference failed.
     #[error(transparent)]
     Inference(#[from] inference::Error),

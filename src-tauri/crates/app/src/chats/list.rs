@@ -2,22 +2,17 @@
 
 use std::collections::HashMap;
 
-use cairn_chats::{ChatFilter, ChatRow, ChatStatus, ChatSummary, ChatsRecovery, ChatsResponse, Recovery, Warmth};
+use cairn_chats::{ChatFilter, ChatRow, ChatStatus, ChatSummary, Chats, ChatsResponse, Warmth};
 use cairn_tier::{Owner, TierKind};
 
 use super::error::Error;
 use super::events::ChatEvents;
 use super::handle::ChatSessions;
 use super::ids::{is_temporary, owner};
-use crate::values::Timestamp;
+use crate::values::ErrorBody;
 
 /// Most chats of a page.
 const MAX_LIST: usize = 5000;
-
-fn recovery(found: &Recovery) -> ChatsRecovery {
-    let backup_at = found.backup_ms.map(Timestamp::from_unix_ms);
-    ChatsRecovery { set_aside: found.set_aside.display().to_string(), backup_at }
-}
 
 impl ChatSessions {
     /// Lists chats, last changed first: of one folder, of all folders, or of the trash.
@@ -31,17 +26,23 @@ impl ChatSessions {
         let chats = self.state.stored(self.now_ms())?;
         let page = chats.list(&which, after, limit.min(MAX_LIST))?;
         let is_first = which == ChatFilter::Unpinned && after.is_none();
-        let (mut pinned, mut folders, mut recovered) = (Vec::new(), Vec::new(), None);
+        let (mut pinned, mut folders) = (Vec::new(), Vec::new());
         if is_first {
-            recovered = chats.recovery().map(recovery);
             pinned = chats.list(&ChatFilter::Pinned, None, usize::MAX)?.chats;
             folders = chats.folders()?;
         }
         let near = self.warmth_by_owner();
         let summary = |row: ChatRow| ChatSummary { status: self.status_of(&row.id, &near), row };
         let summaries = |rows: Vec<ChatRow>| rows.into_iter().map(summary).collect();
-        let (pinned, chats) = (summaries(pinned), summaries(page.chats));
-        Ok(ChatsResponse { pinned, chats, next: page.next, folders, recovered })
+        let notices = if is_first { self.notices(&chats) } else { Vec::new() };
+        Ok(ChatsResponse { pinned: summaries(pinned), chats: summaries(page.chats), next: page.next, folders, notices })
+    }
+
+    /// What happened to the stored chats since the daemon started.
+    fn notices(&self, chats: &Chats) -> Vec<ErrorBody> {
+        let repaired = chats.last_repair().map(Error::Repaired);
+        let not_erased = self.state.not_erased.lock();
+        repaired.iter().chain(&*not_erased).map(self.describe).collect()
     }
 
     /// Lists temporary chats, last changed first.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cairn_chats::{ChatEvent, Chats};
+use cairn_chats::{ChatEvent, Chats, Repair};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -29,6 +29,8 @@ pub(super) struct ChatState {
     pub(super) importing: Mutex<()>,
     /// When the trash was last purged.
     pub(super) purged_ms: Mutex<Option<i64>>,
+    /// Why copies of deleted chats may remain.
+    pub(super) not_erased: Mutex<Option<Error>>,
     /// The daemon is shutting down.
     pub(super) ending: AtomicBool,
 }
@@ -44,22 +46,34 @@ impl ChatState {
             changes: broadcast::Sender::new(CHANGES),
             importing: Mutex::default(),
             purged_ms: Mutex::default(),
+            not_erased: Mutex::default(),
             ending: AtomicBool::new(false),
         }
     }
 
-    /// The database on disk.
+    /// The database on disk. Damage that an earlier operation found is repaired first.
     pub(super) fn stored(&self, now_ms: i64) -> Result<Arc<Chats>, Error> {
         let mut stored = self.stored.lock();
         if let Some(chats) = &*stored {
+            log_repair(chats.repair_if_damaged(now_ms)?);
             return Ok(Arc::clone(chats));
         }
         let chats = Arc::new(Chats::open(&self.path, now_ms)?);
+        log_repair(chats.last_repair());
         if chats.interrupted() > 0 {
             tracing::info!(answers = chats.interrupted(), "answers were interrupted when the daemon last stopped");
         }
         *stored = Some(Arc::clone(&chats));
         Ok(chats)
+    }
+
+    /// Removes all copies of chats that were deleted forever. A failure is logged and shown, and the next call repeats it.
+    pub(super) fn erase_deleted(&self, chats: &Chats, now_ms: i64) {
+        *self.not_erased.lock() = chats.erase_deleted(now_ms).err().map(|error| {
+            let notice = Error::NotErased(error);
+            tracing::warn!("{notice}");
+            notice
+        });
     }
 
     /// The database in memory.
@@ -71,5 +85,11 @@ impl ChatState {
         let chats = Arc::new(Chats::in_memory()?);
         *temporary = Some(Arc::clone(&chats));
         Ok(chats)
+    }
+}
+
+fn log_repair(repair: Option<Repair>) {
+    if let Some(repair) = repair {
+        tracing::error!("{}", Error::Repaired(repair));
     }
 }

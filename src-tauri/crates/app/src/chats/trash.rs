@@ -1,7 +1,6 @@
 //! The trash: deleted chats can be restored for thirty days.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use cairn_chats::{Chat, ChatEvent, Chats, ChatsError};
 
@@ -37,6 +36,9 @@ impl ChatSessions {
                 chats.delete(&id)?;
                 // Another request may have used the chat in between.
                 sessions.cache.forget_owner(&owner(&id));
+                if !is_temporary(&id) {
+                    sessions.state.erase_deleted(&chats, sessions.now_ms());
+                }
             } else if !in_trash {
                 chats.set_deleted(&id, Some(sessions.now_ms()))?;
             }
@@ -54,9 +56,9 @@ impl ChatSessions {
         Ok(self.notify_with(self.chats_of(id)?.set_deleted(id, None)?))
     }
 
-    /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist. The
-    /// age counts by the earlier of the current time and the time of the last purge, so that a clock error deletes
-    /// nothing early.
+    /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist, and
+    /// writes a backup if it is due. The age counts by the earlier of the current time and the time of the last purge,
+    /// so that a clock error deletes nothing early.
     pub(super) fn purge_trash(&self) -> Result<(), Error> {
         let now_ms = self.now_ms();
         let last_ms = *self.state.purged_ms.lock();
@@ -70,7 +72,10 @@ impl ChatSessions {
         let chats = self.state.stored(now_ms)?;
         *self.state.purged_ms.lock() = Some(now_ms);
         chats.purge(by_ms - RETENTION_MS)?;
-        back_up_if_due(Arc::clone(&chats), now_ms);
+        self.state.erase_deleted(&chats, now_ms);
+        if let Err(error) = chats.back_up_if_due(now_ms) {
+            tracing::warn!(%error, "the chats have no new backup");
+        }
         self.forget_deleted_chats(&chats)
     }
 
@@ -87,18 +92,6 @@ impl ChatSessions {
             }
         }
         Ok(())
-    }
-}
-
-/// Writes the routine backup in a thread of its own: a large one takes seconds.
-fn back_up_if_due(chats: Arc<Chats>, now_ms: i64) {
-    let back_up = move || {
-        if let Err(error) = chats.back_up_if_due(now_ms) {
-            tracing::warn!(%error, "no routine backup of the chats");
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("chats-backup".to_owned()).spawn(back_up) {
-        tracing::warn!(%error, "no routine backup of the chats: cannot start a thread");
     }
 }
 

@@ -1,61 +1,186 @@
-//! Chats that are deleted forever leave no text in any file.
+//! "Delete forever" leaves no copy of a chat in any file of the folder: pages, search index, write-ahead log, backups.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use super::size::sentence;
 use super::*;
 
-/// Words of the deleted chat, also as the index stores them.
-const WORDS: [&str; 5] = ["zanzibar", "quokka", "obsidian", "marzipan", "schadenfreude"];
+/// Words of the deleted chat, one for each place that stores text. None is part of another chat.
+const SECRETS: [&str; 8] = [
+    "qaxtitlewort",
+    "qbxsystemwort",
+    "qcxfolderwort",
+    "qdxquestionwort",
+    "qexanswerwort",
+    "qfxthinkingwort",
+    "qgxfilewort",
+    "秘密口令",
+];
 
-/// The words of [`WORDS`] that a file of the folder contains, in any case.
-fn words_in_files(folder: &Path) -> Vec<String> {
+/// Returns the files of a folder that contain a secret word, in lower or upper case. The index stores a word without the beginning
+/// that it shares with the word before, so the first three bytes are not compared.
+fn occurrences(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the folder exists").flatten() {
-        let path = entry.path();
-        let bytes = std::fs::read(&path).unwrap_or_default().to_ascii_lowercase();
-        let contains = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
-        found.extend(
-            WORDS.into_iter().filter(|word| contains(word)).map(|word| format!("{word} in {}", path.display())),
-        );
+    for path in files_below(folder) {
+        let bytes = std::fs::read(&path).expect("a file is readable").to_ascii_lowercase();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let is_in = |word: &&&str| bytes.windows(word.len() - 3).any(|window| window == &word.as_bytes()[3..]);
+        found.extend(SECRETS.iter().filter(is_in).map(|word| format!("{name}: {word}")));
     }
     found
 }
 
-/// Creates a chat with one word of [`WORDS`] in each of its texts, and a chat that stays.
-fn fill(home: &Home, id: &str) {
-    home.create(id, 1);
-    home.chats.set_title(id, "Zanzibar", TitleSource::User).expect("a title");
-    let question = home.add(id, None, "user", "quokka obsidian", 2);
-    home.add(id, Some(&question), "assistant", "Marzipan and schadenfreude", 3);
-    home.create(&format!("{id}-other"), 4);
-    home.add(&format!("{id}-other"), None, "user", "bread", 5);
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();
+    entries
+        .flat_map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { vec![entry.path()] })
+        .collect()
 }
 
-#[test]
-fn deleted_chat_leaves_no_text_in_any_file() {
-    let home = Home::new();
-    let folder = home.folder.path();
-    std::fs::write(folder.join("chats.v1.5.bak"), "an older chat about a quokka").expect("a backup");
-    fill(&home, "a");
-    for word in WORDS {
-        assert!(words_in_files(folder).iter().any(|found| found.starts_with(word)), "{word} is stored");
+/// Fills a database with other chats, so that pages are split and the index has several segments.
+fn add_other_chats(home: &Home, from: u64, to: u64) {
+    for n in from..to {
+        let id = format!("other{n}");
+        home.create(&id, 1);
+        home.add(&id, None, "user", &sentence(n), 2);
     }
-    home.chats.delete("a").expect("deleted");
-    assert_eq!(words_in_files(folder), [""; 0], "after the first deletion");
-    fill(&home, "b");
-    home.chats.set_deleted("b", Some(9)).expect("in the trash");
-    assert!(!words_in_files(folder).is_empty(), "the trash keeps the texts");
-    assert_eq!(home.chats.purge(10).expect("a purge"), ["b"]);
-    assert_eq!(words_in_files(folder), [""; 0], "after the purge");
-    assert_eq!(home.chats.search("bread", 5).expect("a search").len(), 2, "other chats are still found");
+}
+
+/// Adds a chat with every kind of text. Its answer is written several times, as it is while a model generates it.
+fn add_secret_chat(home: &Home, id: &str) {
+    let new = NewChatRequest {
+        title: Some("Qaxtitlewort of a chat".to_owned()),
+        system: Some("Qbxsystemwort is the system prompt".to_owned()),
+        folder: Some("Qcxfolderwort".to_owned()),
+        ..NewChatRequest::default()
+    };
+    home.chats.create(id, &new, 1).expect("a new chat");
+    let file = AttachedFile { name: "notes.txt".to_owned(), text: "qgxfilewort ".repeat(600) };
+    let question = ChatMessage { files: vec![file], ..message("user", "qdxquestionwort 秘密口令 again", 2) };
+    let answering = ChatMessage { state: MessageState::Answering, ..message("assistant", "", 3) };
+    let added = home.chats.add(id, None, &[question, answering], 3).expect("messages");
+    let mut progress = AnswerProgress::default();
+    for n in 0..30 {
+        progress.content += &format!("qexanswerwort {} ", sentence(n));
+        progress.thinking.get_or_insert_default().push_str("qfxthinkingwort ");
+        home.chats.write_progress(&added[1].id, &progress).expect("progress");
+    }
+    home.chats.finish(id, &added[1].id, &progress, (MessageState::Complete, None), 4).expect("the end");
+    home.add(id, Some(&added[0].id), "assistant", "qexanswerwort of another branch", 5);
 }
 
 #[test]
-fn log_of_a_killed_process_is_truncated_at_the_next_start() {
+fn chat_that_is_deleted_forever_is_in_no_file() {
     let home = Home::new();
-    fill(&home, "a");
-    let log = |folder: &Path| std::fs::metadata(folder.join("chats.sqlite-wal")).map_or(0, |found| found.len());
-    assert!(log(home.folder.path()) > 0, "changes are in the log");
-    let _chats = home.after_kill();
-    assert_eq!(log(&home.folder.path().join("after")), 0, "the start empties the log");
+    add_other_chats(&home, 0, 40);
+    add_secret_chat(&home, "c");
+    add_other_chats(&home, 40, 80);
+    let before = occurrences(home.folder.path()).join(", ");
+    for word in SECRETS {
+        assert!(
+            before.contains(word),
+            "{word} is in a file before the deletion, else this test finds nothing: {before}"
+        );
+    }
+    home.chats.set_deleted("c", Some(10)).expect("trash");
+    assert_ne!(occurrences(home.folder.path()), Vec::<String>::new(), "the trash keeps the chat");
+    home.chats.delete("c").expect("deleted");
+    home.chats.erase_deleted(11).expect("erased");
+    let none = Vec::<String>::new();
+    assert_eq!(occurrences(home.folder.path()), none, "after the deletion, with the database open");
+    assert!(!home.chats.search("granite", 100).expect("a search").is_empty(), "other chats are found");
+    let Home { folder, chats } = home;
+    drop(chats);
+    assert_eq!(occurrences(folder.path()), none, "after the database was closed");
+}
+
+#[test]
+fn purge_erases_chats_backups_and_files_of_repairs() {
+    let home = Home::new();
+    add_other_chats(&home, 0, 3);
+    add_secret_chat(&home, "c");
+    home.chats.back_up_if_due(5).expect("a backup");
+    let folder = home.folder.path();
+    let copies = [
+        "chats.damaged.4.sqlite",
+        "chats.damaged.4.sqlite-wal",
+        "chats.bak-partial",
+        "chats.repaired",
+        "chats.v1.3.bak",
+    ];
+    for name in copies {
+        std::fs::copy(folder.join("chats.v3.5.bak"), folder.join(name)).expect("a copy");
+    }
+    let own = ["chats.2026.bak", "chats.damaged.old.sqlite", "chats.repaired.sqlite", "chats.sqlite.bak", "notes.txt"];
+    for name in own {
+        std::fs::write(folder.join(name), "not Cairn's").expect("a file of the user");
+    }
+    home.chats.set_deleted("c", Some(10)).expect("trash");
+    home.chats.erase_deleted(11).expect("nothing to erase");
+    assert!(occurrences(folder).iter().any(|found| found.starts_with("chats.v3.5.bak")), "the trash stays in backups");
+    assert_eq!(home.chats.purge(11).expect("a purge"), ["c"], "the chat is purged");
+    home.chats.erase_deleted(12).expect("erased");
+    assert_eq!(occurrences(folder), Vec::<String>::new(), "no file has a word of the chat");
+    let mut names: Vec<_> =
+        files_below(folder).into_iter().filter_map(|path| path.file_name().map(std::ffi::OsStr::to_owned)).collect();
+    names.sort();
+    let mut kept = vec!["chats.sqlite", "chats.sqlite-shm", "chats.sqlite-wal", "chats.v3.12.bak"];
+    kept.extend(own);
+    kept.sort_unstable();
+    assert_eq!(names, kept, "a new backup replaces the others, and files of the user stay");
+    let backup = Chats::open(&folder.join("chats.v3.12.bak"), 13).expect("the backup is a database");
+    assert_eq!(backup.list(&ChatFilter::Unpinned, None, 10).expect("a list").chats.len(), 3, "it has the other chats");
+}
+
+#[test]
+fn erasure_is_repeated_after_a_kill() {
+    let home = Home::new();
+    add_secret_chat(&home, "c");
+    home.chats.delete("c").expect("deleted");
+    let after = home.after_kill();
+    let copy = home.folder.path().join("after");
+    assert_ne!(occurrences(&copy), Vec::<String>::new(), "the process was killed before the erasure");
+    after.erase_deleted(5).expect("erased");
+    assert_eq!(occurrences(&copy), Vec::<String>::new(), "the next process repeats it");
+}
+
+#[test]
+fn erasure_is_repeated_after_another_program_read_the_log() {
+    let home = Home::new();
+    add_secret_chat(&home, "c");
+    let other = rusqlite::Connection::open(home.folder.path().join("chats.sqlite")).expect("the file");
+    other.execute_batch("BEGIN; SELECT count(*) FROM chats;").expect("a read transaction");
+    home.chats.delete("c").expect("deleted");
+    let refused = home.chats.erase_deleted(5);
+    assert!(matches!(refused, Err(ChatsError::LogInUse)), "the reader needs the log: {refused:?}");
+    assert!(home.chats.chat("c").is_err(), "the chat is deleted nevertheless");
+    drop(other);
+    home.chats.erase_deleted(6).expect("erased");
+    assert_eq!(occurrences(home.folder.path()), Vec::<String>::new(), "the reader has ended");
+}
+
+#[test]
+fn deletions_of_version_2_are_erased_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("chats.sqlite");
+    let old = schema::open(&path, &schema::MIGRATIONS[..2], 1).expect("a file of version 2");
+    let rows = "
+        PRAGMA secure_delete = OFF;
+        INSERT INTO chats (id, title, titled, created_ms, updated_ms, options) VALUES ('c', '', 0, 1, 1, '{}'), ('d', '', 0, 1, 1, '{}');
+        INSERT INTO found_titles (rowid, words, singles) VALUES (1, 'qaxtitlewort', '秘密口令');
+        INSERT INTO messages (chat, depth, role, content, images, files, created_ms, state)
+            VALUES (1, 0, 'user', 'qdxquestionwort', '[]', '[]', 1, 'complete');
+        INSERT INTO found_messages (rowid, words, singles) VALUES (1, 'qdxquestionwort', '');
+        DELETE FROM found_messages WHERE rowid = 1;
+        DELETE FROM found_titles WHERE rowid = 1;
+        DELETE FROM chats WHERE row = 1;";
+    old.execute_batch(rows).expect("a deleted chat");
+    drop(old);
+    let words = ["qaxtitlewort", "qdxquestionwort"];
+    let before = occurrences(folder.path()).join(", ");
+    assert!(words.iter().all(|word| before.contains(word)), "version 2 leaves the words: {before}");
+    let chats = Chats::open(&path, 2).expect("the file is migrated");
+    chats.erase_deleted(3).expect("erased");
+    assert_eq!(occurrences(folder.path()), Vec::<String>::new(), "no file has a word of the chat");
+    assert!(chats.chat("d").is_ok(), "the other chat stays");
 }

@@ -84,10 +84,18 @@ fn many_chats_are_listed_and_searched() {
     }
     let none = timed("search for a missing word", || home.chats.search("zeppelin", 50).expect("a search"));
     assert_eq!(none, [], "no hits");
-    let start = Instant::now();
     home.chats.delete("c7").expect("deleted");
-    println!("a chat deleted forever in {:?}", start.elapsed());
     let start = Instant::now();
-    home.chats.delete("c8").expect("deleted");
-    println!("another in {:?}", start.elapsed());
+    home.chats.erase_deleted(1).expect("erased");
+    println!("copies of a deleted chat erased in {:?}", start.elapsed());
+    let start = Instant::now();
+    home.chats.back_up_if_due(1).expect("a backup");
+    println!("a backup written in {:?}", start.elapsed());
+    let start = Instant::now();
+    home.chats.read(crate::repair::quick_check).expect("no damage");
+    println!(
+        "the file checked in {:?}, {} bytes",
+        start.elapsed(),
+        home.folder.path().join("chats.sqlite").metadata().map_or(0, |found| found.len())
+    );
 }

@@ -375,9 +375,24 @@ pub(super) fn of_chats(error: &chats::Error) -> Class {
             Class::new(CONFLICT, Code::ChatsNewerVersion).with("path", path.display())
         }
         E::Store(Store::Foreign(_)) => with_reason(CONFLICT, Code::ChatsUnavailable, error),
-        E::Store(Store::Open { .. } | Store::Backup { .. } | Store::Sql(_) | Store::Json(_)) => {
-            with_reason(INTERNAL, Code::ChatsUnavailable, error)
+        E::Store(Store::Damaged(_) | Store::CheckFailed(_) | Store::Repair { .. }) => {
+            with_reason(INTERNAL, Code::ChatsDamaged, error)
         }
+        E::Store(Store::DiskFull) => Class::new(INTERNAL, Code::ChatsDiskFull),
+        E::Store(Store::ReadOnly) => Class::new(INTERNAL, Code::ChatsReadOnly),
+        E::Store(
+            Store::Open { .. }
+            | Store::Backup { .. }
+            | Store::Remove { .. }
+            | Store::LogInUse
+            | Store::Sql(_)
+            | Store::Json(_),
+        ) => with_reason(INTERNAL, Code::ChatsUnavailable, error),
+        E::Repaired(repair) => with_reason(INTERNAL, Code::ChatsRepaired, &repair.reason)
+            .with("path", repair.set_aside.display())
+            .with("chats", repair.chats)
+            .with("messages", repair.messages),
+        E::NotErased(reason) => with_reason(INTERNAL, Code::ChatsNotErased, reason),
     }
 }
 

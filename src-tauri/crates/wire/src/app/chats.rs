@@ -10,7 +10,7 @@ mod message;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::ErrorBody;
 
 pub use chat::{
     Chat, ChatChange, ChatRow, ChatStatus, ChatSummary, NewChatRequest, Preset, PresetsResponse, StoredChat, Warmth,
@@ -33,19 +33,9 @@ pub struct ChatsResponse {
     pub next: Option<String>,
     /// All folders with a chat, by name; on the first page only.
     pub folders: Vec<ChatFolder>,
-    /// Set if the file of the chats was damaged when the server started; on the first page only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovered: Option<ChatsRecovery>,
-}
-
-/// A damaged file of chats that was replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatsRecovery {
-    /// Path of the damaged file.
-    pub set_aside: String,
-    /// Time of the backup that replaced it; absent if there was none, so that the list began empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup_at: Option<Timestamp>,
+    /// What happened to the stored chats since the daemon started: a repair, or an incomplete deletion; on the first page only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<ErrorBody>,
 }
 
 /// A folder of chats. It exists while it has a chat.

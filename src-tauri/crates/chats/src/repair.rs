@@ -1,0 +1,241 @@
+//! Repair of a damaged file.
+//!
+//! All rows that can be read are copied to a new file. Rows that are missing there are copied from the newest good backup. The
+//! damaged file is set aside, for example as `chats.damaged.1767323045678.sqlite`, with its write-ahead log. The number is the time
+//! in milliseconds since 1970. A backup never has chats that were deleted forever, except those of the table `erasures`, which are
+//! left out.
+//!
+//! A kill at any step loses nothing: the new file is complete before the damaged one is renamed, and [`finish_interrupted`] does the
+//! last rename.
+
+use std::path::{Path, PathBuf};
+
+use cairn_disk::{Disk, Mode, RealDisk};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+
+use crate::chat::index_title;
+use crate::{ChatsError, backup, connect, message, schema};
+
+/// Result of a repair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// Why the file was damaged, as SQLite describes it.
+    pub reason: String,
+    /// Where the damaged file is.
+    pub set_aside: PathBuf,
+    /// Number of chats in the new file.
+    pub chats: u64,
+    /// Number of messages in the new file.
+    pub messages: u64,
+    /// Whether some rows are from a backup.
+    pub used_backup: bool,
+}
+
+/// Most rows that are looked up one by one between the last readable row of a scan upwards and that of a scan downwards.
+const MAX_LOOKUPS: i64 = 1 << 20;
+
+/// Ends of the names of files that SQLite keeps beside a database.
+const SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// Extension of the new file until it is complete.
+const NEW: &str = "repaired";
+
+/// Returns whether the file must be checked: the last process did not close it.
+pub(crate) fn is_unclean(path: &Path) -> bool {
+    beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
+}
+
+/// Checks all pages. Does not compare indexes with tables.
+pub(crate) fn quick_check(connection: &Connection) -> Result<(), ChatsError> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(ChatsError::CheckFailed(found)) }
+}
+
+/// Returns the files that repairs set aside, and what an interrupted repair or backup left. Other files belong to the user.
+pub(crate) fn files_set_aside(path: &Path) -> Vec<PathBuf> {
+    let is_ours = |extension: &str| {
+        let database = SUFFIXES.iter().find_map(|suffix| extension.strip_suffix(suffix)).unwrap_or(extension);
+        let set_aside_ms = database.strip_prefix("damaged.").and_then(|rest| rest.strip_suffix(".sqlite"));
+        database == NEW || database == backup::PARTIAL || set_aside_ms.is_some_and(|ms| ms.parse::<i64>().is_ok())
+    };
+    backup::files_beside(path).into_iter().filter(|(extension, _)| is_ours(extension)).map(|(_, path)| path).collect()
+}
+
+/// Puts the new file of an interrupted repair in its place.
+pub(crate) fn finish_interrupted(path: &Path) -> Result<(), ChatsError> {
+    let new = path.with_extension(NEW);
+    if path.exists() || !new.exists() {
+        return Ok(());
+    }
+    RealDisk.rename(&new, path).map_err(|error| repair_error(path, &error))
+}
+
+/// Replaces a damaged file, which no connection may use.
+pub(crate) fn repair(path: &Path, reason: &str, now_ms: i64) -> Result<Repair, ChatsError> {
+    let new = path.with_extension(NEW);
+    backup::remove(&new)?;
+    SUFFIXES.iter().try_for_each(|suffix| backup::remove(&beside(&new, suffix)))?;
+    RealDisk.write_atomic(&new, b"", Mode::Private).map_err(|error| repair_error(path, &error))?;
+    let (chats, messages, used_backup) = rescue(path, &new, now_ms)?;
+    let set_aside = path.with_extension(format!("damaged.{now_ms}.sqlite"));
+    // SQLite ignores a log without its file, but not a file with another's log. So the file is renamed first.
+    RealDisk.rename(path, &set_aside).map_err(|error| repair_error(path, &error))?;
+    let log = beside(path, "-wal");
+    if log.exists() {
+        RealDisk.rename(&log, &beside(&set_aside, "-wal")).map_err(|error| repair_error(path, &error))?;
+    }
+    backup::remove(&beside(path, "-shm"))?;
+    RealDisk.rename(&new, path).map_err(|error| repair_error(path, &error))?;
+    Ok(Repair { reason: reason.to_owned(), set_aside, chats, messages, used_backup })
+}
+
+/// Fills the new file with rows of the damaged one and of the newest good backup. Returns the numbers of chats and messages, and
+/// whether there were rows only in the backup.
+fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<(u64, u64, bool), ChatsError> {
+    let supported = schema::MIGRATIONS.len();
+    let damaged = connect::open_reader(path).ok().and_then(|connection| {
+        let version = schema::check(&connection, path, supported).ok().filter(|version| *version > 0)?;
+        Some((connection, version))
+    });
+    let good = |copy: backup::Backup| {
+        let connection = connect::open_reader(&copy.path).ok()?;
+        let version = schema::check(&connection, &copy.path, supported).ok().filter(|version| *version > 0)?;
+        let is_usable = damaged.as_ref().is_none_or(|(_, damaged)| *damaged == version);
+        (is_usable && quick_check(&connection).is_ok()).then_some((connection, version))
+    };
+    let backup = backup::list(path, now_ms).into_iter().find_map(good);
+    let version = damaged.as_ref().or(backup.as_ref()).map_or(supported, |(_, version)| *version);
+    let target = schema::open(new, &schema::MIGRATIONS[..version], now_ms)?;
+    // A message may be readable while its chat or the message before it is not.
+    target.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; BEGIN")?;
+    let tables: &[&str] = &["chats", "messages", "presets", "erasures"];
+    let tables = if version < 3 { &tables[..3] } else { tables };
+    if let Some((damaged, _)) = &damaged {
+        tables.iter().try_for_each(|table| copy(damaged, &target, table).map(drop))?;
+    }
+    let mut used_backup = false;
+    if let Some((backup, _)) = &backup {
+        for table in &tables[..3] {
+            used_backup |= copy(backup, &target, table)? > 0;
+        }
+    }
+    if version >= 3 {
+        target.execute_batch(
+            "DELETE FROM messages WHERE chat IN (SELECT chat FROM erasures);
+             DELETE FROM chats WHERE row IN (SELECT chat FROM erasures);",
+        )?;
+    }
+    connect_rows(&target)?;
+    index_all(&target)?;
+    target.execute_batch("COMMIT")?;
+    let count = |table: &str| {
+        target
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    };
+    let counts = (count("chats")?, count("messages")?, used_backup);
+    target.close().map_err(|(_, error)| error)?;
+    Ok(counts)
+}
+
+/// Copies all readable rows of a table that the target does not have. Returns their number.
+fn copy(from: &Connection, to: &Connection, table: &str) -> Result<usize, ChatsError> {
+    let columns: Vec<String> =
+        to.prepare(&format!("SELECT * FROM {table}"))?.column_names().map(str::to_owned).collect();
+    let (values, columns) = (vec!["?"; columns.len()].join(", "), columns.join(", "));
+    let mut insert = to.prepare(&format!("INSERT OR IGNORE INTO {table} ({columns}) VALUES ({values})"))?;
+    let mut copied = 0;
+    let (mut lowest, mut highest) = (i64::MAX, i64::MIN);
+    let mut is_complete = false;
+    // An index may be damaged, so that only the table itself is read.
+    for (order, rest) in [("ASC", false), ("DESC", true)] {
+        let sql = format!("SELECT rowid, {columns} FROM {table} NOT INDEXED ORDER BY rowid {order}");
+        let Ok(mut statement) = from.prepare(&sql) else { continue };
+        let Ok(mut rows) = statement.query([]) else { continue };
+        is_complete = loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let id: i64 = row.get(0)?;
+                    if rest {
+                        lowest = id
+                    } else {
+                        highest = id
+                    }
+                    copied += insert_row(row, &mut insert)?;
+                }
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        if is_complete {
+            break;
+        }
+    }
+    if is_complete || lowest == i64::MAX || highest == i64::MIN {
+        return Ok(copied);
+    }
+    let sql = format!("SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid = ?1");
+    let Ok(mut lookup) = from.prepare(&sql) else { return Ok(copied) };
+    for id in (highest + 1..lowest).take(usize::try_from(MAX_LOOKUPS).unwrap_or(usize::MAX)) {
+        let Ok(mut rows) = lookup.query([id]) else { continue };
+        if let Ok(Some(row)) = rows.next() {
+            copied += insert_row(row, &mut insert)?;
+        }
+    }
+    Ok(copied)
+}
+
+/// Inserts a row, unless one of its texts is not valid UTF-8 or its types are wrong.
+fn insert_row(row: &Row<'_>, insert: &mut rusqlite::Statement<'_>) -> Result<usize, ChatsError> {
+    let count = row.as_ref().column_count();
+    let Ok(values) = (1..count).map(|at| row.get(at)).collect::<Result<Vec<Value>, _>>() else { return Ok(0) };
+    match insert.execute(params_from_iter(values)) {
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Ok(0),
+        inserted => Ok(inserted?),
+    }
+}
+
+/// Gives messages without a chat a new chat, removes references to missing messages, and computes what depends on them. A message
+/// has a higher row than its parent, so there is no cycle.
+fn connect_rows(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "INSERT INTO chats (row, id, title, titled, created_ms, updated_ms, options)
+             SELECT chat, printf('%024x', chat), '', 0, min(created_ms), max(created_ms), '{}' FROM messages
+             WHERE chat NOT IN (SELECT row FROM chats) GROUP BY chat;
+         UPDATE messages SET parent = NULL WHERE parent IS NOT NULL AND NOT EXISTS (
+             SELECT 1 FROM messages AS above
+             WHERE above.row = messages.parent AND above.chat = messages.chat AND above.row < messages.row);
+         WITH RECURSIVE tree (row, depth) AS (
+             SELECT row, 0 FROM messages WHERE parent IS NULL
+             UNION ALL SELECT messages.row, tree.depth + 1 FROM tree JOIN messages ON messages.parent = tree.row)
+         UPDATE messages SET depth = tree.depth FROM tree WHERE tree.row = messages.row;
+         UPDATE chats SET messages = (SELECT count(*) FROM messages WHERE chat = chats.row);
+         UPDATE chats SET head = (SELECT max(row) FROM messages WHERE chat = chats.row)
+             WHERE head IS NULL OR NOT EXISTS (SELECT 1 FROM messages WHERE row = chats.head AND chat = chats.row);",
+    )
+}
+
+/// Fills the search index.
+fn index_all(connection: &Connection) -> Result<(), ChatsError> {
+    let mut titles = connection.prepare("SELECT row, title FROM chats WHERE title <> ''")?;
+    let mut rows = titles.query([])?;
+    while let Some(row) = rows.next()? {
+        index_title(connection, row.get(0)?, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+    }
+    let mut messages = connection.prepare("SELECT row, content FROM messages WHERE state <> 'answering'")?;
+    let mut rows = messages.query([])?;
+    while let Some(row) = rows.next()? {
+        message::index(connection, row.get(0)?, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+    }
+    Ok(())
+}
+
+/// Returns the path of a file that SQLite keeps beside a database.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn repair_error(path: &Path, error: &cairn_disk::DiskError) -> ChatsError {
+    ChatsError::Repair { path: path.to_owned(), reason: error.to_string() }
+}
