@@ -1,6 +1,7 @@
 //! Cached prefixes are restored after the model was unloaded and after the daemon was restarted.
 
 mod deleted;
+mod erased;
 #[cfg(unix)]
 mod remote;
 

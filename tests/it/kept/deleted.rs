@@ -8,7 +8,7 @@ use super::tokens;
 use crate::cairn::{Daemon, Home, exchange, kill, send, succeeded};
 
 /// Sends a request with the daemon token.
-fn own(home: &Home, method: &str, path: &str, body: &Value) -> Value {
+pub(super) fn own(home: &Home, method: &str, path: &str, body: &Value) -> Value {
     let bearer = home.bearer().expect("the daemon wrote its file");
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let (status, text) = exchange(home.port, method, path, &[("Authorization", &bearer)], &body)
@@ -18,7 +18,7 @@ fn own(home: &Home, method: &str, path: &str, body: &Value) -> Value {
 }
 
 /// Returns a home with an SSD tier that stores every prefix, and the tier's folder.
-fn tiered_home(name: &str, spec: &cairn_testkit::ModelSpec) -> (Home, std::path::PathBuf) {
+pub(super) fn tiered_home(name: &str, spec: &cairn_testkit::ModelSpec) -> (Home, std::path::PathBuf) {
     let home = Home::new().with("CAIRN_KV_WEIGH", "0").with("OLLAMA_KV_TIERING", "1").with("CAIRN_CHAT_TITLES", "0");
     let folder = home.folder.path().join(name);
     let home = home.with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
@@ -31,12 +31,12 @@ fn tiered_home(name: &str, spec: &cairn_testkit::ModelSpec) -> (Home, std::path:
 }
 
 /// Returns `count` words that differ by `seed`.
-fn words(seed: u64, count: u64) -> String {
+pub(super) fn words(seed: u64, count: u64) -> String {
     (0..count).map(|word| format!("{} ", (word + 1000 * seed) * 7919 % 100_003)).collect()
 }
 
 /// Shuts a daemon down, which flushes its chunks.
-fn shut_down(mut daemon: Daemon<'_>) {
+pub(super) fn shut_down(mut daemon: Daemon<'_>) {
     assert!(kill(daemon.child.id(), "-TERM"), "the daemon runs");
     assert!(daemon.child.wait().expect("the process exits").success(), "the exit code is 0: {}", daemon.log());
 }

@@ -1,0 +1,82 @@
+//! A chat that was deleted forever is in no file of the home: database, journal, search index, backups, chunks, index of the tiers,
+//! logs.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::deleted::{own, shut_down, tiered_home, words};
+use crate::cairn::Home;
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();
+    entries
+        .flat_map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { vec![entry.path()] })
+        .collect()
+}
+
+/// Returns the files that contain a secret, in lower or upper case. The search index stores a word without the beginning that it
+/// shares with the word before, so the first three bytes are not compared.
+fn occurrences(home: &Home, secrets: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in files_below(home.folder.path()) {
+        // Sockets and files that are removed during the search cannot be read.
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        let is_in = |secret: &&String| text.contains(&secret[3..]);
+        found.extend(secrets.iter().filter(is_in).map(|secret| format!("{}: {secret}", path.display())));
+    }
+    found
+}
+
+fn chat(home: &Home, model: &str, more: &Value, content: &str) -> (String, String) {
+    let mut new = json!({"model": model, "options": {"temperature": 0, "num_predict": 24}});
+    new.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+    let created = own(home, "POST", "/app/chats", &new);
+    let id = created["id"].as_str().expect("a chat has an id").to_owned();
+    own(home, "POST", &format!("/app/chats/{id}/messages"), &json!({"content": content}));
+    let messages = own(home, "GET", &format!("/app/chats/{id}/messages"), &Value::Null);
+    let answer = messages["messages"][1]["content"].as_str().unwrap_or_default().to_owned();
+    (id, answer)
+}
+
+#[test]
+fn chat_that_is_deleted_forever_is_in_no_file_of_the_home() {
+    let (home, folder) = tiered_home("tier", &cairn_testkit::tiny_llama());
+    let daemon = home.serve();
+    chat(&home, "m", &json!({}), &words(1, 120));
+    // Chunks are written to the disk at the latest when the daemon stops.
+    shut_down(daemon);
+    let kept = cairn_testkit::chunk_files(&folder);
+    assert!(!kept.is_empty(), "the other chat has chunks");
+
+    let daemon = home.serve();
+    let more = json!({"title": "Qaxtitlewort", "system": "qbxsystemwort", "folder": "Qcxfolderwort"});
+    let (tiny, _) = chat(&home, "m", &more, &format!("qdxquestionwort {}", words(2, 120)));
+    let (pebble, answer) = chat(&home, "pebble", &json!({}), "How do I pull a model, qexquestionwort?");
+    let answer = answer.to_ascii_lowercase();
+    let ascii = answer.split(|c: char| !c.is_ascii()).max_by_key(|part| part.len()).unwrap_or_default().to_owned();
+    assert!(ascii.len() > 20, "Pebble answers: {answer:?}");
+    shut_down(daemon);
+    assert!(cairn_testkit::chunk_files(&folder).len() > kept.len(), "the chat has chunks");
+    let daemon = home.serve();
+    // The first list of a daemon writes the daily backup.
+    own(&home, "GET", "/app/chats", &Value::Null);
+
+    let words = ["qaxtitlewort", "qbxsystemwort", "qcxfolderwort", "qdxquestionwort", "qexquestionwort"];
+    let secrets: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain([ascii]).collect();
+    let before = occurrences(&home, &secrets).join("\n");
+    for secret in &secrets {
+        assert!(before.contains(secret), "{secret} is in a file before the deletion: {before}");
+    }
+    assert!(before.contains(".bak: qdxquestionwort"), "a backup has the chat: {before}");
+    for id in [tiny, pebble] {
+        own(&home, "DELETE", &format!("/app/chats/{id}?forever=true"), &Value::Null);
+    }
+    assert_eq!(occurrences(&home, &secrets), Vec::<String>::new(), "while the daemon runs");
+    // A deletion waits until the files are removed.
+    assert_eq!(cairn_testkit::chunk_files(&folder), kept, "only chunks of the other chat are left");
+    shut_down(daemon);
+    assert_eq!(occurrences(&home, &secrets), Vec::<String>::new(), "after the daemon stopped");
+    assert_eq!(cairn_testkit::chunk_files(&folder), kept, "no chunk is written at shutdown");
+}
