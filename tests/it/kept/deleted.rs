@@ -68,46 +68,6 @@ fn chat_deleted_while_answering_leaves_no_chunks() {
     assert_eq!(cairn_testkit::chunk_files(&folder).len(), 0, "no chunk files");
 }
 
-/// The files of a folder that contain a word, in any case.
-fn files_with(folder: &std::path::Path, word: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the folder exists").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files_with(&path, word));
-        } else {
-            let bytes = std::fs::read(&path).unwrap_or_default().to_ascii_lowercase();
-            let has_word = bytes.windows(word.len()).any(|window| window == word.as_bytes());
-            found.extend(has_word.then(|| path.display().to_string()));
-        }
-    }
-    found
-}
-
-#[test]
-fn chat_deleted_forever_leaves_no_text_in_the_home() {
-    const WORD: &str = "zanzibarquokka";
-    let (home, folder) = tiered_home("tier", &cairn_testkit::tiny_llama());
-    let home = home.with("CAIRN_LOG", "trace");
-    let daemon = home.serve();
-    let chat = own(&home, "POST", "/app/chats", &json!({"model": "m", "system": WORD}))["id"].clone();
-    let chat = chat.as_str().expect("a chat has an id");
-    own(&home, "PATCH", &format!("/app/chats/{chat}"), &json!({"title": format!("About {WORD}")}));
-    let text = format!("{} {WORD} {}", words(1, 60), words(2, 60));
-    let options = json!({"temperature": 0, "num_predict": 4});
-    own(&home, "POST", &format!("/app/chats/{chat}/messages"), &json!({"content": text, "options": options}));
-    succeeded(&home.run(&["stop", "m"]));
-    shut_down(daemon);
-    assert!(!files_with(home.folder.path(), WORD).is_empty(), "the chat is stored");
-    assert!(!cairn_testkit::chunk_files(&folder).is_empty(), "its rows are stored");
-    let daemon = home.serve();
-    own(&home, "DELETE", &format!("/app/chats/{chat}?forever=true"), &Value::Null);
-    assert_eq!(files_with(home.folder.path(), WORD), [""; 0], "while the daemon runs");
-    shut_down(daemon);
-    assert_eq!(files_with(home.folder.path(), WORD), [""; 0], "after its end");
-    assert_eq!(cairn_testkit::chunk_files(&folder).len(), 0, "no chunk files");
-}
-
 #[test]
 fn chat_deleted_while_tiering_is_off_leaves_no_chunks() {
     let (home, folder) = tiered_home("tier", &cairn_testkit::tiny_llama());

@@ -2,6 +2,7 @@
 //!
 //! `cairn-chats` stores chats; this module connects them to models. `answering` computes an answer and stores its
 //! progress, `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
+//! `upkeep` erases deleted chats from all files and writes backups, in the background.
 //! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!
 //! **Invariants:** a chat has at most one answer in progress. What a client has received is on disk within a second,
@@ -24,6 +25,7 @@ mod presets;
 mod state;
 mod title;
 mod trash;
+mod upkeep;
 
 pub use cairn_chats::{ChatFilter, ChatsError};
 pub use edit::PathPart;

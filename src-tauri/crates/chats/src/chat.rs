@@ -251,6 +251,13 @@ impl Chats {
     /// # Errors
     /// If the file cannot be written.
     pub fn purge(&self, before_ms: i64) -> Result<Vec<String>, ChatsError> {
+        // A list of chats purges them, and must not wait for writes.
+        let has_expired = self.read(|connection| {
+            Ok(connection.prepare_cached("SELECT 1 FROM chats WHERE deleted_ms < ?1")?.exists([before_ms])?)
+        })?;
+        if !has_expired {
+            return Ok(Vec::new());
+        }
         self.write(|connection| {
             let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
             let expired =

@@ -125,6 +125,7 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     tokio::join!(serving, ending);
     // Blocks this thread on purpose: all worker threads may be busy.
     app.cache().close();
+    app.chats().close();
     // A stale file is harmless, because clients check the lock.
     if let Err(error) = overwrite(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
         tracing::debug!(%error, "cannot clear daemon.json");

@@ -47,6 +47,11 @@ impl ChatSessions {
         if is_temporary(id) { self.state.temporary() } else { self.state.stored(self.now_ms()) }
     }
 
+    /// Removes all copies of chats that were deleted forever, if that is still to be done. Call this last. Blocks.
+    pub fn close(&self) {
+        self.state.upkeep.finish();
+    }
+
     pub(super) fn now_ms(&self) -> i64 {
         Timestamp(self.clock.now()).unix_ms()
     }

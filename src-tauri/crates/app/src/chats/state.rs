@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 
 use super::error::Error;
 use super::live::Live;
+use super::upkeep::Upkeep;
 
 /// Capacity of the channel of changes. A slower receiver misses some.
 const CHANGES: usize = 256;
@@ -31,6 +32,7 @@ pub(super) struct ChatState {
     pub(super) purged_ms: Mutex<Option<i64>>,
     /// Why copies of deleted chats may remain.
     pub(super) not_erased: Mutex<Option<Error>>,
+    pub(super) upkeep: Arc<Upkeep>,
     /// The daemon is shutting down.
     pub(super) ending: AtomicBool,
 }
@@ -47,12 +49,13 @@ impl ChatState {
             importing: Mutex::default(),
             purged_ms: Mutex::default(),
             not_erased: Mutex::default(),
+            upkeep: Upkeep::new(),
             ending: AtomicBool::new(false),
         }
     }
 
     /// The database on disk. Damage that an earlier operation found is repaired first.
-    pub(super) fn stored(&self, now_ms: i64) -> Result<Arc<Chats>, Error> {
+    pub(super) fn stored(self: &Arc<Self>, now_ms: i64) -> Result<Arc<Chats>, Error> {
         let mut stored = self.stored.lock();
         if let Some(chats) = &*stored {
             log_repair(chats.repair_if_damaged(now_ms)?);
@@ -64,11 +67,24 @@ impl ChatState {
             tracing::info!(answers = chats.interrupted(), "answers were interrupted when the daemon last stopped");
         }
         *stored = Some(Arc::clone(&chats));
+        // The last process may have ended between a deletion and its erasure.
+        self.request_upkeep(&chats, now_ms);
         Ok(chats)
     }
 
+    /// Requests the erasure of chats that were deleted forever, and a backup if it is due.
+    pub(super) fn request_upkeep(self: &Arc<Self>, chats: &Arc<Chats>, now_ms: i64) {
+        let (state, chats) = (Arc::clone(self), Arc::clone(chats));
+        self.upkeep.request(move || {
+            state.erase_deleted(&chats, now_ms);
+            if let Err(error) = chats.back_up_if_due(now_ms) {
+                tracing::warn!(%error, "the chats have no new backup");
+            }
+        });
+    }
+
     /// Removes all copies of chats that were deleted forever. A failure is logged and shown, and the next call repeats it.
-    pub(super) fn erase_deleted(&self, chats: &Chats, now_ms: i64) {
+    fn erase_deleted(&self, chats: &Chats, now_ms: i64) {
         *self.not_erased.lock() = chats.erase_deleted(now_ms).err().map(|error| {
             let notice = Error::NotErased(error);
             tracing::warn!("{notice}");

@@ -18,8 +18,8 @@ const BETWEEN_PURGES_MS: i64 = 60 * 60 * 1000;
 
 impl ChatSessions {
     /// Stops the chat's answer and moves the chat to the trash. With `forever`, or if the chat is temporary, deletes
-    /// the chat and its cached rows. A chat in the trash stays there: a browser may repeat a request whose response
-    /// was lost.
+    /// the chat and its cached rows; copies in other files are removed within seconds. A chat in the trash stays there: a
+    /// browser may repeat a request whose response was lost.
     ///
     /// # Errors
     /// If the chat does not exist or cannot be written.
@@ -37,7 +37,7 @@ impl ChatSessions {
                 // Another request may have used the chat in between.
                 sessions.cache.forget_owner(&owner(&id));
                 if !is_temporary(&id) {
-                    sessions.state.erase_deleted(&chats, sessions.now_ms());
+                    sessions.state.request_upkeep(&chats, sessions.now_ms());
                 }
             } else if !in_trash {
                 chats.set_deleted(&id, Some(sessions.now_ms()))?;
@@ -57,7 +57,7 @@ impl ChatSessions {
     }
 
     /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist, and
-    /// writes a backup if it is due. The age counts by the earlier of the current time and the time of the last purge,
+    /// requests a backup if it is due. The age counts by the earlier of the current time and the time of the last purge,
     /// so that a clock error deletes nothing early.
     pub(super) fn purge_trash(&self) -> Result<(), Error> {
         let now_ms = self.now_ms();
@@ -71,11 +71,9 @@ impl ChatSessions {
         let by_ms = last_ms.unwrap_or_else(written).min(now_ms);
         let chats = self.state.stored(now_ms)?;
         *self.state.purged_ms.lock() = Some(now_ms);
-        chats.purge(by_ms - RETENTION_MS)?;
-        self.state.erase_deleted(&chats, now_ms);
-        if let Err(error) = chats.back_up_if_due(now_ms) {
-            tracing::warn!(%error, "the chats have no new backup");
-        }
+        let purged = chats.purge(by_ms - RETENTION_MS);
+        self.state.request_upkeep(&chats, now_ms);
+        purged?;
         self.forget_deleted_chats(&chats)
     }
 

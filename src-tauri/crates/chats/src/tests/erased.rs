@@ -1,6 +1,7 @@
 //! "Delete forever" leaves no copy of a chat in any file of the folder: pages, search index, write-ahead log, backups.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::size::sentence;
 use super::*;
@@ -151,8 +152,10 @@ fn erasure_is_repeated_after_another_program_read_the_log() {
     let other = rusqlite::Connection::open(home.folder.path().join("chats.sqlite")).expect("the file");
     other.execute_batch("BEGIN; SELECT count(*) FROM chats;").expect("a read transaction");
     home.chats.delete("c").expect("deleted");
+    let start = Instant::now();
     let refused = home.chats.erase_deleted(5);
     assert!(matches!(refused, Err(ChatsError::LogInUse)), "the reader needs the log: {refused:?}");
+    assert!(start.elapsed() < connect::BUSY_TIMEOUT, "reads do not wait for the other program");
     assert!(home.chats.chat("c").is_err(), "the chat is deleted nevertheless");
     drop(other);
     home.chats.erase_deleted(6).expect("erased");

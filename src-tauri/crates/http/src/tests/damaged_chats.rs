@@ -21,6 +21,15 @@ async fn request(daemon: &Daemon, method: &str, path: &str, body: &Value, status
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
+/// Waits until a condition holds.
+async fn until(expected: &str, condition: impl AsyncFn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(std::time::Instant::now() < deadline, "timeout: {expected}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Overwrites a file from a byte to its end.
 fn overwrite(path: &std::path::Path, from: usize) {
     let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -33,9 +42,12 @@ fn overwrite(path: &std::path::Path, from: usize) {
 async fn damage_while_running_is_reported_and_repaired_from_the_backup() {
     let daemon = Daemon::with(&[("CAIRN_CHAT_TITLES", "0")]);
     let chat = request(&daemon, "POST", "/app/chats", &json!({"model": "m", "title": "Marble"}), 201).await;
-    // The first list writes the daily backup.
+    // The first list requests the daily backup.
     let list = request(&daemon, "GET", "/app/chats", &Value::Null, 200).await;
     assert_eq!(list["notices"], Value::Null, "nothing happened: {list}");
+    let backups = || std::fs::read_dir(file(&daemon).parent().unwrap()).unwrap().flatten();
+    let is_backup = |entry: std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "bak");
+    until("a backup", async || backups().any(is_backup)).await;
     let other = rusqlite::Connection::open(file(&daemon)).unwrap();
     // A write by another connection empties the page caches of the daemon.
     other.execute_batch("DELETE FROM presets; PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
@@ -63,6 +75,25 @@ async fn daemon_starts_with_a_chat_file_that_is_no_database() {
     let list = request(&daemon, "GET", "/app/chats", &Value::Null, 200).await;
     assert_eq!((&list["chats"], &list["notices"][0]["code"]), (&json!([]), &json!("chats_repaired")), "{list}");
     request(&daemon, "POST", "/app/chats", &json!({"model": "m"}), 201).await;
+}
+
+#[tokio::test]
+async fn blocked_erasure_is_reported_until_it_is_repeated() {
+    let daemon = Daemon::with(&[("CAIRN_CHAT_TITLES", "0")]);
+    let create_and_delete = async || {
+        let chat = request(&daemon, "POST", "/app/chats", &json!({"model": "m"}), 201).await;
+        let path = format!("/app/chats/{}?forever=true", chat["id"].as_str().unwrap());
+        request(&daemon, "DELETE", &path, &Value::Null, 204).await;
+    };
+    let notice = async || request(&daemon, "GET", "/app/chats", &Value::Null, 200).await["notices"][0].clone();
+    assert_eq!(notice().await, Value::Null, "nothing happened");
+    let other = rusqlite::Connection::open(file(&daemon)).unwrap();
+    other.execute_batch("BEGIN; SELECT count(*) FROM chats;").unwrap();
+    create_and_delete().await;
+    until("a notice", async || notice().await["code"] == "chats_not_erased").await;
+    drop(other);
+    create_and_delete().await;
+    until("the erasure is repeated", async || notice().await == Value::Null).await;
 }
 
 #[tokio::test]
