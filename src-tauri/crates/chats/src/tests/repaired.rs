@@ -136,14 +136,19 @@ fn file_that_is_no_database_is_replaced_by_the_backup_or_an_empty_file() {
     fill(&chats);
     chats.back_up_if_due(4).expect("a backup");
     drop(chats);
-    std::fs::write(path.with_extension("v3.5.bak"), "no database").expect("an invalid backup, which is newer");
+    let newer = path.with_extension("v3.5.bak");
+    std::fs::copy(path.with_extension("v3.4.bak"), &newer).expect("a newer backup");
+    let page = leaf_pages(&newer, "messages")[1];
+    damage(&newer, page..page + 1);
     damage(&path, 0..1);
     let chats = Chats::open(&path, 5).expect("the file is replaced");
     let repair = chats.last_repair().expect("a repair");
     assert_eq!((count(&chats), repair.used_backup), (CHATS, true), "the backup: {repair:?}");
     assert_eq!(chats.search("marble", 1000).expect("a search").len(), CHATS, "with its index");
     drop(chats);
-    std::fs::remove_file(folder.path().join("chats.v3.4.bak")).expect("the backup");
+    for backup in ["v3.4.bak", "v3.5.bak"] {
+        std::fs::remove_file(path.with_extension(backup)).expect("the backup");
+    }
     damage(&path, 0..1);
     let chats = Chats::open(&path, 6).expect("the file is replaced");
     assert_eq!(count(&chats), 0, "nothing was readable");
