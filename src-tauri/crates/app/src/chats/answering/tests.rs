@@ -1,4 +1,4 @@
-//! An answer whose work panics.
+//! An answer during which the work panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
