@@ -10,6 +10,7 @@ mod connections;
 mod crashes;
 mod creates;
 mod first_words;
+mod formats;
 mod hostile;
 mod house;
 mod imports;
