@@ -1,7 +1,8 @@
 //! Files of earlier versions: a daemon reads all that a daemon of each released format wrote.
 //!
-//! `tests/fixtures/home-1` is the home of a daemon of version 0.1.0, without models, logs and run-time files. `cargo test -p it
-//! -- --ignored write_fixture` writes such a home; a release that changes a format adds one, and none is ever changed.
+//! `tests/fixtures/home-1` is the home of a daemon of version 0.1.0, without models, logs and run-time files. With
+//! `CAIRN_WRITE_HOME=FOLDER` the test of a new home writes another; a release that changes a format adds it, and no fixture is
+//! changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,7 @@ use crate::pulls::published::{Published, blob, noise};
 const LEFT_OUT: [&str; 7] = ["blobs", "manifests", "logs", "run", "state", "serve.log", "tiny.gguf"];
 const QUESTION: &str = "Where are my models?";
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/home-1")
-}
-
-/// A home whose chunks of the cache are the same on all machines of an architecture.
+/// A home with chunks of the cache that are the same on all machines of an architecture.
 fn home() -> Home {
     Home::new()
         .with("CAIRN_KERNEL", "scalar")
@@ -58,7 +55,7 @@ fn get(home: &Home, path: &str) -> Value {
     ask(home, "GET", path, &Value::Null)
 }
 
-/// Imports the model `m`, whose file is the same each time, and generates from a prompt of some hundred tokens.
+/// Imports the model `m`, always from the same file, and generates from a prompt of some hundred tokens.
 fn generate(home: &Home) -> Value {
     let file = home.folder.path().join("tiny.gguf");
     if !file.exists() {
@@ -93,9 +90,8 @@ fn pause_pull(home: &Home, registry: &FakeRegistry) {
     ask(home, "POST", "/app/downloads/pause", &json!({"download": "1"}));
 }
 
-#[test]
-#[ignore = "writes a new fixture"]
-fn write_fixture() {
+/// Writes a home with each format to a folder.
+fn write_home(fixture: &Path) {
     let registry = FakeRegistry::start(1, Faults { bytes_per_second: Some(50_000), ..Faults::default() })
         .expect("loopback has free ports");
     let home = home();
@@ -112,9 +108,7 @@ fn write_fixture() {
     ask(&home, "PUT", "/app/presets/short", &json!({"name": "short", "system": "Be brief.", "options": {}}));
     let generated = generate(&home);
     stop(&home, daemon);
-    let fixture = fixture();
-    assert!(!fixture.exists(), "{} exists already", fixture.display());
-    copy(home.folder.path(), &fixture);
+    copy(home.folder.path(), fixture);
     let expected = json!({
         "key": key, "chat": chat, "answer": answer["done"]["content"], "generated": generated["response"],
         "fingerprint": invited["fingerprint"],
@@ -122,12 +116,12 @@ fn write_fixture() {
     fs::write(fixture.join("expected.json"), format!("{expected:#}\n")).expect("the fixture is writable");
 }
 
-#[test]
-fn home_of_version_0_1_is_read_in_full() {
-    let expected: Value =
-        serde_json::from_slice(&fs::read(fixture().join("expected.json")).expect("the fixture exists")).expect("JSON");
+/// Starts a daemon on a copy of a home and checks that it has everything.
+fn check_home(fixture: &Path) {
+    let expected = fs::read(fixture.join("expected.json")).expect("the fixture exists");
+    let expected: Value = serde_json::from_slice(&expected).expect("valid JSON");
     let home = home();
-    copy(&fixture(), home.folder.path());
+    copy(fixture, home.folder.path());
     let daemon = home.serve();
     let settings = get(&home, "/app/settings");
     let language = settings["settings"].as_array().and_then(|all| all.iter().find(|row| row["key"] == "ui.language"));
@@ -168,4 +162,18 @@ fn home_of_version_0_1_is_read_in_full() {
         assert_eq!(generated["response"], expected["generated"], "the rows of the cache");
     }
     stop(&home, daemon);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a developer states where a new fixture is written")]
+fn new_home_is_read_in_full() {
+    let temporary = tempfile::tempdir().expect("a temporary folder can be made");
+    let folder = std::env::var_os("CAIRN_WRITE_HOME").map_or_else(|| temporary.path().to_owned(), PathBuf::from);
+    write_home(&folder);
+    check_home(&folder);
+}
+
+#[test]
+fn home_of_version_0_1_is_read_in_full() {
+    check_home(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/home-1"));
 }
