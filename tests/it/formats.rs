@@ -1,4 +1,4 @@
-//! Files of earlier versions: a daemon reads all that a daemon of each released format wrote.
+//! Compatibility tests: the daemon reads the home folders that earlier versions wrote.
 //!
 //! `tests/fixtures/home-1` is the home of a daemon of version 0.1.0, without models, logs and run-time files. With
 //! `CAIRN_WRITE_HOME=FOLDER` the test of a new home writes another; a release that changes a format adds it, and no fixture is
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::cairn::{Daemon, Home, exchange, succeeded};
 use crate::pulls::published::{Published, blob, noise};
 
-/// Folders and files of a home that are not in a fixture: models are written again, the others are not kept at all.
+/// Folders and files of a home that no fixture contains. The test writes the models again.
 const LEFT_OUT: [&str; 7] = ["blobs", "manifests", "logs", "run", "state", "serve.log", "tiny.gguf"];
 const QUESTION: &str = "Where are my models?";
 
@@ -90,7 +90,7 @@ fn pause_pull(home: &Home, registry: &FakeRegistry) {
     ask(home, "POST", "/app/downloads/pause", &json!({"download": "1"}));
 }
 
-/// Writes a home with each format to a folder.
+/// Fills a home with a file of each format and copies it to a folder.
 fn write_home(fixture: &Path) {
     let registry = FakeRegistry::start(1, Faults { bytes_per_second: Some(50_000), ..Faults::default() })
         .expect("loopback has free ports");
@@ -116,7 +116,7 @@ fn write_home(fixture: &Path) {
     fs::write(fixture.join("expected.json"), format!("{expected:#}\n")).expect("the fixture is writable");
 }
 
-/// Starts a daemon on a copy of a home and checks that it has everything.
+/// Starts a daemon on a copy of a home and checks that all its data is read.
 fn check_home(fixture: &Path) {
     let expected = fs::read(fixture.join("expected.json")).expect("the fixture exists");
     let expected: Value = serde_json::from_slice(&expected).expect("valid JSON");
@@ -166,7 +166,7 @@ fn check_home(fixture: &Path) {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a developer states where a new fixture is written")]
-fn new_home_is_read_in_full() {
+fn daemon_reads_home_of_current_version() {
     let temporary = tempfile::tempdir().expect("a temporary folder can be made");
     let folder = std::env::var_os("CAIRN_WRITE_HOME").map_or_else(|| temporary.path().to_owned(), PathBuf::from);
     write_home(&folder);
@@ -174,6 +174,6 @@ fn new_home_is_read_in_full() {
 }
 
 #[test]
-fn home_of_version_0_1_is_read_in_full() {
+fn daemon_reads_home_of_version_0_1() {
     check_home(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/home-1"));
 }

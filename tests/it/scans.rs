@@ -116,7 +116,7 @@ fn models_of_other_apps_are_found_and_imported() {
 }
 
 #[test]
-fn named_folders_are_scanned_too() {
+fn scan_includes_folders_given_as_arguments() {
     let home = home();
     let folder = home.folder.path().join("elsewhere");
     model_file(&folder.join("a/b/model.gguf"), 1);

@@ -1,12 +1,12 @@
-// What pages of other origins get from the daemon, in a real browser: the rows of the access table that depend on the
-// headers which browsers send.
+// Tests, in a real browser, which requests the daemon accepts from pages of other origins: the rows of the access table
+// that depend on the headers of browsers.
 import { createServer } from "node:http";
 import { check } from "./browser.mjs";
 
-/** Names that `launch` resolves to this machine. */
+/** Host name that `launch` resolves to this machine. */
 const FOREIGN = "evil.example";
 
-/** The ways in which a page sends a request, by name: scripts that run in the page with a URL. */
+/** Scripts by the way in which they send a request. Each runs in the page and gets a URL. */
 const WAYS = {
   image: (url) => void (new Image().src = url),
   script: (url) => void document.head.append(Object.assign(document.createElement("script"), { src: url })),
@@ -42,9 +42,9 @@ const READS = ["/", "/api/version", "/api/tags", "/v2/", "/v2/library/m/manifest
 const WRITES = ["/api/generate", "/api/chat", "/api/show", "/api/pull", "/api/create", "/app/session", "/app/stop"];
 const GETS = ["image", "script", "stylesheet", "background", "video", "frame", "events", "fetch", "fetch without CORS", "link", "fetch of a sandboxed page"];
 const POSTS = ["beacon", "POST without CORS", "POST of JSON", "form"];
-/** What a page of any origin may show by a link, so that the response replaces the page. */
+/** Paths that a page of any origin may link to. */
 const LINKED = ["/", "/api/version", "/ui/"];
-/** What pages of local origins may read. */
+/** Paths that pages of local origins may request. */
 const LOCAL = ["/", "/api/version", "/api/tags", "/api/generate", "/api/chat", "/api/show", "/api/pull", "/api/create", "/api/delete"];
 /** Ways in which browsers send the origin of the page. */
 const WITH_ORIGIN = ["fetch", "events", "POST without CORS", "POST of JSON", "DELETE", "beacon", "form"];
@@ -62,7 +62,7 @@ class Sender {
     sender.page = await context.newPage();
     sender.statuses = new Map();
     sender.page.on("response", (response) => sender.statuses.set(response.url(), response.status()));
-    // Responses that the browser refuses to the page.
+    // Also records responses that the browser hides from the page.
     const [session, urls] = [await context.newCDPSession(sender.page), new Map()];
     session.on("Network.requestWillBeSent", ({ requestId, request }) => urls.set(requestId, request.url));
     session.on("Network.responseReceivedExtraInfo", ({ requestId, statusCode }) => sender.statuses.set(urls.get(requestId), statusCode));
@@ -110,7 +110,7 @@ export async function access(browser, daemon) {
         if (allowed !== isAllowed(host, way, path)) throw new Error(`${way} ${path} of ${host}: ${status}`);
       }
     }
-    check(true, `${cells} requests of pages are allowed exactly as documented`);
+    check(true, `${cells} requests of pages are allowed or refused as documented`);
     const rebound = await context.newPage();
     const response = await rebound.goto(`http://${FOREIGN}:${daemon.port}/ui/`);
     check(response.status() === 403, "a foreign name that points at this machine is refused");

@@ -48,7 +48,7 @@ export type CacheTier = {
   chunks: number;
   /** Bytes in the write queue. */
   queued_bytes: number;
-  /** Deleted or evicted chunks that wait for their removal, for example because the tier is not reachable. */
+  /** Number of deleted or evicted chunks whose removal is pending, for example because the tier is not reachable. */
   removing_chunks: number;
   /** Bytes written. */
   stored_bytes: number;
@@ -551,7 +551,7 @@ export type ChatsResponse = {
   next?: string;
   /** All folders with a chat, by name; on the first page only. */
   folders: ChatFolder[];
-  /** What happened to the stored chats since the daemon started: a repair, or an incomplete deletion; on the first page only. */
+  /** Notices since the daemon started: the last repair, and a failed erasure. On the first page only. */
   notices?: ErrorBody[];
 };
 
@@ -1701,7 +1701,7 @@ export type ErrorCode =
   | "key_name_taken"
   /** There is no API key of that name. Parameters: name. */
   | "key_not_found"
-  /** There are as many API keys as are allowed. Parameters: limit. */
+  /** The limit of API keys is reached. Parameters: limit. */
   | "too_many_keys"
   /** The file of the API keys cannot be read, so no key is valid. Parameters: path, reason. */
   | "keys_unreadable"
@@ -1919,15 +1919,15 @@ export type ErrorCode =
   | "chats_unavailable"
   /** A newer version of Cairn wrote the chats. Parameters: path. */
   | "chats_newer_version"
-  /** The file of the chats is damaged; the next request repairs it. Parameters: reason. */
+  /** The chat database is damaged; the next request for chats repairs it. Parameters: reason. */
   | "chats_damaged"
   /** The disk has no space left for the chats. */
   | "chats_disk_full"
-  /** The file of the chats or its folder cannot be written. */
+  /** The chat database or its folder cannot be written. */
   | "chats_read_only"
-  /** A damaged file of the chats was repaired; `path` has the damaged file. Parameters: path, chats, messages, reason. */
+  /** A damaged chat database was repaired; the damaged file is kept at `path`. Parameters: path, chats, messages, reason. */
   | "chats_repaired"
-  /** Files may still have copies of chats that were deleted forever; their removal is repeated. Parameters: reason. */
+  /** Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason. */
   | "chats_not_erased";
 
 /** The body of an error response, and the last line of a stream that failed. */

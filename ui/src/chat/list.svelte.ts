@@ -34,7 +34,7 @@ export class ChatList {
   folders = $state.raw<readonly api.ChatFolder[]>([]);
   folder = $state<string | undefined>(undefined);
   trash = $state(false);
-  /** A repair of the stored chats, or an incomplete deletion. */
+  /** Notices of the server: a repair, or a failed erasure. */
   notices = $state.raw<readonly ErrorBody[]>([]);
   loaded = $state(false);
   failed = $state.raw<string | undefined>(undefined);

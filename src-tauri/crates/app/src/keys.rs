@@ -1,4 +1,4 @@
-//! API keys: random texts that give their clients one kind of access, on any machine, until the user revokes them.
+//! API keys: random secrets. A key gives a program on any machine one kind of access, until the user revokes the key.
 //!
 //! `api-keys.json` in the settings folder has the digest of each key. The key itself is shown once, when it is created.
 
@@ -37,19 +37,19 @@ pub struct ApiKey {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.
-    #[error("{0:?} cannot be the name of a key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_'")]
+    #[error("{0:?} is not a valid name of an API key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_'")]
     Name(String),
     /// Another key has the name.
-    #[error("there is a key of the name {0:?} already; revoke it, or choose another name")]
+    #[error("cannot create the API key: {0:?} already exists; revoke it or choose another name")]
     Taken(String),
     /// No key has the name.
-    #[error("there is no key of the name {0:?}; `cairn key list` lists the keys")]
+    #[error("no API key is named {0:?}; `cairn key list` lists the keys")]
     NotFound(String),
     /// There are as many keys as are allowed.
-    #[error("there are {MAX_KEYS} keys, which is the limit; revoke some")]
+    #[error("cannot create the API key: the limit of {MAX_KEYS} keys is reached; revoke a key first")]
     TooMany,
     /// The file of the keys cannot be read, so it is not overwritten.
-    #[error("cannot read the API keys in {}: {reason}; no key is valid until the file is mended or removed", path.display())]
+    #[error("cannot read the API keys in {}: {reason}; no key is valid until the file is repaired or removed", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -85,10 +85,10 @@ struct Shared {
 impl ApiKeys {
     /// Reads the file of the keys. If that fails, no key is valid and the log has the reason.
     pub(crate) fn open(settings: &Settings, clock: &Clock) -> Self {
-        Self::on(Arc::new(RealDisk), settings.places().config.join("api-keys.json"), clock)
+        Self::with_disk(Arc::new(RealDisk), settings.places().config.join("api-keys.json"), clock)
     }
 
-    fn on(disk: Arc<dyn Disk>, path: PathBuf, clock: &Clock) -> Self {
+    fn with_disk(disk: Arc<dyn Disk>, path: PathBuf, clock: &Clock) -> Self {
         let keys = match disk.read(&path) {
             Ok(bytes) => parse(&bytes),
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
@@ -179,7 +179,7 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, String> {
     }
     let Version { version } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if version != FORMAT {
-        return Err(format!("it has format version {version}, and this version of Cairn reads version {FORMAT}"));
+        return Err(format!("unsupported format version {version} (supported: {FORMAT})"));
     }
     let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     Ok(file.keys)
@@ -205,7 +205,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> ApiKeys {
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_secs(7));
-        ApiKeys::on(Arc::new(RealDisk), folder.path().join("new/api-keys.json"), &clock)
+        ApiKeys::with_disk(Arc::new(RealDisk), folder.path().join("new/api-keys.json"), &clock)
     }
 
     #[test]

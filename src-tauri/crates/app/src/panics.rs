@@ -1,4 +1,4 @@
-//! Panics in long work: whatever waits for the work gets an error, instead of waiting until the daemon restarts.
+//! Conversion of panics in long tasks to errors. Without it, a waiting client would wait until the daemon restarts.
 //!
 //! The panic hook of the daemon writes the panic to the log.
 
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// The work panicked.
+/// Error of a task that panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("internal error: the task was aborted")]
 pub struct Panicked;

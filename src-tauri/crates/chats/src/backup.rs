@@ -1,6 +1,6 @@
 //! Backups beside the file, for example `chats.v3.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
 //!
-//! One is written a day, and before a migration; the last two stay. A backup is a complete database that contains no deleted row.
+//! One backup is written each day and before each migration. The newest two are kept. A backup is a complete database that contains no deleted row.
 //! After chats were deleted forever, all backups are replaced by a new one. Files with other names belong to the user.
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) struct Backup {
     pub(crate) written_ms: i64,
 }
 
-/// Returns the backups of a file, the newest first. Backups from the future are the oldest: a clock was wrong.
+/// Returns the backups of a file, the newest first. A backup with a future time sorts last, because a clock was wrong.
 pub(crate) fn list(path: &Path, now_ms: i64) -> Vec<Backup> {
     let backup = |(extension, path): (String, PathBuf)| {
         let (version, written_ms) = extension.strip_prefix('v')?.strip_suffix(".bak")?.split_once('.')?;
@@ -35,7 +35,7 @@ pub(crate) fn list(path: &Path, now_ms: i64) -> Vec<Backup> {
     backups
 }
 
-/// Returns the files with the name of `path` and another extension, with that extension, for example `v3.1767323045678.bak`.
+/// Returns the files beside `path` that have its stem, each with its extension, for example `v3.1767323045678.bak`.
 pub(crate) fn files_beside(path: &Path) -> Vec<(String, PathBuf)> {
     let prefix = path.file_stem().map(|stem| format!("{}.", stem.to_string_lossy())).unwrap_or_default();
     let entries = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
@@ -91,7 +91,7 @@ pub(crate) fn write(path: &Path, version: usize, now_ms: i64) -> Result<PathBuf,
     Ok(copy)
 }
 
-/// Removes a file of the folder, unless it does not exist.
+/// Removes a file. A missing file is not an error.
 pub(crate) fn remove(path: &Path) -> Result<(), ChatsError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::{Chats, ChatsError, backup, connect, repair, schema};
 
-/// Largest database that is rewritten in memory. A temporary file would be in a folder that is not Cairn's.
+/// Largest database that is rewritten in memory. For a larger one, SQLite writes a temporary file, which is not in Cairn's folders.
 const MAX_IN_MEMORY_BYTES: i64 = 256 << 20;
 
 impl Chats {
@@ -56,7 +56,7 @@ impl Chats {
     }
 }
 
-/// Rows of chats that may have copies.
+/// Returns the row ids of deleted chats that are not erased yet.
 fn pending(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
     connection.prepare("SELECT chat FROM erasures")?.query_map([], |row| row.get(0))?.collect()
 }
@@ -78,7 +78,7 @@ fn rewrite(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Copies the write-ahead log into the file and empties it.
 fn truncate_log(connection: &Connection) -> Result<(), ChatsError> {
-    // Without a wait: all reads of chats wait for this.
+    // Do not wait for other processes: this call blocks all reads of chats.
     connection.busy_timeout(Duration::ZERO)?;
     let is_busy = connection.query_row("PRAGMA wal_checkpoint (TRUNCATE)", [], |row| row.get(0));
     connection.busy_timeout(connect::BUSY_TIMEOUT)?;

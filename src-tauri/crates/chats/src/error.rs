@@ -53,10 +53,10 @@ pub enum ChatsError {
     #[error("{0:?} is not the end of a page of chats")]
     InvalidPageCursor(String),
     /// Part of the file is not valid.
-    #[error("the file of the chats is damaged: {0}")]
+    #[error("the chat database is damaged: {0}")]
     Damaged(rusqlite::Error),
     /// A check of the file found a fault.
-    #[error("the file of the chats is damaged: {0}")]
+    #[error("the chat database is damaged: {0}")]
     CheckFailed(String),
     /// A damaged file cannot be replaced.
     #[error("the damaged file {} of the chats cannot be repaired: {reason}", path.display())]
@@ -84,10 +84,10 @@ pub enum ChatsError {
     #[error("the chats cannot be written: the file or its folder is read-only")]
     ReadOnly,
     /// Other database error.
-    #[error("the chats: {0}")]
+    #[error("cannot access the chat database: {0}")]
     Sql(rusqlite::Error),
     /// Stored JSON is invalid.
-    #[error("the chats: {0}")]
+    #[error("stored chat data is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 

@@ -162,7 +162,7 @@ impl Chats {
         })
     }
 
-    /// Runs an operation of the connection that writes.
+    /// Runs an operation on the write connection.
     fn with_writer<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
         let mut writer = self.writer.lock();
         self.guard(|| work(&mut writer))
@@ -181,7 +181,7 @@ impl Chats {
     }
 }
 
-/// Opens both connections of a file, after a check if the last process did not close it. Marks interrupted answers and returns their
+/// Opens the write and the read connection of a file. Checks the file first if the last process did not close it. Marks interrupted answers and returns their
 /// number.
 fn open_checked(path: &Path, now_ms: i64) -> Result<(Connection, Connection, usize), ChatsError> {
     let is_unclean = repair::is_unclean(path);

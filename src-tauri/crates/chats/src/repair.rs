@@ -2,8 +2,8 @@
 //!
 //! All rows that can be read are copied to a new file. Rows that are missing there are copied from the newest good backup. The
 //! damaged file is set aside, for example as `chats.damaged.1767323045678.sqlite`, with its write-ahead log. The number is the time
-//! in milliseconds since 1970. A backup never has chats that were deleted forever, except those of the table `erasures`, which are
-//! left out.
+//! in milliseconds since 1970. A backup may contain chats that were deleted forever and are not erased yet. The table `erasures`
+//! lists them, and the repair does not restore them.
 //!
 //! A kill at any step loses nothing: the new file is complete before the damaged one is renamed, and [`finish_interrupted`] does the
 //! last rename.
@@ -20,9 +20,9 @@ use crate::{ChatsError, backup, connect, message, schema};
 /// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// Why the file was damaged, as SQLite describes it.
+    /// Damage that SQLite reported.
     pub reason: String,
-    /// Where the damaged file is.
+    /// Path of the damaged file.
     pub set_aside: PathBuf,
     /// Number of chats in the new file.
     pub chats: u64,
@@ -32,7 +32,7 @@ pub struct Repair {
     pub used_backup: bool,
 }
 
-/// Most rows that are looked up one by one between the last readable row of a scan upwards and that of a scan downwards.
+/// Limit of row ids that are tried one by one in the gap between the ascending and the descending scan.
 const MAX_LOOKUPS: i64 = 1 << 20;
 
 /// Ends of the names of files that SQLite keeps beside a database.
@@ -70,7 +70,7 @@ pub(crate) fn finish_interrupted(path: &Path) -> Result<(), ChatsError> {
     RealDisk.rename(&new, path).map_err(|error| repair_error(path, &error))
 }
 
-/// Replaces a damaged file, which no connection may use.
+/// Replaces a damaged file. The caller must close all its connections first.
 pub(crate) fn repair(path: &Path, reason: &str, now_ms: i64) -> Result<Repair, ChatsError> {
     let new = path.with_extension(NEW);
     backup::remove(&new)?;
@@ -78,7 +78,8 @@ pub(crate) fn repair(path: &Path, reason: &str, now_ms: i64) -> Result<Repair, C
     RealDisk.write_atomic(&new, b"", Mode::Private).map_err(|error| repair_error(path, &error))?;
     let (chats, messages, used_backup) = rescue(path, &new, now_ms)?;
     let set_aside = path.with_extension(format!("damaged.{now_ms}.sqlite"));
-    // SQLite ignores a log without its file, but not a file with another's log. So the file is renamed first.
+    // Rename the database before its log. SQLite ignores a log without a database, but would replay this log into a different
+    // database.
     RealDisk.rename(path, &set_aside).map_err(|error| repair_error(path, &error))?;
     let log = beside(path, "-wal");
     if log.exists() {
@@ -194,8 +195,8 @@ fn insert_row(row: &Row<'_>, insert: &mut rusqlite::Statement<'_>) -> Result<usi
     }
 }
 
-/// Gives messages without a chat a new chat, removes references to missing messages, and computes what depends on them. A message
-/// has a higher row than its parent, so there is no cycle.
+/// Creates a chat for messages without their chat. Removes references to missing messages. Computes depths, counts and heads. A
+/// message has a higher row than its parent, so there is no cycle.
 fn connect_rows(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "INSERT INTO chats (row, id, title, titled, created_ms, updated_ms, options)

@@ -51,7 +51,7 @@ pub(crate) enum Verb {
     Desktop,
     /// List downloads; pause, resume, cancel or discard them
     Downloads(Downloads),
-    /// Create, list or revoke API keys: for metrics
+    /// Create, list or revoke API keys for metrics
     Key(key::Key),
     /// Share models with other machines, or pull them from a mirror
     Mirror(Mirror),

@@ -46,12 +46,12 @@ fn table(listed: &KeysResponse, now: SystemTime) -> String {
     if listed.keys.is_empty() {
         return "no API keys; `cairn key create NAME --scope metrics` creates one\n".to_owned();
     }
-    let mut rows = vec![row(["NAME", "ALLOWS", "CREATED"])];
+    let mut rows = vec![row(["NAME", "SCOPE", "CREATED"])];
     rows.extend(listed.keys.iter().map(|key| {
-        let allows = match key.scope {
+        let scope = match key.scope {
             KeyScope::Metrics => "metrics",
         };
-        row([&key.name, allows, &human::relative(key.created_at, now)])
+        row([&key.name, scope, &human::relative(key.created_at, now)])
     }));
     render(&rows)
 }

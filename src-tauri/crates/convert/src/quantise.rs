@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::FileType;
 
-/// Size of the values, as `f32`, that are read at once: enough for many threads.
+/// Bytes of `f32` values that are read at once: enough work for many threads.
 const SLAB_BYTES: u64 = 32 << 20;
 /// Approximate elements of one task, large enough to amortise the scheduling.
 const TASK_ELEMENTS: usize = 64 << 10;

@@ -249,7 +249,7 @@ types! {
         ggml_id: 18, block: 256, block_bytes: 98, scales: Scales::F16(&[0]), file_type: Some(23),
         ..integer_blocks!(iq3_xxs)
     }
-    /// 256 values of a grid, eight 4-bit scales: 3.44 bits a value.
+    /// 256 values, stored as indices into a grid, with eight 4-bit scales: 3.44 bits per value.
     IQ3_S {
         ggml_id: 21, block: 256, block_bytes: 110, scales: Scales::F16(&[0]), file_type: Some(26),
         narrow: Some(DType::IQ4_NL), encode_error: 0.19, encode: Some(iq3_s::encode), ..integer_blocks!(iq3_s)

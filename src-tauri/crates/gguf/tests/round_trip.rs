@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(version in 1..4u32, counts in [0..4u64, 0..4u64], tail in vec(prop_oneof![Just(0u8), 0..13u8, any::<u8>()], 0..200)) {
+    fn reader_never_panics_on_arbitrary_bytes(version in 1..4u32, counts in [0..4u64, 0..4u64], tail in vec(prop_oneof![Just(0u8), 0..13u8, any::<u8>()], 0..200)) {
         let mut file = b"GGUF".to_vec();
         file.extend(version.to_le_bytes());
         let width = if version == 1 { 4 } else { 8 };

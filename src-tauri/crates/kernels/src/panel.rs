@@ -2,7 +2,7 @@
 //!
 //! Only the data is here, so that the scratch memory of a product does not import the kernels that use it.
 
-/// One number per row. An eight-row panel does not use the last lanes.
+/// One number per row. An eight-row panel leaves the last eight lanes unused.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
@@ -17,7 +17,7 @@ pub(crate) struct Line(pub(crate) [u8; 64]);
 /// A tile of weight rows, interleaved so that one register holds the same elements of all its rows.
 ///
 /// A panel has as many rows as a register has 32-bit lanes: eight (AVX2) or sixteen (AVX-512). Its quants are registers
-/// of `rows x 4` bytes, eight registers for each 32 elements. A broadcast dword of a column meets all rows at once, and
+/// of `rows x 4` bytes, eight registers for each 32 elements. A broadcast dword of a column is multiplied with all rows at once, and
 /// the sums of the rows stay in their lanes without any horizontal step. The memory stays when the panel is refilled.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Panel {
     /// Blocks of 256: per sub-block (32 elements; 16 in Q6_K) its integer scale.
     pub(crate) sub_scales: Vec<Lanes<i32>>,
     /// Blocks of 256: per 32 elements a pair of `i16` that a column's two sums over 16 elements are multiplied with: the
-    /// minimum twice (Q4_K, Q5_K), or the scales of both (Q6_K, IQ4_XS, to take off their offset).
+    /// minimum twice (Q4_K, Q5_K), or the scales of both (Q6_K, IQ4_XS, to subtract their offset).
     pub(crate) pairs: Vec<Lanes<i32>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Panel {
 #[cfg(target_arch = "aarch64")]
 pub(crate) const ROWS: usize = 4;
 
-/// A tile of four weight rows, unpacked to signed bytes, with scales such that lanes are rows. The memory stays when the
+/// A tile of four weight rows, unpacked to signed bytes, with one row of scales per lane. The memory stays when the
 /// panel is refilled.
 #[cfg(target_arch = "aarch64")]
 #[derive(Debug, Default)]

@@ -133,7 +133,7 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// An empty cache for pages of this layout. Only this cache may grow its backend's pool.
+    /// Creates an empty cache for pages of this layout. Only this cache may grow its backend's pool.
     pub fn new(layout: PageLayout, budget: Arc<Budget>) -> Self {
         Self {
             pool: Pool::new(&layout, budget),

@@ -107,7 +107,7 @@ fn repeated(step: &str) -> String {
     format!("{start}{{% for i in range(100000) %}}{step}{{% endfor %}}")
 }
 
-/// A template that doubles a value some times and then repeats a step.
+/// Returns a template that doubles `value` `doublings` times and then repeats `step`.
 fn reading(value: &str, doublings: u32, step: &str) -> String {
     let double = format!("{{% set {value} = {value} + {value} %}}");
     repeated(&format!("{{% if i < {doublings} %}}{double}{{% else %}}{step}{{% endif %}}"))

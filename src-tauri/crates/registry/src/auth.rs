@@ -82,7 +82,7 @@ impl Credentials {
 pub(crate) struct Scope {
     /// `<namespace>/<model>`.
     pub(crate) repository: String,
-    /// Also write access.
+    /// Whether the token also allows pushes.
     pub(crate) push: bool,
 }
 

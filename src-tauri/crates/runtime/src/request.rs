@@ -195,7 +195,7 @@ pub enum GenerateError {
     /// The prompt leaves no room for an answer.
     #[error("the prompt has {prompt_tokens} tokens, and the context has room for {context_tokens}")]
     PromptTooLong {
-        /// Tokens of the prompt.
+        /// Number of prompt tokens.
         prompt_tokens: usize,
         /// Size of the context.
         context_tokens: usize,

@@ -33,7 +33,7 @@ pub enum ErrorCode {
     KeyNameTaken,
     /// There is no API key of that name. Parameters: name.
     KeyNotFound,
-    /// There are as many API keys as are allowed. Parameters: limit.
+    /// The limit of API keys is reached. Parameters: limit.
     TooManyKeys,
     /// The file of the API keys cannot be read, so no key is valid. Parameters: path, reason.
     KeysUnreadable,
@@ -251,15 +251,15 @@ pub enum ErrorCode {
     ChatsUnavailable,
     /// A newer version of Cairn wrote the chats. Parameters: path.
     ChatsNewerVersion,
-    /// The file of the chats is damaged; the next request repairs it. Parameters: reason.
+    /// The chat database is damaged; the next request for chats repairs it. Parameters: reason.
     ChatsDamaged,
     /// The disk has no space left for the chats.
     ChatsDiskFull,
-    /// The file of the chats or its folder cannot be written.
+    /// The chat database or its folder cannot be written.
     ChatsReadOnly,
-    /// A damaged file of the chats was repaired; `path` has the damaged file. Parameters: path, chats, messages, reason.
+    /// A damaged chat database was repaired; the damaged file is kept at `path`. Parameters: path, chats, messages, reason.
     ChatsRepaired,
-    /// Files may still have copies of chats that were deleted forever; their removal is repeated. Parameters: reason.
+    /// Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason.
     ChatsNotErased,
 }
 

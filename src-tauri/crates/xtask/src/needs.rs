@@ -10,7 +10,7 @@ use anyhow::bail;
 
 use crate::process;
 
-/// What the machine is used for. Each use includes the needs of those before it.
+/// Use of the machine. Each use needs everything that the uses before it need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum For {
     /// Building and running.

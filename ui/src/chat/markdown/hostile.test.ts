@@ -7,8 +7,8 @@ import { loadHighlighter } from "./code";
 import { IncrementalMarkdown } from "./incremental";
 import { type Block, blocks } from "./render";
 
-/** Processor time, which other programs of a busy machine do not use up: far above the time on a slow machine, and below
- * the time of each text here that once hung the page. */
+/** Limit of CPU time, which other programs do not affect. It is far above the time on a slow machine, and below the time of
+ * each text here that once froze the page. */
 const MOST_MS = 3000;
 const many = (text: string, times: number): string => text.repeat(times);
 const lines = (count: number, line: (at: number) => string): string => Array.from({ length: count }, (_, at) => line(at)).join("\n");

@@ -59,14 +59,14 @@ pub enum Error {
     /// The database cannot be read or written, or has no such entry.
     #[error(transparent)]
     Store(#[from] ChatsError),
-    /// A notice: the file was damaged and has been repaired.
+    /// A notice: the database was damaged and has been repaired.
     #[error(
-        "the file of the chats was damaged and has been repaired: it has {} chats with {} messages; the damaged file is {} ({})",
-        .0.chats, .0.messages, .0.set_aside.display(), .0.reason
+        "repaired the damaged chat database ({}): it now has {} chats with {} messages; the damaged file is kept as {}",
+        .0.reason, .0.chats, .0.messages, .0.set_aside.display()
     )]
     Repaired(Repair),
     /// A notice: copies of chats that were deleted forever may remain.
-    #[error("files may still have copies of chats that were deleted forever; their removal is repeated: {0}")]
+    #[error("files may still contain chats that were deleted forever; Cairn will retry: {0}")]
     NotErased(ChatsError),
     /// Inference failed.
     #[error(transparent)]

@@ -47,7 +47,7 @@ impl ChatSessions {
         if is_temporary(id) { self.state.temporary() } else { self.state.stored(self.now_ms()) }
     }
 
-    /// Removes all copies of chats that were deleted forever, if that is still to be done. Call this last. Blocks.
+    /// Runs requested upkeep now and waits for it. Must be the last call. Blocks.
     pub fn close(&self) {
         self.state.upkeep.finish();
     }

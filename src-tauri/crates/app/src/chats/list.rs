@@ -38,7 +38,7 @@ impl ChatSessions {
         Ok(ChatsResponse { pinned: summaries(pinned), chats: summaries(page.chats), next: page.next, folders, notices })
     }
 
-    /// What happened to the stored chats since the daemon started.
+    /// Returns the notices since the daemon started: the last repair, and a failed erasure.
     fn notices(&self, chats: &Chats) -> Vec<ErrorBody> {
         let repaired = chats.last_repair().map(Error::Repaired);
         let not_erased = self.state.not_erased.lock();

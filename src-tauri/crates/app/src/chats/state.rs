@@ -30,7 +30,7 @@ pub(super) struct ChatState {
     pub(super) importing: Mutex<()>,
     /// When the trash was last purged.
     pub(super) purged_ms: Mutex<Option<i64>>,
-    /// Why copies of deleted chats may remain.
+    /// Error of the last erasure; `None` if it succeeded.
     pub(super) not_erased: Mutex<Option<Error>>,
     pub(super) upkeep: Arc<Upkeep>,
     /// The daemon is shutting down.
@@ -54,7 +54,7 @@ impl ChatState {
         }
     }
 
-    /// The database on disk. Damage that an earlier operation found is repaired first.
+    /// Returns the database on disk, and opens it at the first call. Repairs damage that an earlier operation found.
     pub(super) fn stored(self: &Arc<Self>, now_ms: i64) -> Result<Arc<Chats>, Error> {
         let mut stored = self.stored.lock();
         if let Some(chats) = &*stored {
@@ -78,7 +78,7 @@ impl ChatState {
         self.upkeep.request(move || {
             state.erase_deleted(&chats, now_ms);
             if let Err(error) = chats.back_up_if_due(now_ms) {
-                tracing::warn!(%error, "the chats have no new backup");
+                tracing::warn!(%error, "cannot back up the chats");
             }
         });
     }

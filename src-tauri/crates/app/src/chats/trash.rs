@@ -56,9 +56,9 @@ impl ChatSessions {
         Ok(self.notify_with(self.chats_of(id)?.set_deleted(id, None)?))
     }
 
-    /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist, and
-    /// requests a backup if it is due. The age counts by the earlier of the current time and the time of the last purge,
-    /// so that a clock error deletes nothing early.
+    /// Deletes chats that have been in the trash for thirty days, and cached rows of chats that no longer exist. Requests
+    /// upkeep. The age is measured at the earlier of now and the last purge, so a clock that is ahead deletes nothing
+    /// early.
     pub(super) fn purge_trash(&self) -> Result<(), Error> {
         let now_ms = self.now_ms();
         let last_ms = *self.state.purged_ms.lock();

@@ -1,7 +1,7 @@
-//! Work on the files of chats that no request waits for, in a thread of its own.
+//! Background thread that erases deleted chats and writes backups.
 //!
-//! The erasure of deleted chats rewrites the whole file. So it begins a while after it was requested, and the requests until then
-//! share it.
+//! An erasure rewrites the whole database. The thread therefore waits for [`DELAY`] after a request. One run then serves all requests
+//! of that time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Time from a request to the work.
+/// Delay between a request and its run.
 const DELAY: Duration = Duration::from_secs(2);
 
-/// Starts the work.
+/// Background thread that merges requests: each run executes only the latest one.
 pub(super) struct Upkeep {
     delay: Duration,
     state: Mutex<State>,
@@ -24,7 +24,7 @@ pub(super) struct Upkeep {
 #[derive(Default)]
 struct State {
     requested: Option<Box<dyn FnOnce() + Send>>,
-    /// Waits or works.
+    /// The running thread. `None` if there is nothing to do.
     thread: Option<JoinHandle<()>>,
     ending: bool,
 }
@@ -87,7 +87,7 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(60 * 60);
 
     #[test]
-    fn requests_before_the_work_begins_share_it() {
+    fn requests_within_the_delay_share_one_run() {
         let upkeep = Upkeep::with_delay(NEVER);
         let runs = Arc::new(AtomicUsize::new(0));
         for _ in 0..100 {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_does_not_end_later_work() {
+    fn request_after_a_panic_is_run() {
         let upkeep = Upkeep::with_delay(Duration::ZERO);
         let (began, begins) = mpsc::channel();
         upkeep.request(move || {

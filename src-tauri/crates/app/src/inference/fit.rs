@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn fit_drops_other_messages_with_their_turn() {
+    fn fit_drops_answers_and_tool_results_with_their_turn() {
         check(&["a:hello", "u:bb", "a:cc", "u:d"], 6, 1, &["u:bb", "a:cc", "u:d"]);
         check(&["u:aaaa", "s:later", "a:bb", "u:c"], 6, 1, &["s:later", "u:c"]);
         check(&["u:aaaa", "a:call", "t:12", "a:bb", "u:c"], 9, 1, &["u:c"]);

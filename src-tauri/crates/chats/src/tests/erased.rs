@@ -96,7 +96,7 @@ fn chat_that_is_deleted_forever_is_in_no_file() {
 }
 
 #[test]
-fn purge_erases_chats_backups_and_files_of_repairs() {
+fn erasure_after_purge_covers_backups_and_set_aside_files() {
     let home = Home::new();
     add_other_chats(&home, 0, 3);
     add_secret_chat(&home, "c");
@@ -163,7 +163,7 @@ fn erasure_is_repeated_after_another_program_read_the_log() {
 }
 
 #[test]
-fn deletions_of_version_2_are_erased_once() {
+fn migration_from_version_2_erases_earlier_deletions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("chats.sqlite");
     let old = schema::open(&path, &schema::MIGRATIONS[..2], 1).expect("a file of version 2");

@@ -92,14 +92,14 @@ fn damaged_page_loses_only_its_rows_and_the_file_is_set_aside() {
     assert!(read as u64 > repair.messages / 2, "branches are readable: {read}");
     assert!(!chats.search("marble 0", 50).expect("a search").is_empty(), "readable messages are found");
     assert_eq!(chats.repair_if_damaged(6).expect("no damage"), None, "one repair");
-    home_add(&chats);
+    add_chat(&chats);
     drop(chats);
     let chats = Chats::open(&path, 7).expect("the new file");
     assert_eq!((count(&chats), chats.last_repair()), (CHATS + 1, None), "the new file is used");
     drop(folder);
 }
 
-fn home_add(chats: &Chats) {
+fn add_chat(chats: &Chats) {
     chats.create("new", &NewChatRequest::default(), 9).expect("a chat");
     chats.add("new", None, &[message("user", "hello", 9)], 9).expect("a message");
 }
@@ -110,7 +110,7 @@ fn lost_rows_are_restored_from_the_backup() {
     let path = folder.path().join("chats.sqlite");
     fill(&chats);
     chats.back_up_if_due(4).expect("a backup");
-    home_add(&chats);
+    add_chat(&chats);
     chats.delete("c3").expect("deleted");
     drop(chats);
     for table in ["messages", "chats"] {
@@ -152,7 +152,7 @@ fn file_that_is_no_database_is_replaced_by_the_backup_or_an_empty_file() {
     damage(&path, 0..1);
     let chats = Chats::open(&path, 6).expect("the file is replaced");
     assert_eq!(count(&chats), 0, "nothing was readable");
-    home_add(&chats);
+    add_chat(&chats);
     let names = names(folder.path());
     let aside = names.iter().filter(|name| name.starts_with("chats.damaged.") && name.ends_with(".sqlite"));
     assert_eq!(aside.count(), 2, "both damaged files are kept: {names:?}");

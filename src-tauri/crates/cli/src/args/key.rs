@@ -14,7 +14,7 @@ pub(crate) struct Key {
 pub(crate) enum KeyVerb {
     /// Create a key and print it; it is not shown again
     Create {
-        /// Name of the key, for lists and to revoke it
+        /// Name that `list` shows and `revoke` takes
         name: String,
         /// What the key allows
         #[arg(long)]
@@ -25,7 +25,7 @@ pub(crate) enum KeyVerb {
     },
     /// List the keys
     List(Json),
-    /// Revoke a key: it is invalid at once
+    /// Revoke a key immediately
     Revoke {
         /// Name of the key
         name: String,

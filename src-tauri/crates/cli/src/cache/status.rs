@@ -66,7 +66,7 @@ fn tier(tier: &CacheTier) -> String {
         text += &format!("       {}\n", flows.join(", "));
     }
     if tier.removing_chunks > 0 {
-        text += &format!("       {} deleted chunks waiting to be removed\n", tier.removing_chunks);
+        text += &format!("       {} chunks queued for removal\n", tier.removing_chunks);
     }
     if let Some(reason) = &tier.reason {
         text += &format!("       {}: {reason}\n", tier.health.replace('_', " "));
@@ -140,7 +140,7 @@ mod tests {
             ..CacheResponse::default()
         };
         let expected = "SSD    [██████                  ] 5 GB of 20 GB, 7 chunks\n       \
-                        6 GB stored, 1 GB evicted\n       3 deleted chunks waiting to be removed\n       read only: it is full\nfolder: /k\n\
+                        6 GB stored, 1 GB evicted\n       3 chunks queued for removal\n       read only: it is full\nfolder: /k\n\
                         hit rate: 75% (150 of 200 prompt tokens)\nsaved today: 41 min\n";
         assert_eq!(text(&status), expected, "counters that are zero are omitted");
         assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "the text names the settings");

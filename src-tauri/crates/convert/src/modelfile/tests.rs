@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn modelfile_parser_never_panics_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(file) = Modelfile::parse(&bytes) {
             let _ = Recipe::of(&file);
         }

@@ -31,7 +31,7 @@ impl UnpackedRow {
         self.sub_minima.clear();
     }
 
-    /// Appends a block of a type that is defined in integers.
+    /// Appends a block that is already decoded to integers (see [`Integers`]).
     pub(super) fn push_integers(&mut self, block: &Integers) {
         self.scales.push(block.d);
         self.sub_scales.extend(block.scales.map(i32::from));

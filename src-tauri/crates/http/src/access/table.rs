@@ -36,11 +36,11 @@ enum Machines {
 /// Which token is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
-    /// None.
-    No,
+    /// No token.
+    NotRequired,
     /// The daemon token or a session token.
     Daemon,
-    /// One of these, or an API key with the scope `metrics`.
+    /// The daemon token, a session token, or an API key with the scope `metrics`.
     Metrics,
 }
 
@@ -73,35 +73,35 @@ const TABLE: &[Row] = &[
         about: "state",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed, Page::Link],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &["/api/tags", "/api/ps", "/api/show"],
         about: "list models",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &["/api/generate", "/api/chat"],
         about: "generate",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &["/v2", "/v2/*"],
         about: "read models; fetch them with a trusted key",
         machines: Machines::AllIfShared,
         pages: &[],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &["/app/session"],
         about: "exchange a ticket for a session token",
         machines: Machines::Loopback,
         pages: &[Page::Own],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &["/metrics"],
@@ -122,14 +122,14 @@ const TABLE: &[Row] = &[
         about: "files of the interface",
         machines: Machines::Loopback,
         pages: &[Page::Own, Page::Link],
-        token: Token::No,
+        token: Token::NotRequired,
     },
     Row {
         routes: &[],
         about: "pull, push, create, copy and delete models; upload blobs",
         machines: Machines::This,
         pages: &[Page::Own, Page::Allowed],
-        token: Token::No,
+        token: Token::NotRequired,
     },
 ];
 
@@ -169,7 +169,7 @@ impl Row {
         match () {
             () if !is_host_allowed => Err(Refusal::Host),
             () if !self.allows_page(facts.page) => Err(Refusal::Page),
-            () if self.token != Token::No && !has_token(self.token) => Err(Refusal::Token),
+            () if self.token != Token::NotRequired && !has_token(self.token) => Err(Refusal::Token),
             () => Ok(()),
         }
     }
@@ -191,9 +191,9 @@ pub fn document() -> String {
         let pages: Vec<_> = row.pages.iter().map(|page| page.about()).collect();
         let pages = if pages.is_empty() { "none".to_owned() } else { pages.join(", ") };
         let token = match row.token {
-            Token::No => "-",
-            Token::Daemon => "the daemon's",
-            Token::Metrics => "the daemon's, or a key for metrics",
+            Token::NotRequired => "-",
+            Token::Daemon => "daemon or session token",
+            Token::Metrics => "daemon or session token, API key for metrics",
         };
         writeln!(text, "| {routes} | {} | {machines} | {pages} | {token} |", row.about).expect("writing to a string");
     }

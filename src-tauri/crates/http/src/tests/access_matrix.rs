@@ -62,8 +62,8 @@ const PAGES: &[Case] = &[
 const TOKENS: &[Case] = &[
     (&[], "wrong"),
     (&[("authorization", "Bearer other")], "wrong"),
-    (&[("authorization", "Bearer secret")], "the daemon's"),
-    (&[("authorization", "Bearer KEY")], "a key for metrics"),
+    (&[("authorization", "Bearer secret")], "daemon or session token"),
+    (&[("authorization", "Bearer KEY")], "API key for metrics"),
 ];
 
 const MACHINES: &[(bool, Case)] =
@@ -85,7 +85,7 @@ fn documented(row: &[&str], machine: &str, host: &str, page: &str, token: &str, 
         "foreign" => false,
         page => pages.contains(page),
     };
-    machine && host && page && (*needs_token == "-" || needs_token.split(", or ").any(|accepted| accepted == token))
+    machine && host && page && (*needs_token == "-" || needs_token.split(", ").any(|accepted| accepted == token))
 }
 
 #[tokio::test]

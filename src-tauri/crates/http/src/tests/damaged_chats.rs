@@ -1,4 +1,4 @@
-//! A damaged file of the chats: the error, the repair, its notice, and the rest of the daemon.
+//! A damaged chat database: the error, the repair, its notice, and the rest of the daemon.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Filling of panels.
+//! Unpacking of weight blocks into panels.
 
 use super::memory::store_i8x16;
 use super::quants::weights;

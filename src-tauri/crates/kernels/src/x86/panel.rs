@@ -1,4 +1,4 @@
-//! Filling of panels.
+//! Unpacking of weight blocks into panels.
 
 use crate::block::{BlockType, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::panel::{Lanes, Line, Panel};

@@ -48,7 +48,7 @@ async fn blocked_sequence_is_paused_and_resumed_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_taken_from_blocked_sequences() {
+async fn scheduler_preempts_blocked_sequence_for_its_pages() {
     let folder = TempDir::new().expect("a temporary folder");
     let config = EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() };
     let engine = Engine::start(config).expect("a kernel variant runs");

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn product_has_barriers_before_it_reads_columns_and_before_they_change() {
+    fn matmul_waits_before_reading_and_before_overwriting_columns() {
         check(vec![norm(0, 1), product(1, 2), product(2, 3)], &[false, false, true, true, true]);
         check(vec![product(0, 1), product(0, 2)], &[false, true, true, true]);
     }

@@ -158,7 +158,7 @@ fn products_agree_with_the_oracle() {
 }
 
 #[test]
-fn rotations_agree_with_the_oracle() {
+fn rope_matches_reference() {
     for (style, pairs) in [(RopeStyle::Half, 16), (RopeStyle::Interleaved, 16), (RopeStyle::Half, 5)] {
         check(&format!("{style:?} of {pairs} pairs"), 1e-6, |bench| {
             let x = bench.input(96);

@@ -83,7 +83,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Returns whether a chunk may be stored.
+    /// Returns whether the tier may have the chunk: its file is listed and not marked as unusable.
     pub(super) fn may_contain(&self, name: &ChunkFileName) -> bool {
         self.files.lock().get(name).is_some_and(|file| !matches!(file.known, FileState::Unusable))
     }

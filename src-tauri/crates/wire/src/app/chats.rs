@@ -33,7 +33,7 @@ pub struct ChatsResponse {
     pub next: Option<String>,
     /// All folders with a chat, by name; on the first page only.
     pub folders: Vec<ChatFolder>,
-    /// What happened to the stored chats since the daemon started: a repair, or an incomplete deletion; on the first page only.
+    /// Notices since the daemon started: the last repair, and a failed erasure. On the first page only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<ErrorBody>,
 }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_of_unfinished_work_are_breaches() {
+    fn todo_and_unimplemented_are_reported() {
         check(nothing_left_open, &[("a.rs", "fn f() {}\n"), ("a.md", concat!("TO", "DO"))], &[]);
         check(nothing_left_open, &[("a.rs", concat!("\n// TO", "DO later\n"))], &["a.rs:2"]);
         check(nothing_left_open, &[("a.rs", concat!("fn f() { unimplemented", "!() }\n"))], &["a.rs:1"]);

@@ -159,7 +159,7 @@ fn bytes_after_gap_are_refused() {
 }
 
 #[test]
-fn stream_is_slow_compared_with_others_of_its_source() {
+fn slow_stream_is_found_by_comparison_within_its_source() {
     let mut plan = Plan::new(30_000, Ranges::new(), CONFIG);
     let mut begin = |source| plan.lease(seconds(0), IdleStream { source, ..FAST }).expect("bytes are missing").0;
     let ids = [begin(0), begin(0), begin(0), begin(1)];

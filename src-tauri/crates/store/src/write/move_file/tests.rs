@@ -31,7 +31,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn file_is_removed_after_its_model_is_saved() {
+fn move_import_removes_source_after_save() {
     let fixture = fixture();
     let writer = LibraryWriter::open(&fixture.library, &RealDisk).unwrap();
     let path = fixture.file("file", b"weights");

@@ -176,7 +176,7 @@ impl Body {
         Ok(Self::Fields { lines, flattened })
     }
 
-    /// The type with its lines indented by `indent`.
+    /// Returns the TypeScript text of the type, with its lines indented by `indent`.
     fn text(&self, indent: &str) -> String {
         match self {
             Self::Newtype(ty) => ty.clone(),
