@@ -48,7 +48,7 @@ export type CacheTier = {
   chunks: number;
   /** Bytes in the write queue. */
   queued_bytes: number;
-  /** Number of deleted or evicted chunks whose removal is pending, for example because the tier is not reachable. */
+  /** Number of deleted or evicted chunks that are queued for removal, for example because the tier is not reachable. */
   removing_chunks: number;
   /** Bytes written. */
   stored_bytes: number;

@@ -67,7 +67,7 @@ pub struct CacheTier {
     pub chunks: u64,
     /// Bytes in the write queue.
     pub queued_bytes: u64,
-    /// Number of deleted or evicted chunks whose removal is pending, for example because the tier is not reachable.
+    /// Number of deleted or evicted chunks that are queued for removal, for example because the tier is not reachable.
     #[serde(default)]
     pub removing_chunks: u64,
     /// Bytes written.
