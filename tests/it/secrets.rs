@@ -85,6 +85,9 @@ fn use_local_secrets(home: &Home, daemon: &Daemon<'_>, secrets: &mut Secrets) {
     let key = secrets.add("API key", key.trim());
     assert_eq!(ask("GET", "/metrics", &key, "").0, 200);
     assert_eq!(ask("GET", "/app/server", &key, "").0, 401, "also a refused token");
+    refused(&home.run(&["key", "create", &key, "--scope", "metrics"]), "not a valid name");
+    succeeded(&home.run(&["key", "revoke", &key]));
+    refused(&home.run(&["key", "revoke", &key]), "no API key is named");
 
     let client_key = secrets.add("key of a client", "client-key-7d1f");
     let prompt = secrets.add("prompt", "prompt-secret-51");

@@ -873,7 +873,7 @@ export type CreateKeyResponse = {
 
 /** `POST /app/keys/revoke`. */
 export type RevokeKeyRequest = {
-  /** Name of the key. */
+  /** Name of the key, or the key itself. */
   name: string;
 };
 

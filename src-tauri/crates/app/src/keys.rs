@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cairn_disk::{Disk, DiskError, Mode, RealDisk};
 use cairn_store::Digest;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -21,6 +21,7 @@ const FORMAT: u32 = 1;
 /// Most keys of a user.
 pub const MAX_KEYS: usize = 1_000;
 const MAX_NAME_BYTES: usize = 64;
+const PREFIX: &str = "cairn-";
 
 /// An API key as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,11 +90,7 @@ impl ApiKeys {
     }
 
     fn with_disk(disk: Arc<dyn Disk>, path: PathBuf, clock: &Clock) -> Self {
-        let keys = match disk.read(&path) {
-            Ok(bytes) => parse(&bytes),
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
-            Err(error) => Err(error.source.to_string()),
-        };
+        let keys = read(&*disk, &path);
         if let Err(reason) = &keys {
             tracing::warn!(path = %path.display(), reason, "cannot read the API keys; no key is valid");
         }
@@ -106,8 +103,8 @@ impl ApiKeys {
     /// If the name is invalid or taken, or the file cannot be read or written.
     pub fn create(&self, name: &str, scope: KeyScope) -> Result<String, Error> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_allowed) {
-            return Err(Error::Name(name.chars().take(MAX_NAME_BYTES).collect()));
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_allowed) || is_key(name) {
+            return Err(Error::Name(quotable(name)));
         }
         let text = random_key()?;
         let key = ApiKey { scope, created_at: Timestamp(self.0.clock.now()), digest: digest(&text) };
@@ -124,14 +121,16 @@ impl ApiKeys {
         Ok(text)
     }
 
-    /// Revokes a key: no later request with it has access. Blocks.
+    /// Revokes a key by its name or its text: no later request with it has access. Blocks.
     ///
     /// # Errors
     /// If there is no such key, or the file cannot be read or written.
     pub fn revoke(&self, name: &str) -> Result<(), Error> {
-        self.change(|keys| match keys.remove(name) {
-            Some(_) => Ok(()),
-            None => Err(Error::NotFound(name.to_owned())),
+        let digest = digest(name);
+        self.change(|keys| {
+            let all = keys.len();
+            keys.retain(|other, key| other != name && key.digest != digest);
+            if keys.len() < all { Ok(()) } else { Err(Error::NotFound(quotable(name))) }
         })
     }
 
@@ -140,7 +139,16 @@ impl ApiKeys {
     /// # Errors
     /// If the file cannot be read.
     pub fn list(&self) -> Result<BTreeMap<String, ApiKey>, Error> {
-        self.0.keys.lock().clone().map_err(|reason| self.unreadable(reason))
+        self.current().clone().map_err(|reason| self.unreadable(reason))
+    }
+
+    /// The keys. An unreadable file is read again, because the user may have repaired it.
+    fn current(&self) -> MutexGuard<'_, Result<BTreeMap<String, ApiKey>, String>> {
+        let mut keys = self.0.keys.lock();
+        if keys.is_err() {
+            *keys = read(&*self.0.disk, &self.0.path);
+        }
+        keys
     }
 
     /// Whether `text` is a key with this scope. Its digest is compared, so the time of the comparison reveals nothing
@@ -154,7 +162,7 @@ impl ApiKeys {
 
     /// Changes the keys in the file, and in memory if that succeeds.
     fn change(&self, apply: impl FnOnce(&mut BTreeMap<String, ApiKey>) -> Result<(), Error>) -> Result<(), Error> {
-        let mut keys = self.0.keys.lock();
+        let mut keys = self.current();
         let mut changed = keys.clone().map_err(|reason| self.unreadable(reason))?;
         apply(&mut changed)?;
         let file = File { version: FORMAT, keys: changed };
@@ -169,6 +177,14 @@ impl ApiKeys {
 
     fn unreadable(&self, reason: String) -> Error {
         Error::Unreadable { path: self.0.path.clone(), reason }
+    }
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> Result<BTreeMap<String, ApiKey>, String> {
+    match disk.read(path) {
+        Ok(bytes) => parse(&bytes),
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error.source.to_string()),
     }
 }
 
@@ -189,11 +205,26 @@ fn digest(key: &str) -> String {
     Digest::of(key.as_bytes()).hex().to_owned()
 }
 
+/// Whether a text has the form of a key.
+fn is_key(text: &str) -> bool {
+    let digits = text.strip_prefix(PREFIX).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns a name as errors may quote it: the beginning of a text that may be a key, because errors are logged.
+fn quotable(name: &str) -> String {
+    let chars = if is_key(name.trim()) { PREFIX.len() + 4 } else { MAX_NAME_BYTES };
+    match name.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
 /// Returns `cairn-` and 128 random bits in hexadecimal digits. The prefix lets secret scanners find keys.
 fn random_key() -> Result<String, Error> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(Error::Random)?;
-    Ok(format!("cairn-{}", hex::encode(bytes)))
+    Ok(format!("{PREFIX}{}", hex::encode(bytes)))
 }
 
 #[cfg(test)]
@@ -238,6 +269,35 @@ mod tests {
             assert!(matches!(keys.create(name, KeyScope::Metrics), Err(Error::Name(_))), "{name:?}");
         }
         keys.create(&"a".repeat(64), KeyScope::Metrics).unwrap();
+    }
+
+    #[test]
+    fn text_of_a_key_revokes_it_and_is_never_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = open(&folder);
+        let text = keys.create("a", KeyScope::Metrics).unwrap();
+        keys.create("b", KeyScope::Metrics).unwrap();
+        let name = keys.create(&text, KeyScope::Metrics).expect_err("a key cannot be a name").to_string();
+        keys.revoke(&text).unwrap();
+        assert!(!keys.allows(&text, KeyScope::Metrics), "the text selects the key");
+        assert_eq!(keys.list().unwrap().into_keys().collect::<Vec<_>>(), ["b"], "the other key stays");
+        let absent = keys.revoke(&text).expect_err("the key is revoked").to_string();
+        for error in [name, absent] {
+            assert!(!error.contains(&text[.."cairn-".len() + 5]) && error.contains("cairn-"), "{error}");
+        }
+    }
+
+    #[test]
+    fn file_is_read_again_after_its_repair() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("new")).unwrap();
+        let path = folder.path().join("new/api-keys.json");
+        fs::write(&path, "{").unwrap();
+        let keys = open(&folder);
+        assert!(keys.list().is_err());
+        fs::remove_file(&path).unwrap();
+        assert!(keys.list().unwrap().is_empty(), "a removed file has no keys");
+        keys.create("a", KeyScope::Metrics).unwrap();
     }
 
     #[test]

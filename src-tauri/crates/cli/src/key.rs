@@ -31,7 +31,7 @@ pub(crate) async fn key(cli: &CliContext, args: &Key) -> anyhow::Result<()> {
         }
         KeyVerb::Revoke { name } => {
             let _: KeysResponse = client.post("/app/keys/revoke", &RevokeKeyRequest { name: name.clone() }).await?;
-            output::print(&format!("revoked {name}\n"))
+            output::print("revoked the key\n")
         }
     }
 }

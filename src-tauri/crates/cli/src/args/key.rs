@@ -27,7 +27,7 @@ pub(crate) enum KeyVerb {
     List(Json),
     /// Revoke a key immediately
     Revoke {
-        /// Name of the key
+        /// Name of the key, or the key itself
         name: String,
     },
 }

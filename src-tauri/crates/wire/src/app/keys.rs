@@ -38,7 +38,7 @@ impl std::fmt::Debug for CreateKeyResponse {
 /// `POST /app/keys/revoke`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokeKeyRequest {
-    /// Name of the key.
+    /// Name of the key, or the key itself.
     pub name: String,
 }
 
