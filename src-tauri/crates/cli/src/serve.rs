@@ -43,6 +43,7 @@ const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn serve(cli: CliContext, runtime: &Runtime, args: &args::Serve) -> anyhow::Result<ExitCode> {
+    cairn_hardware::limit_free_memory();
     if args.detached {
         detach_from_client();
     }

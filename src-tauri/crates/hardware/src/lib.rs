@@ -16,7 +16,7 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
-pub use allocator::release_free_memory;
+pub use allocator::{limit_free_memory, release_free_memory};
 pub use cpu::{Cpu, Features};
 pub use gpu::Gpu;
 pub use memory::Memory;
