@@ -5,6 +5,7 @@ mod page;
 mod table;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -29,6 +30,10 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
                                x-stainless-async,x-stainless-helper-method,x-stainless-poll-helper,\
                                x-stainless-custom-poll-interval,x-stainless-timeout";
 
+/// Delay before a web page learns that it is refused. A page that repeats its requests would otherwise use the processor time of
+/// answers; a browser has only a few connections to one server.
+const PAGE_REFUSAL_DELAY: Duration = Duration::from_millis(100);
+
 /// Middleware that passes an allowed request on, or refuses it.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     let row = Row::of(request.uri().path());
@@ -36,7 +41,12 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     // Preflight requests never carry a token.
     let is_preflight = request.method() == Method::OPTIONS;
     let response = match row.decide(&facts, |token| is_preflight || has_token(&server, request.headers(), token)) {
-        Err(refusal) => refused(request.uri().path(), request.headers(), refusal),
+        Err(refusal) => {
+            if matches!(refusal, Refusal::Page | Refusal::Host) {
+                tokio::time::sleep(PAGE_REFUSAL_DELAY).await;
+            }
+            refused(request.uri().path(), request.headers(), refusal)
+        }
         Ok(()) if is_preflight && sender.cors.is_some() => preflight(),
         Ok(()) if is_preflight => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => next.run(request).await,

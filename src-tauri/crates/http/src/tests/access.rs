@@ -108,3 +108,22 @@ async fn window_can_send_the_token_and_read_responses() {
         "the window can read the response"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn refused_page_waits_and_programs_do_not() {
+    let daemon = Daemon::start();
+    let check = async |host: &str, origin: Option<&str>, expected: u16, is_delayed: bool| {
+        let mut request = Request::get("/api/version").header(header::HOST, host);
+        if let Some(origin) = origin {
+            request = request.header(header::ORIGIN, origin);
+        }
+        let started = tokio::time::Instant::now();
+        let response = daemon.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(response.status(), expected, "{host} {origin:?}");
+        assert_eq!(!started.elapsed().is_zero(), is_delayed, "{host} {origin:?}: {:?}", started.elapsed());
+    };
+    check("127.0.0.1:11434", Some("https://evil.example"), 403, true).await;
+    check("evil.example", None, 403, true).await;
+    check("127.0.0.1:11434", Some("http://localhost:3000"), 200, false).await;
+    check("127.0.0.1:11434", None, 200, false).await;
+}
