@@ -8,8 +8,10 @@
 //!   work behind the response.
 //! - There are at most [`Limits::all`] connections, and [`Limits::per_address`] of one remote address.
 //!
-//! At a limit, a new connection evicts the oldest idle one. A connection with an active request is never evicted.
+//! At a limit, a new connection evicts the oldest idle one. A connection with an active request is never evicted. Without an idle
+//! one, the new connection gets the status 503 and is closed.
 
+mod rejection;
 mod write_timeout;
 
 use std::collections::BTreeMap;
@@ -108,7 +110,10 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
         match accepted {
             Ok((stream, peer)) => match open.take(peer.ip()) {
                 Some(permit) => spawn_connection(stream, peer, router.clone(), permit, &open.limits, &ending),
-                None => tracing::debug!(%peer, "connection rejected: too many connections"),
+                None => {
+                    tracing::debug!(%peer, "connection rejected: too many connections");
+                    rejection::spawn(stream);
+                }
             },
             // The client closed the connection again.
             Err(error) if is_client_error(&error) => {}

@@ -141,3 +141,32 @@ async fn response_ends_when_client_reads_nothing_for_too_long() {
     drop(silent);
     served.abort();
 }
+
+#[tokio::test]
+async fn connection_beyond_the_limit_gets_server_busy() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let started = Arc::new(Notify::new());
+    let start = Arc::clone(&started);
+    let router = Router::new().route(
+        "/",
+        axum::routing::get(async move || {
+            start.notify_one();
+            std::future::pending::<()>().await;
+        }),
+    );
+    let limits = Limits { all: 1, ..Limits::of(None, &[]) };
+    let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut active = TcpStream::connect(address).await.unwrap();
+    active.write_all(request).await.unwrap();
+    started.notified().await;
+    let mut rejected = TcpStream::connect(address).await.unwrap();
+    rejected.write_all(request).await.unwrap();
+    let mut response = String::new();
+    let read = tokio::time::timeout(Duration::from_secs(20), rejected.read_to_string(&mut response)).await;
+    assert!(matches!(read, Ok(Ok(_))), "the connection is closed in order: {read:?}");
+    assert!(response.starts_with("HTTP/1.1 503 ") && response.contains("\"code\":\"server_busy\""), "{response:?}");
+    served.abort();
+}
