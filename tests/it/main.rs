@@ -23,10 +23,14 @@ mod nearby;
 mod overflow;
 mod parity;
 mod pebble;
+#[cfg(target_os = "linux")]
+mod process;
 mod pulls;
 mod pushes;
 mod quantise;
 mod repl;
+#[cfg(target_os = "linux")]
+mod requests;
 mod scans;
 mod scripts;
 mod searches;
@@ -36,6 +40,8 @@ mod settings;
 mod small_disk;
 #[cfg(target_os = "linux")]
 mod soak;
+#[cfg(target_os = "linux")]
+mod storm;
 mod templates;
 mod terminal;
 mod ui;

@@ -6,7 +6,7 @@
 
 mod clients;
 mod faults;
-mod process;
+mod memory_limit;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,13 +17,10 @@ use cairn_testkit::Random;
 use cairn_testkit::registry::{FakeRegistry, Fault, Faults};
 use serde_json::{Value, json};
 
-use self::process::Size;
 use crate::cairn::{Home, exchange, succeeded};
+use crate::process::{Size, settle};
 use crate::pulls::published::Published;
 use crate::small_disk::SmallDisk;
-
-/// Maximum time after the load until tasks and connections have ended.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Test models that are loaded and unloaded by turns, beside the built-in one.
 const MODELS: u64 = 3;
@@ -232,18 +229,6 @@ fn daemon_survives_mixed_load_and_faults() {
     assert!(!daemon.log().contains("panicked"), "a panic: {}", daemon.log());
     assert_eq!(tally.violations, [""; 0], "violations");
     assert!(after.is_within(&before), "the process grew: {before} before, {after} after");
-}
-
-/// Waits until a process is as small as before, with a timeout.
-fn settle(before: &Size, pid: u32) -> Size {
-    let until = Instant::now() + SETTLE_TIMEOUT;
-    loop {
-        let size = Size::of(pid);
-        if size.is_within(before) || Instant::now() > until {
-            return size;
-        }
-        std::thread::sleep(Duration::from_millis(500));
-    }
 }
 
 fn report(events: BTreeMap<String, u64>, mut gaps: Vec<Duration>) {

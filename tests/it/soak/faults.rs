@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Soak;
-use super::process::MemoryLimit;
+use super::memory_limit::MemoryLimit;
 use crate::cairn::{Daemon, Home, kill};
 
 /// Load between two faults.

@@ -28,7 +28,7 @@ struct Proof {
 
 /// The integration tests.
 const INTEGRATION: [&str; 2] = ["it", "it"];
-/// The tests of KV cache correctness, and their slice variables.
+/// The tests of KV cache correctness, and the slice variables of a test with seeds.
 const KV: [&str; 2] = ["cairn-runtime", "kv"];
 const KV_SLICE: Option<[&str; 2]> = Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_RUNS"]);
 
@@ -104,6 +104,22 @@ const PROOFS: &[Proof] = &[
         test: "pulls::survive::pull_survives_injected_faults_and_kills",
         scale: &[("CAIRN_PROVE_PULLS", "1000"), ("CAIRN_PROVE_PULL_BYTES", "100663296")],
         slice: Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_PULLS"]),
+    },
+    Proof {
+        name: "requests",
+        about: "30,000 valid and mutated requests to all routes: no undeclared error, no panic, always a response, bounded memory",
+        program: INTEGRATION,
+        test: "requests::",
+        scale: &[("CAIRN_PROVE_RUNS", "30000")],
+        slice: KV_SLICE,
+    },
+    Proof {
+        name: "storm",
+        about: "a chat during an attack by 2,000 slow readers, 5,000 idle connections, 200 half-sent bodies, a registry and a page",
+        program: INTEGRATION,
+        test: "storm::",
+        scale: &[("CAIRN_PROVE_STORM", "full")],
+        slice: None,
     },
 ];
 
