@@ -28,7 +28,7 @@ use crate::process::{Size, settle};
 use crate::pulls::published::Published;
 
 /// Requests of continuous integration.
-const FEW: u64 = 600;
+const FEW: u64 = 300;
 /// Longest time until a response.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Requests between two checks of the daemon.

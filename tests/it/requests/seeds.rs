@@ -22,7 +22,7 @@ pub(super) enum Expected {
     Accepted,
     /// A part of it exists only in another program or at another time.
     Refused,
-    /// It names a cached context, and its id changes while further rows are stored.
+    /// It depends on work that other requests began: an answer, a download, or rows that are stored.
     Either,
 }
 
@@ -31,7 +31,7 @@ impl Seed {
         Self { expected: Expected::Refused, ..self }
     }
 
-    fn of_context(self) -> Self {
+    fn or_refused(self) -> Self {
         Self { expected: Expected::Either, ..self }
     }
 }
@@ -183,16 +183,18 @@ fn chats(world: &World) -> Vec<Seed> {
             under("/messages"),
             json!({"content": "Count.", "parent": message,
             "images": [], "files": [{"name": "a.txt", "text": "b"}], "model": model, "think": false, "options": options()}),
-        ),
-        at("POST", "/app/chats/{id}/messages", under("/messages"), json!({"content": "Count.", "options": options()})),
-        at("PUT", "/app/chats/{id}/head", under("/head"), json!({"message": message})),
-        at("GET", "/app/chats/{id}/answer", under("/answer"), Value::Null).refused(),
+        )
+        .or_refused(),
+        at("POST", "/app/chats/{id}/messages", under("/messages"), json!({"content": "Count.", "options": options()})).or_refused(),
+        at("PUT", "/app/chats/{id}/head", under("/head"), json!({"message": message})).or_refused(),
+        at("GET", "/app/chats/{id}/answer", under("/answer"), Value::Null).or_refused(),
         at(
             "POST",
             "/app/chats/{id}/answer",
             under("/answer"),
             json!({"message": question, "model": model, "think": false, "options": options()}),
-        ),
+        )
+        .or_refused(),
         at("POST", "/app/chats/{id}/stop", under("/stop"), Value::Null),
         at("GET", "/app/chats/{id}/export", under("/export?format=md"), Value::Null),
         at("GET", "/app/chats/{id}/export", under("/export?format=json"), Value::Null),
@@ -226,9 +228,9 @@ fn cache(world: &World) -> Vec<Seed> {
         seed("PUT", "/app/cache/limits", json!({"folder_bytes": 1 << 30})),
         seed("PUT", "/app/cache/limits", json!({"ram_bytes": 1 << 20, "folder": folder, "folder_bytes": 1 << 30}))
             .refused(),
-        seed("POST", "/app/cache/pin", json!({"context": context})).of_context(),
-        seed("POST", "/app/cache/unpin", json!({"context": context})).of_context(),
-        seed("POST", "/app/cache/drop", json!({"context": context})).of_context(),
+        seed("POST", "/app/cache/pin", json!({"context": context})).or_refused(),
+        seed("POST", "/app/cache/unpin", json!({"context": context})).or_refused(),
+        seed("POST", "/app/cache/drop", json!({"context": context})).or_refused(),
         seed("POST", "/app/cache/prefetch", owner.clone()),
         seed("DELETE", "/app/cache/owner", owner),
         seed("POST", "/app/cache/clear", json!({"tier": "ram"})),
@@ -249,11 +251,11 @@ fn downloads(world: &World) -> Vec<Seed> {
         seed("GET", "/app/downloads", Value::Null),
         seed("POST", "/app/downloads", json!({"model": pulled, "insecure": true, "sources": []})),
         seed("GET", "/app/downloads/events", Value::Null),
-        seed("POST", "/app/downloads/pause", choice.clone()),
-        seed("POST", "/app/downloads/resume", choice.clone()),
+        seed("POST", "/app/downloads/pause", choice.clone()).or_refused(),
+        seed("POST", "/app/downloads/resume", choice.clone()).or_refused(),
         seed("POST", "/app/downloads/reorder", json!({"download": download, "position": 0})),
-        seed("POST", "/app/downloads/cancel", choice.clone()),
-        seed("POST", "/app/downloads/discard", choice),
+        seed("POST", "/app/downloads/cancel", choice.clone()).or_refused(),
+        seed("POST", "/app/downloads/discard", choice).or_refused(),
         seed("POST", "/app/downloads/cap", json!({"bytes_per_second": 1 << 30})),
     ]
 }
@@ -264,6 +266,9 @@ fn machine(world: &World) -> Vec<Seed> {
         seed("GET", "/app/attend", Value::Null),
         seed("GET", "/app/hardware", Value::Null),
         seed("GET", "/app/hardware/events", Value::Null),
+        seed("GET", "/app/keys", Value::Null),
+        seed("POST", "/app/keys", json!({"name": "grafana", "scope": "metrics"})),
+        seed("POST", "/app/keys/revoke", json!({"name": "grafana"})),
         seed("GET", "/app/logins", Value::Null),
         seed(
             "POST",
