@@ -5,8 +5,8 @@
 //! in milliseconds since 1970. A backup may contain chats that were deleted forever and are not erased yet. The table `erasures`
 //! lists them, and the repair does not restore them.
 //!
-//! A kill at any step loses nothing: the new file is complete before the damaged one is renamed, and [`finish_interrupted`] does the
-//! last rename.
+//! A kill or an error at any step loses nothing: `chats.repaired` is complete before the damaged file is renamed, and
+//! [`finish_interrupted`] does the rest at the next start or at the next attempt.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct Repair {
     pub chats: u64,
     /// Number of messages in the new file.
     pub messages: u64,
-    /// Whether some rows are from a backup.
+    /// Whether some rows are from a backup. False if the new file is from an earlier attempt that failed.
     pub used_backup: bool,
 }
 
@@ -37,7 +37,9 @@ const MAX_LOOKUPS: i64 = 1 << 20;
 
 /// Ends of the names of files that SQLite keeps beside a database.
 const SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
-/// Extension of the new file until it is complete.
+/// Extension of the new file while it is filled.
+const PARTIAL: &str = "repaired-partial";
+/// Extension of the complete new file.
 const NEW: &str = "repaired";
 
 /// Returns whether the file must be checked: the last process did not close it.
@@ -55,44 +57,83 @@ pub(crate) fn quick_check(connection: &Connection) -> Result<(), ChatsError> {
 pub(crate) fn files_set_aside(path: &Path) -> Vec<PathBuf> {
     let is_ours = |extension: &str| {
         let database = SUFFIXES.iter().find_map(|suffix| extension.strip_suffix(suffix)).unwrap_or(extension);
-        let set_aside_ms = database.strip_prefix("damaged.").and_then(|rest| rest.strip_suffix(".sqlite"));
-        database == NEW || database == backup::PARTIAL || set_aside_ms.is_some_and(|ms| ms.parse::<i64>().is_ok())
+        [NEW, PARTIAL, backup::PARTIAL].contains(&database) || set_aside_ms(database).is_some()
     };
     backup::files_beside(path).into_iter().filter(|(extension, _)| is_ours(extension)).map(|(_, path)| path).collect()
 }
 
-/// Puts the new file of an interrupted repair in its place.
+/// Returns the time of the newest damaged file that was set aside.
+fn newest_set_aside_ms(path: &Path) -> Option<i64> {
+    backup::files_beside(path).iter().filter_map(|(extension, _)| set_aside_ms(extension)).max()
+}
+
+/// Returns the time in the extension of a database that was set aside.
+fn set_aside_ms(extension: &str) -> Option<i64> {
+    extension.strip_prefix("damaged.")?.strip_suffix(".sqlite")?.parse().ok()
+}
+
+fn set_aside_path(path: &Path, ms: i64) -> PathBuf {
+    path.with_extension(format!("damaged.{ms}.sqlite"))
+}
+
+/// Puts the complete new file of an interrupted repair in its place.
 pub(crate) fn finish_interrupted(path: &Path) -> Result<(), ChatsError> {
     let new = path.with_extension(NEW);
     if path.exists() || !new.exists() {
         return Ok(());
     }
+    // SQLite would replay the log and the journal of the damaged file into the new one. The log may have rows that are lost
+    // elsewhere, so it stays with the damaged file.
+    let log = beside(path, "-wal");
+    if log.exists() {
+        let set_aside = set_aside_path(path, newest_set_aside_ms(path).unwrap_or_default());
+        RealDisk.rename(&log, &beside(&set_aside, "-wal")).map_err(|error| repair_error(path, &error))?;
+    }
+    backup::remove(&beside(path, "-shm"))?;
+    backup::remove(&beside(path, "-journal"))?;
     RealDisk.rename(&new, path).map_err(|error| repair_error(path, &error))
 }
 
 /// Replaces a damaged file. The caller must close all its connections first.
 pub(crate) fn repair(path: &Path, reason: &str, now_ms: i64) -> Result<Repair, ChatsError> {
     let new = path.with_extension(NEW);
-    backup::remove(&new)?;
-    SUFFIXES.iter().try_for_each(|suffix| backup::remove(&beside(&new, suffix)))?;
-    RealDisk.write_atomic(&new, b"", Mode::Private).map_err(|error| repair_error(path, &error))?;
-    let (chats, messages, used_backup) = rescue(path, &new, now_ms)?;
-    let set_aside = path.with_extension(format!("damaged.{now_ms}.sqlite"));
-    // Rename the database before its log. SQLite ignores a log without a database, but would replay this log into a different
-    // database.
-    RealDisk.rename(path, &set_aside).map_err(|error| repair_error(path, &error))?;
-    let log = beside(path, "-wal");
-    if log.exists() {
-        RealDisk.rename(&log, &beside(&set_aside, "-wal")).map_err(|error| repair_error(path, &error))?;
+    let mut used_backup = false;
+    // Otherwise, the last attempt failed between its renames, and its new file has all rows.
+    if path.exists() || !new.exists() {
+        used_backup = write_new(path, &new, now_ms)?;
+        // `finish_interrupted` adds the log to the newest file that was set aside, also if the clock was set back.
+        let ms = newest_set_aside_ms(path).map_or(now_ms, |newest| now_ms.max(newest.saturating_add(1)));
+        // Rename the database before its log. SQLite ignores a log without a database, but would replay this log into a different
+        // database.
+        RealDisk.rename(path, &set_aside_path(path, ms)).map_err(|error| repair_error(path, &error))?;
     }
-    backup::remove(&beside(path, "-shm"))?;
-    RealDisk.rename(&new, path).map_err(|error| repair_error(path, &error))?;
+    let connection = connect::open_reader(&new)?;
+    let count = |table: &str| {
+        connection
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    };
+    let (chats, messages) = (count("chats")?, count("messages")?);
+    // Windows does not rename an open file.
+    connection.close().map_err(|(_, error)| error)?;
+    finish_interrupted(path)?;
+    let set_aside = set_aside_path(path, newest_set_aside_ms(path).unwrap_or_default());
     Ok(Repair { reason: reason.to_owned(), set_aside, chats, messages, used_backup })
 }
 
-/// Fills the new file with rows of the damaged one and of the newest good backup. Returns the numbers of chats and messages, and
-/// whether there were rows only in the backup.
-fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<(u64, u64, bool), ChatsError> {
+/// Writes the new file and returns whether it has rows that were only in the backup.
+fn write_new(path: &Path, new: &Path, now_ms: i64) -> Result<bool, ChatsError> {
+    let partial = path.with_extension(PARTIAL);
+    SUFFIXES.iter().try_for_each(|suffix| backup::remove(&beside(&partial, suffix)))?;
+    RealDisk.write_atomic(&partial, b"", Mode::Private).map_err(|error| repair_error(path, &error))?;
+    let used_backup = rescue(path, &partial, now_ms)?;
+    // The last commit synced the contents.
+    RealDisk.rename(&partial, new).map_err(|error| repair_error(path, &error))?;
+    Ok(used_backup)
+}
+
+/// Fills the new file with rows of the damaged one and of the newest good backup. Returns whether there were rows only in the
+/// backup.
+fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<bool, ChatsError> {
     let supported = schema::MIGRATIONS.len();
     let damaged = connect::open_reader(path).ok().and_then(|connection| {
         let version = schema::check(&connection, path, supported).ok().filter(|version| *version > 0)?;
@@ -129,13 +170,8 @@ fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<(u64, u64, bool), Chat
     connect_rows(&target)?;
     index_all(&target)?;
     target.execute_batch("COMMIT")?;
-    let count = |table: &str| {
-        target
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
-    };
-    let counts = (count("chats")?, count("messages")?, used_backup);
     target.close().map_err(|(_, error)| error)?;
-    Ok(counts)
+    Ok(used_backup)
 }
 
 /// Copies all readable rows of a table that the target does not have. Returns their number.

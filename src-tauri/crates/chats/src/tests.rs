@@ -3,6 +3,7 @@
 mod beginnings;
 mod chinese;
 mod erased;
+mod interrupted;
 mod long;
 mod repaired;
 mod size;
