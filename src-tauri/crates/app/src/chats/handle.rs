@@ -33,7 +33,7 @@ impl ChatSessions {
         describe: DescribeError,
     ) -> Self {
         Self {
-            state: Arc::new(ChatState::new(settings.places().data.join("chats").join("chats.sqlite"))),
+            state: Arc::new(ChatState::new(settings.places().data.join("chats").join("chats.sqlite"), clock.clone())),
             inference: inference.clone(),
             cache: cache.clone(),
             settings: Arc::clone(settings),
@@ -47,9 +47,9 @@ impl ChatSessions {
         if is_temporary(id) { self.state.temporary() } else { self.state.stored(self.now_ms()) }
     }
 
-    /// Runs requested upkeep now and waits for it. Must be the last call. Blocks.
+    /// Erases deleted chats and writes a backup if it is due. Must be the last call. Blocks.
     pub fn close(&self) {
-        self.state.upkeep.finish();
+        self.state.close();
     }
 
     pub(super) fn now_ms(&self) -> i64 {

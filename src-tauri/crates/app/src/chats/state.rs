@@ -12,6 +12,8 @@ use tokio::sync::broadcast;
 use super::error::Error;
 use super::live::Live;
 use super::upkeep::Upkeep;
+use crate::clock::Clock;
+use crate::values::Timestamp;
 
 /// Capacity of the channel of changes. A slower receiver misses some.
 const CHANGES: usize = 256;
@@ -19,6 +21,7 @@ const CHANGES: usize = 256;
 /// The databases of chats, and answers in progress.
 pub(super) struct ChatState {
     pub(super) path: PathBuf,
+    clock: Clock,
     /// Opened by the first use, so that a user who only calls `/api` has no such file.
     stored: Mutex<Option<Arc<Chats>>>,
     temporary: Mutex<Option<Arc<Chats>>>,
@@ -38,9 +41,14 @@ pub(super) struct ChatState {
 }
 
 impl ChatState {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, clock: Clock) -> Self {
+        Self::with_upkeep(path, clock, Upkeep::new())
+    }
+
+    fn with_upkeep(path: PathBuf, clock: Clock, upkeep: Arc<Upkeep>) -> Self {
         Self {
             path,
+            clock,
             stored: Mutex::default(),
             temporary: Mutex::default(),
             live: Mutex::default(),
@@ -49,7 +57,7 @@ impl ChatState {
             importing: Mutex::default(),
             purged_ms: Mutex::default(),
             not_erased: Mutex::default(),
-            upkeep: Upkeep::new(),
+            upkeep,
             ending: AtomicBool::new(false),
         }
     }
@@ -58,38 +66,59 @@ impl ChatState {
     pub(super) fn stored(self: &Arc<Self>, now_ms: i64) -> Result<Arc<Chats>, Error> {
         let mut stored = self.stored.lock();
         if let Some(chats) = &*stored {
-            log_repair(chats.repair_if_damaged(now_ms)?);
+            if let Some(repair) = chats.repair_if_damaged(now_ms)? {
+                log_repair(repair);
+                // The damaged file has the chats whose erasure was interrupted by the damage.
+                self.request_upkeep(chats);
+            }
             return Ok(Arc::clone(chats));
         }
         let chats = Arc::new(Chats::open(&self.path, now_ms)?);
-        log_repair(chats.last_repair());
+        if let Some(repair) = chats.last_repair() {
+            log_repair(repair);
+        }
         if chats.interrupted() > 0 {
             tracing::info!(answers = chats.interrupted(), "answers were interrupted when the daemon last stopped");
         }
         *stored = Some(Arc::clone(&chats));
         // The last process may have ended between a deletion and its erasure.
-        self.request_upkeep(&chats, now_ms);
+        self.request_upkeep(&chats);
         Ok(chats)
     }
 
-    /// Requests the erasure of chats that were deleted forever, and a backup if it is due.
-    pub(super) fn request_upkeep(self: &Arc<Self>, chats: &Arc<Chats>, now_ms: i64) {
+    /// Requests the erasure of chats that were deleted forever, and a backup if it is due. A failed erasure is repeated after a while
+    /// and at shutdown.
+    pub(super) fn request_upkeep(self: &Arc<Self>, chats: &Arc<Chats>) {
         let (state, chats) = (Arc::clone(self), Arc::clone(chats));
         self.upkeep.request(move || {
-            state.erase_deleted(&chats, now_ms);
+            // A repeated run may be much later than its request.
+            let now_ms = Timestamp(state.clock.now()).unix_ms();
+            let is_erased = state.erase_deleted(&chats, now_ms);
             if let Err(error) = chats.back_up_if_due(now_ms) {
                 tracing::warn!(%error, "cannot back up the chats");
             }
+            is_erased
         });
     }
 
-    /// Removes all copies of chats that were deleted forever. A failure is logged and shown, and the next call repeats it.
-    fn erase_deleted(&self, chats: &Chats, now_ms: i64) {
-        *self.not_erased.lock() = chats.erase_deleted(now_ms).err().map(|error| {
-            let notice = Error::NotErased(error);
+    /// Removes all copies of chats that were deleted forever. A failure is logged and shown. Returns whether it succeeded.
+    fn erase_deleted(&self, chats: &Chats, now_ms: i64) -> bool {
+        let notice = chats.erase_deleted(now_ms).err().map(Error::NotErased);
+        if let Some(notice) = &notice {
             tracing::warn!("{notice}");
-            notice
-        });
+        }
+        let is_erased = notice.is_none();
+        *self.not_erased.lock() = notice;
+        is_erased
+    }
+
+    /// Erases deleted chats now, also if the last attempt failed. Blocks.
+    pub(super) fn close(self: &Arc<Self>) {
+        let stored = self.stored.lock().clone();
+        if let Some(chats) = &stored {
+            self.request_upkeep(chats);
+        }
+        self.upkeep.finish();
     }
 
     /// The database in memory.
@@ -104,8 +133,9 @@ impl ChatState {
     }
 }
 
-fn log_repair(repair: Option<Repair>) {
-    if let Some(repair) = repair {
-        tracing::error!("{}", Error::Repaired(repair));
-    }
+fn log_repair(repair: Repair) {
+    tracing::error!("{}", Error::Repaired(repair));
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ impl ChatSessions {
                 // Another request may have used the chat in between.
                 sessions.cache.forget_owner(&owner(&id));
                 if !is_temporary(&id) {
-                    sessions.state.request_upkeep(&chats, sessions.now_ms());
+                    sessions.state.request_upkeep(&chats);
                 }
             } else if !in_trash {
                 chats.set_deleted(&id, Some(sessions.now_ms()))?;
@@ -72,7 +72,7 @@ impl ChatSessions {
         let chats = self.state.stored(now_ms)?;
         *self.state.purged_ms.lock() = Some(now_ms);
         let purged = chats.purge(by_ms - RETENTION_MS);
-        self.state.request_upkeep(&chats, now_ms);
+        self.state.request_upkeep(&chats);
         purged?;
         self.forget_deleted_chats(&chats)
     }

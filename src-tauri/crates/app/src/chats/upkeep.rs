@@ -1,7 +1,7 @@
 //! Background thread that erases deleted chats and writes backups.
 //!
 //! An erasure rewrites the whole database. The thread therefore waits for [`DELAY`] after a request. One run then serves all requests
-//! of that time.
+//! of that time. Work that failed is repeated after [`RETRY_DELAY`], until it succeeds or the daemon shuts down.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,18 +12,26 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Delay between a request and its run.
 const DELAY: Duration = Duration::from_secs(2);
+/// Delay after a failed run.
+const RETRY_DELAY: Duration = Duration::from_secs(60);
+
+/// Work of a request. Returns whether it succeeded.
+type Work = Box<dyn FnMut() -> bool + Send>;
 
 /// Background thread that merges requests: each run executes only the latest one.
 pub(super) struct Upkeep {
     delay: Duration,
+    retry_delay: Duration,
     state: Mutex<State>,
-    /// Notified when the daemon shuts down.
-    ended: Condvar,
+    /// Notified at a request and when the daemon shuts down.
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    requested: Option<Box<dyn FnOnce() + Send>>,
+    requested: Option<Work>,
+    /// Work that failed, until it is repeated or replaced by a request.
+    failed: Option<Work>,
     /// The running thread. `None` if there is nothing to do.
     thread: Option<JoinHandle<()>>,
     ending: bool,
@@ -31,18 +39,19 @@ struct State {
 
 impl Upkeep {
     pub(super) fn new() -> Arc<Self> {
-        Self::with_delay(DELAY)
+        Self::with_delays(DELAY, RETRY_DELAY)
     }
 
-    fn with_delay(delay: Duration) -> Arc<Self> {
-        Arc::new(Self { delay, state: Mutex::default(), ended: Condvar::new() })
+    pub(super) fn with_delays(delay: Duration, retry_delay: Duration) -> Arc<Self> {
+        Arc::new(Self { delay, retry_delay, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Requests work. It replaces requested work that has not begun.
-    pub(super) fn request(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+    /// Requests work, which returns whether it succeeded. It replaces requested work that has not begun.
+    pub(super) fn request(self: &Arc<Self>, work: impl FnMut() -> bool + Send + 'static) {
         let mut state = self.state.lock();
         state.requested = Some(Box::new(work));
         if state.thread.is_some() {
+            self.changed.notify_all();
             return;
         }
         let upkeep = Arc::clone(self);
@@ -52,24 +61,34 @@ impl Upkeep {
         }
     }
 
-    /// Does the requested work now and waits for its end.
+    /// Does the requested or failed work now and waits for its end. Work that fails now is not repeated.
     pub(super) fn finish(&self) {
         let thread = {
             let mut state = self.state.lock();
             state.ending = true;
             state.thread.take()
         };
-        self.ended.notify_all();
+        self.changed.notify_all();
         let _ = thread.map(JoinHandle::join);
     }
 
     fn run(&self) {
         let mut state = self.state.lock();
-        while state.requested.is_some() {
-            self.ended.wait_while_for(&mut state, |state| !state.ending, self.delay);
-            if let Some(work) = state.requested.take() {
-                // A panic was logged. It must not end later work.
-                let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(work)));
+        loop {
+            if state.failed.is_some() {
+                let waits = |state: &mut State| !state.ending && state.requested.is_none();
+                self.changed.wait_while_for(&mut state, waits, self.retry_delay);
+            }
+            if state.requested.is_some() {
+                self.changed.wait_while_for(&mut state, |state| !state.ending, self.delay);
+            }
+            let failed = state.failed.take();
+            let Some(mut work) = state.requested.take().or(failed) else { break };
+            // A panic was logged. It must not end later work.
+            let run = || catch_unwind(AssertUnwindSafe(&mut work)).unwrap_or(false);
+            let is_done = MutexGuard::unlocked(&mut state, run);
+            if !is_done && !state.ending {
+                state.failed = Some(work);
             }
         }
         // A request that comes now starts another thread.
@@ -78,56 +97,4 @@ impl Upkeep {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc;
-
-    use super::*;
-
-    const NEVER: Duration = Duration::from_secs(60 * 60);
-
-    #[test]
-    fn requests_within_the_delay_share_one_run() {
-        let upkeep = Upkeep::with_delay(NEVER);
-        let runs = Arc::new(AtomicUsize::new(0));
-        for _ in 0..100 {
-            let runs = Arc::clone(&runs);
-            upkeep.request(move || _ = runs.fetch_add(1, Ordering::Relaxed));
-        }
-        assert_eq!(runs.load(Ordering::Relaxed), 0, "the work has not begun");
-        upkeep.finish();
-        assert_eq!(runs.load(Ordering::Relaxed), 1, "one run for all requests, before the end of the daemon");
-    }
-
-    #[test]
-    fn request_during_the_work_is_served_after_it() {
-        let upkeep = Upkeep::with_delay(Duration::ZERO);
-        let (began, begins) = mpsc::channel();
-        let (resume, resumed) = mpsc::channel::<()>();
-        upkeep.request(move || {
-            began.send(()).expect("the test waits");
-            resumed.recv().expect("the test resumes the work");
-        });
-        begins.recv().expect("the work begins after its delay");
-        let (done, second) = mpsc::channel();
-        upkeep.request(move || done.send(()).expect("the test waits"));
-        assert!(second.try_recv().is_err(), "one run at a time");
-        resume.send(()).expect("the work waits");
-        second.recv().expect("the second run");
-        upkeep.finish();
-    }
-
-    #[test]
-    fn request_after_a_panic_is_run() {
-        let upkeep = Upkeep::with_delay(Duration::ZERO);
-        let (began, begins) = mpsc::channel();
-        upkeep.request(move || {
-            began.send(()).expect("the test waits");
-            panic!("expected by the test");
-        });
-        begins.recv().expect("the first run");
-        let (done, second) = mpsc::channel();
-        upkeep.request(move || done.send(()).expect("the test waits"));
-        second.recv().expect("the second run");
-    }
-}
+mod tests;
