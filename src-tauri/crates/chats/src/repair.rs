@@ -8,6 +8,7 @@
 //! A kill or an error at any step loses nothing: `chats.repaired` is complete before the damaged file is renamed, and
 //! [`finish_interrupted`] does the rest at the next start or at the next attempt.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cairn_disk::{Disk, Mode, RealDisk};
@@ -34,6 +35,11 @@ pub struct Repair {
 
 /// Limit of row ids that are tried one by one in the gap between the ascending and the descending scan.
 const MAX_LOOKUPS: i64 = 1 << 20;
+
+/// Row numbers of a whole table.
+const EVERY_ROW: RangeInclusive<i64> = i64::MIN..=i64::MAX;
+/// Highest plausible row number. SQLite adds no row after the highest possible one, so a damaged number must not be copied.
+const MAX_SEQUENCE: i64 = 1 << 48;
 
 /// Ends of the names of files that SQLite keeps beside a database.
 const SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
@@ -150,15 +156,25 @@ fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<bool, ChatsError> {
     let target = schema::open(new, &schema::MIGRATIONS[..version], now_ms)?;
     // A message may be readable while its chat or the message before it is not.
     target.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; BEGIN")?;
-    let tables: &[&str] = &["chats", "messages", "presets", "erasures"];
-    let tables = if version < 3 { &tables[..3] } else { tables };
-    if let Some((damaged, _)) = &damaged {
-        tables.iter().try_for_each(|table| copy(damaged, &target, table).map(drop))?;
+    let damaged = damaged.as_ref().map(|(connection, _)| connection);
+    let backup = backup.as_ref().map(|(connection, _)| connection);
+    if let Some(damaged) = damaged.filter(|_| version >= 3) {
+        copy(damaged, &target, "erasures", &[EVERY_ROW], "")?;
     }
     let mut used_backup = false;
-    if let Some((backup, _)) = &backup {
-        for table in &tables[..3] {
-            used_backup |= copy(backup, &target, table)? > 0;
+    for table in ["chats", "messages", "presets"] {
+        let mut unread = vec![EVERY_ROW];
+        if let Some(damaged) = damaged {
+            unread = copy(damaged, &target, table, &unread, "")?.unread;
+            // The numbers of these rows differ between a file and its backup.
+            if table == "presets" && !unread.is_empty() {
+                unread = vec![EVERY_ROW];
+            }
+        }
+        // Rows that are missing elsewhere were deleted after the backup was written, and so were messages without their chat.
+        let condition = if table == "messages" { "WHERE EXISTS (SELECT 1 FROM chats WHERE row = ?2)" } else { "" };
+        if let Some(backup) = backup {
+            used_backup |= copy(backup, &target, table, &unread, condition)?.copied > 0;
         }
     }
     if version >= 3 {
@@ -167,6 +183,13 @@ fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<bool, ChatsError> {
              DELETE FROM chats WHERE row IN (SELECT chat FROM erasures);",
         )?;
     }
+    for table in ["chats", "messages"] {
+        [damaged, backup].into_iter().flatten().try_for_each(|from| keep_sequence(from, &target, table))?;
+    }
+    if version >= 3 {
+        let erased = target.query_row("SELECT coalesce(max(chat), 0) FROM erasures", [], |row| row.get(0))?;
+        raise_sequence(&target, "chats", erased)?;
+    }
     connect_rows(&target)?;
     index_all(&target)?;
     target.execute_batch("COMMIT")?;
@@ -174,60 +197,117 @@ fn rescue(path: &Path, new: &Path, now_ms: i64) -> Result<bool, ChatsError> {
     Ok(used_backup)
 }
 
-/// Copies all readable rows of a table that the target does not have. Returns their number.
-fn copy(from: &Connection, to: &Connection, table: &str) -> Result<usize, ChatsError> {
+/// Makes sure that new rows of a table get higher numbers than all rows of another file, also deleted ones: `erasures` has numbers of
+/// deleted chats.
+fn keep_sequence(from: &Connection, to: &Connection, table: &str) -> rusqlite::Result<()> {
+    let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
+    from.query_row(sql, [table], |row| row.get(0)).map_or(Ok(()), |sequence| raise_sequence(to, table, sequence))
+}
+
+/// Raises the highest number that a row of a table had.
+fn raise_sequence(connection: &Connection, table: &str, sequence: i64) -> rusqlite::Result<()> {
+    if sequence > MAX_SEQUENCE {
+        return Ok(());
+    }
+    let insert = "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, 0
+        WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)";
+    connection.execute(insert, [table])?;
+    let raise = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
+    connection.execute(raise, (table, sequence)).map(drop)
+}
+
+/// Result of a copy of a table.
+#[derive(Default)]
+struct Copied {
+    /// Number of rows that the target did not have.
+    copied: usize,
+    /// Row numbers that could not be read.
+    unread: Vec<RangeInclusive<i64>>,
+}
+
+impl Copied {
+    fn add_row(&mut self, row: &Row<'_>, insert: &mut rusqlite::Statement<'_>) -> Result<(), ChatsError> {
+        match insert_row(row, insert)? {
+            Some(count) => self.copied += count,
+            None => self.add_unread(row.get(0)?),
+        }
+        Ok(())
+    }
+
+    fn add_unread(&mut self, id: i64) {
+        match self.unread.last_mut() {
+            Some(last) if last.end().checked_add(1) == Some(id) => *last = *last.start()..=id,
+            _ => self.unread.push(id..=id),
+        }
+    }
+}
+
+/// Copies the readable rows of a table whose numbers are in `wanted` and that the target does not have. In the condition, `?2` is the
+/// second column.
+fn copy(
+    from: &Connection,
+    to: &Connection,
+    table: &str,
+    wanted: &[RangeInclusive<i64>],
+    condition: &str,
+) -> Result<Copied, ChatsError> {
     let columns: Vec<String> =
         to.prepare(&format!("SELECT * FROM {table}"))?.column_names().map(str::to_owned).collect();
-    let (values, columns) = (vec!["?"; columns.len()].join(", "), columns.join(", "));
-    let mut insert = to.prepare(&format!("INSERT OR IGNORE INTO {table} ({columns}) VALUES ({values})"))?;
-    let mut copied = 0;
-    let (mut lowest, mut highest) = (i64::MAX, i64::MIN);
-    let mut is_complete = false;
+    let values = (1..=columns.len()).map(|n| format!("?{n}")).collect::<Vec<_>>().join(", ");
+    let columns = columns.join(", ");
+    let mut insert = to.prepare(&format!("INSERT OR IGNORE INTO {table} ({columns}) SELECT {values} {condition}"))?;
+    let mut result = Copied::default();
+    let (mut lowest, mut highest) = (None, None);
     // An index may be damaged, so that only the table itself is read.
     for (order, rest) in [("ASC", false), ("DESC", true)] {
         let sql = format!("SELECT rowid, {columns} FROM {table} NOT INDEXED ORDER BY rowid {order}");
         let Ok(mut statement) = from.prepare(&sql) else { continue };
         let Ok(mut rows) = statement.query([]) else { continue };
-        is_complete = loop {
+        loop {
             match rows.next() {
                 Ok(Some(row)) => {
                     let id: i64 = row.get(0)?;
-                    if rest {
-                        lowest = id
-                    } else {
-                        highest = id
+                    *(if rest { &mut lowest } else { &mut highest }) = Some(id);
+                    if wanted.iter().any(|range| range.contains(&id)) {
+                        result.add_row(row, &mut insert)?;
                     }
-                    copied += insert_row(row, &mut insert)?;
                 }
-                Ok(None) => break true,
-                Err(_) => break false,
+                Ok(None) => return Ok(result),
+                Err(_) => break,
             }
-        };
-        if is_complete {
-            break;
         }
     }
-    if is_complete || lowest == i64::MAX || highest == i64::MIN {
-        return Ok(copied);
-    }
+    let gap = (highest.map_or(i64::MIN, |id| id.saturating_add(1)), lowest.map_or(i64::MAX, |id| id.saturating_sub(1)));
     let sql = format!("SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid = ?1");
-    let Ok(mut lookup) = from.prepare(&sql) else { return Ok(copied) };
-    for id in (highest + 1..lowest).take(usize::try_from(MAX_LOOKUPS).unwrap_or(usize::MAX)) {
-        let Ok(mut rows) = lookup.query([id]) else { continue };
-        if let Ok(Some(row)) = rows.next() {
-            copied += insert_row(row, &mut insert)?;
+    let lookup = from.prepare(&sql).ok().filter(|_| highest.is_some() && lowest.is_some());
+    let Some(mut lookup) = lookup else {
+        result.unread.push(gap.0..=gap.1);
+        return Ok(result);
+    };
+    let looked_up = gap.0.saturating_add(MAX_LOOKUPS).min(gap.1);
+    for id in gap.0..=looked_up {
+        match lookup
+            .query([id])
+            .and_then(|mut rows| rows.next().map(|row| row.map(|row| result.add_row(row, &mut insert))))
+        {
+            Ok(added) => added.unwrap_or(Ok(()))?,
+            Err(_) => result.add_unread(id),
         }
     }
-    Ok(copied)
+    if looked_up < gap.1 {
+        result.unread.push(looked_up + 1..=gap.1);
+    }
+    Ok(result)
 }
 
-/// Inserts a row, unless one of its texts is not valid UTF-8 or its types are wrong.
-fn insert_row(row: &Row<'_>, insert: &mut rusqlite::Statement<'_>) -> Result<usize, ChatsError> {
+/// Inserts a row, and returns how many were inserted: 0 if the target has it. `None` if one of its texts is not valid UTF-8 or its
+/// types are wrong.
+fn insert_row(row: &Row<'_>, insert: &mut rusqlite::Statement<'_>) -> Result<Option<usize>, ChatsError> {
     let count = row.as_ref().column_count();
-    let Ok(values) = (1..count).map(|at| row.get(at)).collect::<Result<Vec<Value>, _>>() else { return Ok(0) };
+    let Ok(values) = (1..count).map(|at| row.get(at)).collect::<Result<Vec<Value>, _>>() else { return Ok(None) };
     match insert.execute(params_from_iter(values)) {
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Ok(0),
-        inserted => Ok(inserted?),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Ok(None),
+        inserted => Ok(Some(inserted?)),
     }
 }
 

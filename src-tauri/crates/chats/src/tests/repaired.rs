@@ -130,6 +130,57 @@ fn lost_rows_are_restored_from_the_backup() {
 }
 
 #[test]
+fn backup_restores_only_rows_that_were_not_readable() {
+    let Home { folder, chats } = Home::new();
+    let path = folder.path().join("chats.sqlite");
+    fill(&chats);
+    let preset = |name: &str| Preset { name: name.to_owned(), ..Preset::default() };
+    chats.put_preset(&preset("deleted")).expect("a preset");
+    chats.back_up_if_due(4).expect("a backup");
+    chats.delete_preset("deleted").expect("deleted");
+    chats.put_preset(&preset("new")).expect("a preset");
+    let deleted: Vec<String> = (0..CHATS).step_by(3).map(|n| format!("c{n}")).collect();
+    deleted.iter().for_each(|id| chats.delete(id).expect("deleted"));
+    // As if the table of deleted chats were not readable.
+    chats.write(|connection| Ok(connection.execute("DELETE FROM erasures", [])?)).expect("no erasures");
+    drop(chats);
+    let pages = leaf_pages(&path, "messages");
+    damage(&path, pages[2]..pages[2] + 1);
+    let chats = Chats::open(&path, 5).expect("the damage is not found at a clean start");
+    assert!((0..CHATS).any(|n| matches!(chats.messages(&format!("c{n}")), Err(ChatsError::Damaged(_)))), "found");
+    let repair = chats.repair_if_damaged(5).expect("a repair").expect("the file was damaged");
+    assert!(repair.used_backup, "the backup has the messages that are not readable");
+    let kept = (CHATS - deleted.len()) as u64;
+    assert_eq!((repair.chats, repair.messages), (kept, 2 * kept), "all messages of all chats that were not deleted");
+    assert!(deleted.iter().all(|id| chats.chat(id).is_err()), "chats that were deleted after the backup stay deleted");
+    let presets: Vec<_> = chats.presets().expect("presets").into_iter().map(|preset| preset.name).collect();
+    assert_eq!(presets, ["new"], "a preset that was deleted after the backup stays deleted");
+}
+
+#[test]
+fn row_of_a_deleted_chat_is_not_used_again_after_a_repair() {
+    let home = Home::new();
+    for id in ["first", "deleted"] {
+        home.create(id, 1);
+    }
+    home.add("deleted", None, "user", "the last message", 1);
+    home.chats.delete("deleted").expect("deleted");
+    let repair = |now_ms| {
+        *home.chats.damage.lock() = Some("found by the test".to_owned());
+        home.chats.repair_if_damaged(now_ms).expect("a repair").expect("a new file")
+    };
+    repair(5);
+    home.create("new", 6);
+    home.add("new", None, "user", "hello", 6);
+    let sql = "SELECT row FROM messages";
+    let row = home.chats.read(|connection| Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?));
+    assert_eq!(row.expect("a message"), 2, "the number of the deleted message is not used again");
+    repair(7);
+    assert!(home.chats.chat("new").is_ok(), "a second repair keeps the new chat");
+    assert_eq!(count(&home.chats), 2, "the deleted chat stays deleted");
+}
+
+#[test]
 fn file_that_is_no_database_is_replaced_by_the_backup_or_an_empty_file() {
     let Home { folder, chats } = Home::new();
     let path = folder.path().join("chats.sqlite");
