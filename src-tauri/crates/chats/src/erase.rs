@@ -31,6 +31,8 @@ impl Chats {
         let erased = self.with_writer(|writer| {
             let pending = pending(writer)?;
             if !pending.is_empty() {
+                // The rewritten pages go to the log first. A log that another program reads would grow at each attempt.
+                self.read(|_| truncate_log(writer))?;
                 rewrite(writer)?;
                 self.read(|_| truncate_log(writer))?;
             }

@@ -47,9 +47,10 @@ pub use repair::Repair;
 pub struct Chats {
     /// `None` for a database in memory.
     path: Option<PathBuf>,
-    writer: Mutex<Connection>,
-    /// `None` for a database in memory, which has only one connection.
+    /// `None` for a database in memory, which has only one connection. Declared and dropped before `writer`: SQLite copies the log
+    /// into the file and removes it only if the last connection can write.
     reader: Option<Mutex<Connection>>,
+    writer: Mutex<Connection>,
     interrupted: usize,
     /// The damage that an operation found. All operations fail until the file is repaired.
     damage: Mutex<Option<String>>,

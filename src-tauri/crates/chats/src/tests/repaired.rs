@@ -226,6 +226,15 @@ fn file_is_checked_after_a_kill() {
 }
 
 #[test]
+fn drop_removes_the_log_after_reads_and_writes() {
+    let Home { folder, chats } = Home::new();
+    chats.create("c", &NewChatRequest::default(), 1).expect("a chat");
+    assert_eq!(count(&chats), 1, "the read connection uses the log");
+    drop(chats);
+    assert_eq!(names(folder.path()), ["chats.sqlite"], "the next start need not check the file");
+}
+
+#[test]
 fn backups_are_daily_and_two_are_kept() {
     let home = Home::new();
     let backups = || names(home.folder.path()).into_iter().filter(|name| name.ends_with(".bak")).collect::<Vec<_>>();
