@@ -60,10 +60,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] ChatsError),
     /// A notice: the database was damaged and has been repaired.
-    #[error(
-        "repaired the damaged chat database ({}): it now has {} chats with {} messages; the damaged file is kept as {}",
-        .0.reason, .0.chats, .0.messages, .0.set_aside.display()
-    )]
+    #[error("{}; the damaged file is kept as {}", repair_summary(.0), .0.set_aside.display())]
     Repaired(Repair),
     /// A notice: copies of chats that were deleted forever may remain.
     #[error("files may still contain chats that were deleted forever; Cairn will retry: {0}")]
@@ -74,4 +71,10 @@ pub enum Error {
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),
+}
+
+/// Describes a repair without the damaged file.
+pub(super) fn repair_summary(repair: &Repair) -> String {
+    let Repair { reason, chats, messages, .. } = repair;
+    format!("repaired the damaged chat database ({reason}): it now has {chats} chats with {messages} messages")
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use cairn_chats::{ChatFilter, ChatRow, ChatStatus, ChatSummary, Chats, ChatsResponse, Warmth};
+use cairn_chats::{ChatFilter, ChatRow, ChatStatus, ChatSummary, Chats, ChatsResponse, Repair, Warmth};
 use cairn_tier::{Owner, TierKind};
 
-use super::error::Error;
+use super::error::{DescribeError, Error, repair_summary};
 use super::events::ChatEvents;
 use super::handle::ChatSessions;
 use super::ids::{is_temporary, owner};
@@ -40,9 +40,9 @@ impl ChatSessions {
 
     /// Returns the notices since the daemon started: the last repair, and a failed erasure.
     fn notices(&self, chats: &Chats) -> Vec<ErrorBody> {
-        let repaired = chats.last_repair().map(Error::Repaired);
+        let repaired = chats.last_repair().map(|repair| repair_notice(repair, self.describe));
         let not_erased = self.state.not_erased.lock();
-        repaired.iter().chain(&*not_erased).map(self.describe).collect()
+        repaired.into_iter().chain(not_erased.as_ref().map(self.describe)).collect()
     }
 
     /// Lists temporary chats, last changed first.
@@ -104,3 +104,17 @@ impl ChatSessions {
         self.state.hot.lock().retain(|_, key| loaded.contains(key));
     }
 }
+
+/// Describes a repair. Omits the damaged file if an erasure has removed it. Interfaces then show the English text.
+fn repair_notice(repair: Repair, describe: DescribeError) -> ErrorBody {
+    let removed = (!repair.set_aside.exists()).then(|| repair_summary(&repair));
+    let mut notice = describe(&Error::Repaired(repair));
+    if let Some(summary) = removed {
+        notice.error = summary;
+        notice.params.remove("path");
+    }
+    notice
+}
+
+#[cfg(test)]
+mod tests;

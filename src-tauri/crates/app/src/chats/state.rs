@@ -112,13 +112,15 @@ impl ChatState {
         is_erased
     }
 
-    /// Erases deleted chats now, also if the last attempt failed. Blocks.
+    /// Erases deleted chats now, also if the last attempt failed. Closes the database on disk. Blocks.
     pub(super) fn close(self: &Arc<Self>) {
         let stored = self.stored.lock().clone();
         if let Some(chats) = &stored {
             self.request_upkeep(chats);
         }
         self.upkeep.finish();
+        // SQLite removes the log when the last user drops the database. The next start then does not check the file.
+        *self.stored.lock() = None;
     }
 
     /// The database in memory.

@@ -58,6 +58,19 @@ fn close_repeats_an_erasure_that_failed() {
 }
 
 #[test]
+fn close_leaves_no_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let state = state_in(folder.path(), Duration::ZERO, NEVER);
+    let chats = state.stored(1).expect("a new file");
+    chats.create("c", &NewChatRequest::default(), 1).expect("a chat");
+    chats.chat("c").expect("a read");
+    drop(chats);
+    assert!(folder.path().join("chats.sqlite-wal").exists(), "the log is in use");
+    state.close();
+    assert!(!folder.path().join("chats.sqlite-wal").exists(), "the next start need not check the file");
+}
+
+#[test]
 fn erasure_that_failed_is_repeated_without_a_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let state = state_in(folder.path(), Duration::ZERO, Duration::ZERO);
