@@ -68,7 +68,7 @@ impl ChatState {
         if let Some(chats) = &*stored {
             if let Some(repair) = chats.repair_if_damaged(now_ms)? {
                 log_repair(repair);
-                // The damaged file has the chats whose erasure was interrupted by the damage.
+                // The damaged file may have chats that were deleted forever.
                 self.request_upkeep(chats);
             }
             return Ok(Arc::clone(chats));
