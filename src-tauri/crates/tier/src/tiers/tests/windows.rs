@@ -70,7 +70,10 @@ fn window_chunks_without_prefix_are_evicted_first() {
     store(&env, &tiers, &alone, |group, _| group == Group::Window);
     let mut next = 10_000;
     while tiers.status().tiers[0].counters.evicted_chunks == 0 {
-        store(&env, &tiers, &keys(next, 256), |group, _| group == Group::Full);
+        for chunk in env.model.chunks(&keys(next, 256)).into_iter().filter(|chunk| chunk.head.id.group == Group::Full) {
+            // A full tier refuses chunks until its thread has evicted others.
+            let _ = offer(&tiers, chunk, StoreReason::Idle, Some("ann"));
+        }
         next += 1000;
         std::thread::sleep(Duration::from_millis(1));
     }
