@@ -154,28 +154,36 @@ impl Sample {
     }
 }
 
-/// A streamed answer.
-struct Chat(BufReader<std::net::TcpStream>);
+/// A streamed answer. When it ends, another one begins.
+struct Chat {
+    port: u16,
+    lines: BufReader<std::net::TcpStream>,
+}
 
 impl Chat {
     fn start(port: u16) -> Self {
+        let mut chat = Self { port, lines: Self::ask(port) };
+        chat.token();
+        chat
+    }
+
+    fn ask(port: u16) -> BufReader<std::net::TcpStream> {
         let body = json!({"model": "slow", "messages": [{"role": "user", "content": "Count."}],
             "options": {"num_predict": 32_000, "num_ctx": 32_768, "temperature": 1, "seed": 1}});
         let stream = send(port, "POST", "/api/chat", &[], &body.to_string()).expect("the daemon accepts connections");
-        let mut chat = Self(BufReader::new(stream));
-        chat.token();
-        chat
+        BufReader::new(stream)
     }
 
     /// Waits for the next token.
     fn token(&mut self) {
         loop {
             let mut line = String::new();
-            let length = self.0.read_line(&mut line).expect("the answer continues");
-            assert!(
-                length > 0 && !line.contains("\"error\"") && !line.contains("\"done\":true"),
-                "the answer ended: {line:?}"
-            );
+            let length = self.lines.read_line(&mut line).expect("the answer continues");
+            assert!(length > 0 && !line.contains("\"error\""), "the answer failed: {line:?}");
+            if line.contains("\"done\":true") {
+                self.lines = Self::ask(self.port);
+                continue;
+            }
             if line.starts_with('{') {
                 return;
             }
