@@ -160,7 +160,8 @@ impl Drop for Home {
     }
 }
 
-fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+/// Returns a file of this name in a folder or below it.
+pub(crate) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     std::fs::read_dir(folder).ok()?.flatten().find_map(|entry| {
         let path = entry.path();
         if path.is_dir() { find(&path, name) } else { (entry.file_name() == name).then_some(path) }

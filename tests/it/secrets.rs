@@ -6,7 +6,7 @@ use std::path::Path;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 use serde_json::{Value, json};
 
-use crate::cairn::{Daemon, Home, exchange, refused, succeeded, text};
+use crate::cairn::{Daemon, Home, exchange, find, refused, succeeded, text};
 
 /// Secrets with their names, collected while they are used.
 #[derive(Default)]
@@ -46,13 +46,6 @@ impl Secrets {
             }
         }
     }
-}
-
-fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
-    fs::read_dir(folder).ok()?.flatten().find_map(|entry| {
-        let path = entry.path();
-        if path.is_dir() { find(&path, name) } else { (entry.file_name() == name).then_some(path) }
-    })
 }
 
 /// Reads the daemon's standard error and all files named `*.log` of a home.

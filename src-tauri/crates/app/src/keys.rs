@@ -77,7 +77,6 @@ pub struct ApiKeys(Arc<Shared>);
 
 struct Shared {
     path: PathBuf,
-    disk: Arc<dyn Disk>,
     clock: Clock,
     /// Keys by name, or why the file cannot be read.
     keys: Mutex<Result<BTreeMap<String, ApiKey>, String>>,
@@ -86,15 +85,15 @@ struct Shared {
 impl ApiKeys {
     /// Reads the file of the keys. If that fails, no key is valid and the log has the reason.
     pub(crate) fn open(settings: &Settings, clock: &Clock) -> Self {
-        Self::with_disk(Arc::new(RealDisk), settings.places().config.join("api-keys.json"), clock)
+        Self::at(settings.places().config.join("api-keys.json"), clock)
     }
 
-    fn with_disk(disk: Arc<dyn Disk>, path: PathBuf, clock: &Clock) -> Self {
-        let keys = read(&*disk, &path);
+    fn at(path: PathBuf, clock: &Clock) -> Self {
+        let keys = read(&path);
         if let Err(reason) = &keys {
             tracing::warn!(path = %path.display(), reason, "cannot read the API keys; no key is valid");
         }
-        Self(Arc::new(Shared { path, disk, clock: clock.clone(), keys: Mutex::new(keys) }))
+        Self(Arc::new(Shared { path, clock: clock.clone(), keys: Mutex::new(keys) }))
     }
 
     /// Creates a key and returns its text, which is not stored. Blocks.
@@ -146,7 +145,7 @@ impl ApiKeys {
     fn current(&self) -> MutexGuard<'_, Result<BTreeMap<String, ApiKey>, String>> {
         let mut keys = self.0.keys.lock();
         if keys.is_err() {
-            *keys = read(&*self.0.disk, &self.0.path);
+            *keys = read(&self.0.path);
         }
         keys
     }
@@ -168,9 +167,9 @@ impl ApiKeys {
         let file = File { version: FORMAT, keys: changed };
         let json = serde_json::to_vec_pretty(&file).expect("texts and numbers are serialisable");
         if let Some(folder) = self.0.path.parent() {
-            self.0.disk.create_dir_all(folder)?;
+            RealDisk.create_dir_all(folder)?;
         }
-        self.0.disk.write_atomic(&self.0.path, &json, Mode::Private)?;
+        RealDisk.write_atomic(&self.0.path, &json, Mode::Private)?;
         *keys = Ok(file.keys);
         Ok(())
     }
@@ -180,8 +179,8 @@ impl ApiKeys {
     }
 }
 
-fn read(disk: &dyn Disk, path: &Path) -> Result<BTreeMap<String, ApiKey>, String> {
-    match disk.read(path) {
+fn read(path: &Path) -> Result<BTreeMap<String, ApiKey>, String> {
+    match RealDisk.read(path) {
         Ok(bytes) => parse(&bytes),
         Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error.source.to_string()),
@@ -236,7 +235,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> ApiKeys {
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_secs(7));
-        ApiKeys::with_disk(Arc::new(RealDisk), folder.path().join("new/api-keys.json"), &clock)
+        ApiKeys::at(folder.path().join("new/api-keys.json"), &clock)
     }
 
     #[test]
