@@ -12,15 +12,14 @@
 //! one, the new connection gets the status 503 and is closed.
 
 mod rejection;
+mod table;
 mod write_timeout;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -36,10 +35,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
+use table::{ActiveRequest, ConnectionPermit, Table};
 use write_timeout::WriteTimeout;
 
 /// Timeout for a request head, from the end of the previous response.
@@ -94,11 +93,16 @@ impl Limits {
             ip => Some(ip),
         }
     }
+
+    /// Returns a permit for a new connection; `None` at a limit if no connection is idle.
+    fn admit(&self, table: &Arc<Mutex<Table>>, ip: IpAddr) -> Option<ConnectionPermit> {
+        Table::admit(table, self.counted_address(ip), self.all, self.per_address)
+    }
 }
 
 /// Serves connections until `stopping` completes, then waits for the active requests.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, stopping: impl Future<Output = ()>) {
-    let open = Connections { limits, table: Arc::default() };
+    let table = Arc::default();
     let ending = GracefulShutdown::new();
     let mut stopping = pin!(stopping);
     let mut warned_at: Option<Instant> = None;
@@ -108,8 +112,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
             () = &mut stopping => break,
         };
         match accepted {
-            Ok((stream, peer)) => match open.take(peer.ip()) {
-                Some(permit) => spawn_connection(stream, peer, router.clone(), permit, &open.limits, &ending),
+            Ok((stream, peer)) => match limits.admit(&table, peer.ip()) {
+                Some(permit) => spawn_connection(stream, peer, router.clone(), permit, &limits, &ending),
                 None => {
                     tracing::debug!(%peer, "connection rejected: too many connections");
                     rejection::spawn(stream);
@@ -122,7 +126,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
                     tracing::warn!(%error, "cannot accept connections; retrying");
                     warned_at = Some(Instant::now());
                 }
-                open.evict_oldest_idle();
+                table.lock().evict_oldest_idle();
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
@@ -152,9 +156,10 @@ fn spawn_connection(
         tracing::debug!(%error, "cannot turn Nagle's algorithm off for a connection");
     }
     let local = stream.local_addr().ok().map(LocalAddress);
-    let (connection, body_timeout) = (Arc::clone(&permit.connection), limits.body_timeout);
+    let permit = Arc::new(permit);
+    let (requests, body_timeout) = (Arc::clone(&permit), limits.body_timeout);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (router, active) = (router.clone(), ActiveRequest::begin(&connection));
+        let (router, active) = (router.clone(), requests.begin_request());
         request.extensions_mut().insert(ConnectInfo(peer));
         if let Some(local) = local {
             request.extensions_mut().insert(local);
@@ -171,106 +176,30 @@ fn spawn_connection(
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, limits.write_timeout)), service);
     let serving = ending.watch(serving);
     tokio::spawn(async move {
-        tokio::select! {
-            served = serving => if let Err(error) = served {
-                tracing::debug!(%peer, %error, "connection failed");
-            },
-            () = permit.connection.evicted.notified() => tracing::debug!(%peer, "connection evicted"),
+        let mut serving = pin!(serving);
+        let mut is_evicted = false;
+        loop {
+            tokio::select! {
+                biased;
+                served = &mut serving => {
+                    if let Err(error) = served {
+                        tracing::debug!(%peer, %error, "connection failed");
+                    }
+                    return;
+                }
+                // The request of a client that is not idle may have arrived meanwhile: the runtime looks for it while this task
+                // yields.
+                () = tokio::task::yield_now(), if is_evicted => {
+                    if !permit.has_active_request() {
+                        tracing::debug!(%peer, "connection evicted");
+                        return;
+                    }
+                    is_evicted = false;
+                }
+                () = permit.evicted() => is_evicted = true,
+            }
         }
     });
-}
-
-/// All connections, with their limits.
-struct Connections {
-    limits: Limits,
-    table: Arc<Mutex<Table>>,
-}
-
-/// Connections by id; the lowest id is the oldest.
-#[derive(Default)]
-struct Table {
-    last_id: u64,
-    connections: BTreeMap<u64, Arc<Connection>>,
-}
-
-/// State of one connection.
-struct Connection {
-    counted_address: Option<IpAddr>,
-    active_requests: AtomicUsize,
-    /// Notified when the connection must close.
-    evicted: Notify,
-}
-
-/// Permit for one connection. Dropping it frees the place.
-struct ConnectionPermit {
-    id: u64,
-    connection: Arc<Connection>,
-    table: Arc<Mutex<Table>>,
-}
-
-impl Connections {
-    /// Returns a permit for a new connection; `None` at a limit if no connection is idle.
-    fn take(&self, ip: IpAddr) -> Option<ConnectionPermit> {
-        let counted_address = self.limits.counted_address(ip);
-        let mut table = self.table.lock();
-        if counted_address.is_some()
-            && table.connections.values().filter(|connection| connection.counted_address == counted_address).count()
-                >= self.limits.per_address
-        {
-            table.evict_oldest_idle(|connection| connection.counted_address == counted_address).then_some(())?;
-        }
-        if table.connections.len() >= self.limits.all {
-            table.evict_oldest_idle(|_| true).then_some(())?;
-        }
-        table.last_id += 1;
-        let id = table.last_id;
-        let connection =
-            Arc::new(Connection { counted_address, active_requests: AtomicUsize::new(0), evicted: Notify::new() });
-        table.connections.insert(id, Arc::clone(&connection));
-        Some(ConnectionPermit { id, connection, table: Arc::clone(&self.table) })
-    }
-
-    /// Evicts the oldest idle connection, if any.
-    fn evict_oldest_idle(&self) {
-        self.table.lock().evict_oldest_idle(|_| true);
-    }
-}
-
-impl Table {
-    /// Evicts the oldest idle connection that `among` selects. Returns whether there was one.
-    fn evict_oldest_idle(&mut self, among: impl Fn(&Connection) -> bool) -> bool {
-        let is_idle =
-            |connection: &Connection| connection.active_requests.load(Ordering::Relaxed) == 0 && among(connection);
-        let Some(id) = self.connections.iter().find(|(_, connection)| is_idle(connection)).map(|(id, _)| *id) else {
-            return false;
-        };
-        if let Some(connection) = self.connections.remove(&id) {
-            connection.evicted.notify_one();
-        }
-        true
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        self.table.lock().connections.remove(&self.id);
-    }
-}
-
-/// Counts an active request of a connection until dropped.
-struct ActiveRequest(Arc<Connection>);
-
-impl ActiveRequest {
-    fn begin(connection: &Arc<Connection>) -> Self {
-        connection.active_requests.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(connection))
-    }
-}
-
-impl Drop for ActiveRequest {
-    fn drop(&mut self) {
-        self.0.active_requests.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A request body that fails if it pauses for longer than `timeout`.

@@ -1,15 +1,19 @@
 //! Tests of the limits.
 
+use std::io::Write;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
 use super::*;
 
-fn open(all: usize, per_address: usize) -> Connections {
+fn limits(all: usize, per_address: usize) -> Limits {
     let proxies = ["10.0.0.5".parse().unwrap()];
-    let limits = Limits { all, per_address, ..Limits::of(None, &proxies) };
-    Connections { limits, table: Arc::default() }
+    Limits { all, per_address, ..Limits::of(None, &proxies) }
 }
 
 async fn was_evicted(permit: &ConnectionPermit) -> bool {
-    tokio::time::timeout(Duration::from_millis(20), permit.connection.evicted.notified()).await.is_ok()
+    tokio::time::timeout(Duration::from_millis(20), permit.evicted()).await.is_ok()
 }
 
 #[test]
@@ -27,24 +31,26 @@ fn limits_use_half_of_open_files() {
 
 #[tokio::test]
 async fn connection_limit_evicts_oldest_idle_connection() {
-    let open = open(3, 9);
+    let (limits, table) = (limits(3, 9), Arc::default());
+    let take = |ip| limits.admit(&table, ip);
     let here: IpAddr = "127.0.0.1".parse().unwrap();
-    let [first, second, third] = [(); 3].map(|()| open.take(here).expect("there is room"));
-    let active = ActiveRequest::begin(&first.connection);
-    let fourth = open.take(here).expect("two connections are idle");
+    let [first, second, third] = [(); 3].map(|()| take(here).expect("there is room"));
+    let active = first.begin_request();
+    let fourth = take(here).expect("two connections are idle");
     assert!(was_evicted(&second).await, "the oldest idle connection");
     assert!(!was_evicted(&first).await && !was_evicted(&third).await, "and no other");
-    let _all = [&third, &fourth].map(|permit| ActiveRequest::begin(&permit.connection));
-    assert!(open.take(here).is_none(), "active connections are not evicted");
+    let _all = [&third, &fourth].map(ConnectionPermit::begin_request);
+    drop(second);
+    assert!(take(here).is_none(), "active connections are not evicted");
     drop(active);
-    assert!(open.take(here).is_some(), "the first connection is idle again");
+    assert!(take(here).is_some(), "the first connection is idle again");
 }
 
 #[tokio::test]
 async fn remote_address_has_lower_limit() {
-    let open = open(100, 2);
+    let (limits, table) = (limits(100, 2), Arc::default());
     let check = async |ips: [&str; 3], limited: bool| {
-        let permits = ips.map(|ip| open.take(ip.parse().unwrap()).expect("the oldest is evicted"));
+        let permits = ips.map(|ip| limits.admit(&table, ip.parse().unwrap()).expect("the oldest is evicted"));
         assert_eq!(was_evicted(&permits[0]).await, limited, "{ips:?}");
     };
     check(["192.168.1.9"; 3], true).await;
@@ -57,7 +63,6 @@ async fn remote_address_has_lower_limit() {
 
 #[tokio::test]
 async fn request_head_times_out_when_incomplete() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/", axum::routing::get(async || "here"));
@@ -79,7 +84,6 @@ async fn request_head_times_out_when_incomplete() {
 
 #[tokio::test]
 async fn request_body_times_out_after_long_pause() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let read = async |body: Bytes| format!("read {}", body.len());
@@ -144,7 +148,6 @@ async fn response_ends_when_client_reads_nothing_for_too_long() {
 
 #[tokio::test]
 async fn connection_beyond_the_limit_gets_server_busy() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let started = Arc::new(Notify::new());
@@ -168,5 +171,29 @@ async fn connection_beyond_the_limit_gets_server_busy() {
     let read = tokio::time::timeout(Duration::from_secs(20), rejected.read_to_string(&mut response)).await;
     assert!(matches!(read, Ok(Ok(_))), "the connection is closed in order: {read:?}");
     assert!(response.starts_with("HTTP/1.1 503 ") && response.contains("\"code\":\"server_busy\""), "{response:?}");
+    served.abort();
+}
+
+#[tokio::test]
+async fn evicted_connection_serves_a_request_that_has_arrived() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/", axum::routing::get(async || "served"));
+    // The server accepts all connections, and so evicts all but the last, before it reads any request.
+    let mut clients: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            client.set_nonblocking(true).unwrap();
+            TcpStream::from_std(client).unwrap()
+        })
+        .collect();
+    let limits = Limits { all: 1, ..Limits::of(None, &[]) };
+    let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    for client in &mut clients {
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.expect("the response is complete");
+        assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("served"), "{response:?}");
+    }
     served.abort();
 }
