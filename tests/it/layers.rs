@@ -13,6 +13,7 @@ const TOOLS: u8 = u8::MAX;
 /// Layer of each package, including planned ones.
 const LAYERS: &[(&str, u8)] = &[
     ("gguf", 0),
+    ("grammar", 0),
     ("hardware", 0),
     ("disk", 0),
     ("wire", 0),

@@ -7,6 +7,7 @@
 
 pub mod chunk;
 pub mod gguf;
+pub mod grammar;
 pub mod modelfile;
 pub mod template;
 pub mod tokenizer;
@@ -24,6 +25,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "chunk", run: chunk::run },
     Target { name: "gguf", run: gguf::run },
+    Target { name: "grammar", run: grammar::run },
     Target { name: "modelfile", run: modelfile::run },
     Target { name: "template", run: template::run },
     Target { name: "tokenizer", run: tokenizer::run },

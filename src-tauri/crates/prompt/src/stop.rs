@@ -12,7 +12,8 @@ pub struct StopFilter {
     stops: Vec<String>,
     /// The last bytes of the text, which may be the start of a stop string.
     held: String,
-    stopped: bool,
+    /// Index of the stop string that was found.
+    found: Option<usize>,
 }
 
 impl StopFilter {
@@ -25,18 +26,25 @@ impl StopFilter {
     /// Returns the text that is certain to precede any stop string, and whether a stop string was found. After a stop
     /// string, all further text is dropped.
     pub fn push(&mut self, text: &str) -> (String, bool) {
-        if self.stopped {
+        if self.found.is_some() {
             return (String::new(), true);
         }
         self.held.push_str(text);
-        let found = self.stops.iter().filter_map(|stop| self.held.find(stop.as_str()).map(|at| (at + stop.len(), at)));
-        if let Some((_, at)) = found.min() {
-            self.stopped = true;
+        let found = self.stops.iter().enumerate();
+        let found =
+            found.filter_map(|(index, stop)| self.held.find(stop.as_str()).map(|at| (at + stop.len(), at, index)));
+        if let Some((_, at, index)) = found.min() {
+            self.found = Some(index);
             self.held.truncate(at);
             return (std::mem::take(&mut self.held), true);
         }
         let certain = self.held.len() - partial_match_bytes(&self.held, self.stops.iter().map(String::as_str));
         (take_front(&mut self.held, certain), false)
+    }
+
+    /// Returns the stop string that ended the answer.
+    pub fn found(&self) -> Option<&str> {
+        self.stops.get(self.found?).map(String::as_str)
     }
 
     /// Returns the buffered text at the end of an answer without a stop string.

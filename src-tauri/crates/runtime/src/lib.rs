@@ -8,6 +8,7 @@
 
 mod command;
 mod config;
+mod constraint;
 mod context_full;
 mod engine;
 mod error;
@@ -15,6 +16,7 @@ mod generation;
 mod keep_alive;
 mod loaded;
 mod logprobs;
+mod masks;
 mod metrics;
 mod model_use;
 mod random;
@@ -26,6 +28,7 @@ mod wake;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
+pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};
 pub use engine::{Engine, Lease, ModelStatus, PrefixLookup};
 pub use error::LoadError;

@@ -1,11 +1,12 @@
 //! Loading a model: from a file to a scheduler thread.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use cairn_gguf::DType;
+use cairn_grammar::Vocabulary;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_kv::{Budget, Cache, ModelTiers, Rotation};
@@ -18,6 +19,7 @@ use cairn_tokenizer::Tokenizer;
 use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
 use crate::error::LoadError;
+use crate::masks::MaskWorker;
 use crate::metrics::Counters;
 use crate::model_use::ModelUses;
 use crate::random::Random;
@@ -50,6 +52,10 @@ pub(crate) struct LoadedModel {
     /// Leases and generations that keep the model loaded when another one needs room.
     pub(crate) uses: ModelUses,
     alive: Arc<AtomicBool>,
+    /// Built for the first constrained answer.
+    vocabulary: OnceLock<Result<Arc<Vocabulary>, cairn_grammar::Error>>,
+    /// Started for the first constrained answer; none if the system refused the thread.
+    mask_worker: OnceLock<Option<MaskWorker>>,
 }
 
 /// Makes a model's backend from the CPU backend that has its weights and its page type.
@@ -85,6 +91,23 @@ impl LoadedModel {
     /// A flag that is true while its scheduler runs, also after this is dropped.
     pub(crate) fn running(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.alive)
+    }
+
+    /// The vocabulary for constraints. The first call builds it.
+    pub(crate) fn vocabulary(&self) -> Result<Arc<Vocabulary>, cairn_grammar::Error> {
+        let build = || {
+            let ids = 0..self.tokenizer.vocab_size() as u32;
+            // Control tokens that are shown, such as harmony's, are structure and no text.
+            let pieces = ids.map(|id| if self.tokenizer.is_control(id) { &[][..] } else { self.tokenizer.piece(id) });
+            Vocabulary::new(pieces, self.tokenizer.end_ids())
+        };
+        self.vocabulary.get_or_init(build).clone()
+    }
+
+    /// The thread that computes masks. The first call starts it.
+    pub(crate) fn mask_worker(&self) -> Option<MaskWorker> {
+        let start = || MaskWorker::start().inspect_err(|error| tracing::warn!(%error, "no thread for masks")).ok();
+        self.mask_worker.get_or_init(start).clone()
     }
 
     /// Loads the model and starts its scheduler. Reads the header and the vocabulary; the weights are mapped, and read on first
@@ -171,6 +194,8 @@ impl LoadedModel {
             queued,
             uses: loading.uses,
             alive,
+            vocabulary: OnceLock::new(),
+            mask_worker: OnceLock::new(),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cairn_kv::{CacheScope, RecomputedTokens};
 
+use crate::constraint::Constrained;
 use crate::context_full::{ContextFull, ContextFullPolicy};
 
 /// One request for text.
@@ -15,8 +16,12 @@ pub struct Request {
     pub sampling: Sampling,
     /// Texts that end the answer. They are not part of it.
     pub stop: Vec<String>,
+    /// Control tokens with a text that is part of the answer, for a parser of the answer.
+    pub visible_tokens: Vec<u32>,
     /// Maximum number of tokens to generate. [`MAX_ANSWER_CONTEXTS`] is a limit in any case.
     pub max_tokens: Option<u32>,
+    /// What the answer must match. It ends when nothing can follow it. With [`FinishReason::Length`] it may be incomplete.
+    pub constraint: Option<Constrained>,
     /// Report the log probability of each token, and of this many most likely tokens at its position.
     pub logprobs: Option<usize>,
     /// What to do when the context is full.
@@ -30,7 +35,7 @@ pub struct Request {
 pub const MAX_ANSWER_CONTEXTS: usize = 10;
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
-/// temperature, draw.
+/// temperature, draw. A constraint applies after the penalties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// 0 takes the most likely token.
@@ -122,7 +127,7 @@ pub struct Logprob {
     pub top: Vec<TokenLogprob>,
 }
 
-/// A token's log probability by the model's own logits, before penalties, filters and temperature.
+/// A token's log probability by the model's own logits, before penalties, constraints, filters and temperature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprob {
     /// The token id.
@@ -139,7 +144,7 @@ pub const MIN_LOGPROB: f64 = -9999.0;
 /// Why a generation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model generated an end token, or a stop text occurred.
+    /// The model generated an end token, a stop text occurred, or nothing can follow under the constraint.
     Stop,
     /// The token limit or the end of the context was reached.
     Length,
@@ -156,6 +161,8 @@ pub struct Finish {
     pub tokens: Vec<u32>,
     /// Tokens that context shifts dropped during the generation.
     pub dropped_tokens: usize,
+    /// The stop text that ended the generation.
+    pub stop: Option<String>,
 }
 
 /// Prompt tokens that were restored from tiers.
@@ -217,6 +224,9 @@ pub enum GenerateError {
     /// The backend rejected a step.
     #[error("computation failed: {0}")]
     Backend(String),
+    /// No token can follow under the constraint, or the constraint needs too much work.
+    #[error("the answer cannot continue under its constraint: {0}")]
+    Constraint(String),
     /// The answer was ended to make room for another model.
     #[error("the answer was ended to make room for another model: {0}")]
     Displaced(Displaced),

@@ -1,7 +1,7 @@
 //! Chooses the next token from its logits.
 //!
 //! The steps are those of Ollama's default chain, in its order: penalties, top-k, typical-p, top-p, min-p, temperature,
-//! draw. Candidates are kept sorted, most likely first, equal ones by id, so that a seed fixes the answer.
+//! draw. A constraint applies after the penalties, so that no penalty can allow a token. Candidates are kept sorted, most likely first, equal ones by id, so that a seed fixes the answer.
 
 use crate::random::Random;
 use crate::request::Sampling;
@@ -30,20 +30,40 @@ impl Sampler {
     /// Chooses a token. `history` is the prompt and what was generated so far, newest last.
     pub(crate) fn sample(&mut self, logits: &mut [f32], history: &[u32]) -> u32 {
         self.penalise(logits, history);
+        self.choose(logits)
+    }
+
+    /// Chooses a token from logits after the penalties.
+    pub(crate) fn choose(&mut self, logits: &[f32]) -> u32 {
         if self.sampling.temperature <= 0.0 {
             return argmax(logits);
         }
-        self.candidates.clear();
         // A NaN logit is not a candidate. If all are NaN, the result is token 0.
+        self.draw_from(logits, |logit| !logit.is_nan()).unwrap_or(0)
+    }
+
+    /// Chooses a token from logits after the penalties, of which a constraint has set some to negative infinity. None if no other
+    /// is left.
+    pub(crate) fn choose_allowed(&mut self, logits: &[f32]) -> Option<u32> {
+        let is_allowed = |logit: f32| logit > f32::NEG_INFINITY;
+        if self.sampling.temperature <= 0.0 {
+            return Some(argmax(logits)).filter(|&id| logits.get(id as usize).is_some_and(|&logit| is_allowed(logit)));
+        }
+        self.draw_from(logits, is_allowed)
+    }
+
+    /// Filters the tokens with these logits, and draws one.
+    fn draw_from(&mut self, logits: &[f32], is_candidate: impl Fn(f32) -> bool) -> Option<u32> {
+        self.candidates.clear();
         self.candidates.extend(
-            logits.iter().enumerate().filter(|(_, logit)| !logit.is_nan()).map(|(id, &logit)| Candidate {
+            logits.iter().enumerate().filter(|(_, logit)| is_candidate(**logit)).map(|(id, &logit)| Candidate {
                 id: id as u32,
                 logit,
                 probability: 0.0,
             }),
         );
         if self.candidates.is_empty() {
-            return 0;
+            return None;
         }
         self.top_k();
         self.typical_p();
@@ -53,10 +73,11 @@ impl Sampler {
             candidate.logit /= self.sampling.temperature;
         }
         softmax(&mut self.candidates);
-        self.draw()
+        Some(self.draw())
     }
 
-    fn penalise(&self, logits: &mut [f32], history: &[u32]) {
+    /// Applies the penalties of recent tokens.
+    pub(crate) fn penalise(&self, logits: &mut [f32], history: &[u32]) {
         let Sampling { repeat_last_n, repeat_penalty, presence_penalty, frequency_penalty, .. } = self.sampling;
         if repeat_penalty == 1.0 && presence_penalty == 0.0 && frequency_penalty == 0.0 {
             return;
@@ -247,6 +268,34 @@ mod tests {
         };
         assert_eq!(seeded(42), seeded(42), "the same seed draws the same tokens");
         assert_ne!(seeded(42), seeded(43), "another seed draws others");
+    }
+
+    #[test]
+    fn only_allowed_tokens_are_chosen() {
+        let none = f32::NEG_INFINITY;
+        // A penalty that is not positive turns the logit of a token that may not come into NaN or positive infinity.
+        for (temperature, repeat_penalty) in [(0.0, 1.0), (1.0, 1.0), (50.0, 0.0), (2.0, -3.0), (0.0, -3.0)] {
+            let sampling = Sampling { temperature, repeat_penalty, ..unfiltered() };
+            let mut sampler = Sampler::new(sampling, 5);
+            for _ in 0..500 {
+                let mut logits = [1.0, -900.0, 3.0, f32::NAN, 2.0];
+                sampler.penalise(&mut logits, &[2, 2, 4]);
+                for masked in [0, 2, 4] {
+                    logits[masked] = none;
+                }
+                assert_eq!(
+                    sampler.choose_allowed(&logits),
+                    Some(1),
+                    "temperature {temperature}: neither masked nor NaN"
+                );
+            }
+            assert_eq!(
+                sampler.choose_allowed(&[none, f32::NAN, none]),
+                None,
+                "temperature {temperature}: none is left"
+            );
+            assert_eq!(sampler.choose_allowed(&[]), None, "no logits");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use cairn_prompt::StopFilter;
 use cairn_tier::TierKind;
 use cairn_tokenizer::{Decoder, Tokenizer};
 
+use crate::constraint::ActiveConstraint;
 use crate::context_full::ContextRoom;
 use crate::generation::EventSender;
 use crate::logprobs::Logprobs;
@@ -24,7 +25,9 @@ use crate::sampler::Sampler;
 
 /// A request that was sent to a scheduler.
 pub(crate) struct Job {
+    /// Without its constraint.
     pub(crate) request: Request,
+    pub(crate) constraint: Option<ActiveConstraint>,
     /// Tokens that prompt and answer may have together.
     pub(crate) context_tokens: usize,
     pub(crate) events: EventSender,
@@ -64,6 +67,8 @@ pub(crate) struct Sequence {
     /// Whether it was paused before, so that its prompt has been counted.
     was_paused: bool,
     sampler: Sampler,
+    /// Only if requested.
+    constraint: Option<ActiveConstraint>,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
     /// Only if requested.
@@ -77,7 +82,7 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// A sequence whose first `cached` tokens need no computing. `cached` is less than the prompt's length.
-    pub(crate) fn new(job: Job, seq: SeqId, cached: usize, seed: u64, tokenizer: Arc<Tokenizer>) -> Self {
+    pub(crate) fn new(mut job: Job, seq: SeqId, cached: usize, seed: u64, tokenizer: Arc<Tokenizer>) -> Self {
         Self {
             seq,
             history: job.request.prompt.clone(),
@@ -92,7 +97,8 @@ impl Sequence {
             dropped_tokens: 0,
             was_paused: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
-            decoder: Decoder::new(Arc::clone(&tokenizer)),
+            constraint: job.constraint.take(),
+            decoder: Decoder::new(Arc::clone(&tokenizer)).with_visible(job.request.visible_tokens.clone()),
             stop: StopFilter::new(&job.request.stop),
             logprobs: job.request.logprobs.map(Logprobs::new),
             tokenizer,
@@ -147,20 +153,31 @@ impl Sequence {
     }
 
     /// Chooses the next token from the last token's logits, and sends the text that it completes. Returns whether the
-    /// generation has finished.
+    /// generation has finished or failed.
     pub(crate) fn extend(&mut self, logits: &mut [f32]) -> bool {
+        self.try_extend(logits).unwrap_or_else(|error| {
+            self.fail(error);
+            true
+        })
+    }
+
+    fn try_extend(&mut self, logits: &mut [f32]) -> Result<bool, GenerateError> {
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.copy_logits(logits);
         }
-        let token = self.sampler.sample(logits, &self.history);
+        let token = self.choose(logits)?;
         self.first_token.get_or_insert_with(Instant::now);
         // A step needs room for its events, so the client has read.
         self.unread_since = None;
         self.history.push(token);
         self.answer.push(token);
         if self.tokenizer.is_end(token) {
-            return self.end(FinishReason::Stop);
+            return Ok(self.end(FinishReason::Stop));
         }
+        let is_complete = match &mut self.constraint {
+            Some(constraint) => constraint.accept(token, &self.tokenizer).map_err(GenerateError::Constraint)?,
+            None => false,
+        };
         let decoded = self.decoder.push(token);
         let (text, stopped) = self.stop.push(&decoded);
         let logprobs = self.logprobs.as_mut().map(|logprobs| {
@@ -170,13 +187,28 @@ impl Sequence {
         let usage = self.usage();
         self.job.events.delta(Delta { text, logprobs: logprobs.unwrap_or_default(), usage });
         if stopped {
-            return self.finish(FinishReason::Stop);
+            return Ok(self.finish(FinishReason::Stop));
+        }
+        if is_complete {
+            return Ok(self.end(FinishReason::Stop));
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
         if self.generated() >= limit.min(MAX_ANSWER_CONTEXTS * self.job.context_tokens) {
-            return self.end(FinishReason::Length);
+            return Ok(self.end(FinishReason::Length));
         }
-        self.history.len() >= self.job.context_tokens && !self.make_context_room() && self.end(FinishReason::Length)
+        let is_full = self.history.len() >= self.job.context_tokens;
+        Ok(is_full && !self.make_context_room() && self.end(FinishReason::Length))
+    }
+
+    /// Chooses a token that the constraint allows.
+    fn choose(&mut self, logits: &mut [f32]) -> Result<u32, GenerateError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, &self.history)) };
+        self.sampler.penalise(logits, &self.history);
+        if !constraint.restrict(logits, &self.tokenizer).map_err(GenerateError::Constraint)? {
+            return Ok(self.sampler.choose(logits));
+        }
+        let none = || GenerateError::Constraint("the model gives no allowed token a finite logit".to_owned());
+        self.sampler.choose_allowed(logits).ok_or_else(none)
     }
 
     /// Finishes a generation of at most zero tokens. Returns whether it is one.
@@ -295,6 +327,7 @@ impl Sequence {
             usage: self.usage(),
             tokens: std::mem::take(&mut self.answer),
             dropped_tokens: self.dropped_tokens,
+            stop: self.stop.found().map(str::to_owned),
         };
         self.job.events.end(Event::Finish(finish));
         true
@@ -305,13 +338,17 @@ impl Sequence {
 mod tests {
     use cairn_gguf::DType;
     use cairn_gguf::Gguf;
+    use cairn_grammar::{Constraint, Matcher, Vocabulary};
     use cairn_kv::{Budget, Cache};
     use cairn_tensor::PageLayout;
     use cairn_tokenizer::EncodeOptions;
 
     use super::*;
+    use crate::constraint::Constrained;
     use crate::generation::Generation;
+    use crate::masks::MaskWorker;
     use crate::model_use::ModelUses;
+    use crate::request::Sampling;
     use crate::wake::SchedulerWaker;
 
     /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
@@ -324,7 +361,8 @@ mod tests {
         let (events, generation) = EventSender::channel(capacity, SchedulerWaker::new(|| ()));
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
-        let job = Job { request, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
+        let job =
+            Job { request, constraint: None, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
         let blocked = sequence.is_blocked();
@@ -332,6 +370,42 @@ mod tests {
         logits[token as usize] = 0.0;
         assert!(sequence.extend(&mut logits), "the limit is one token");
         (blocked, generation)
+    }
+
+    /// The last event of a sequence under a constraint, if all logits have this value.
+    fn last_event(logit: f32, temperature: f32) -> Option<Event> {
+        let file = cairn_testkit::write(&cairn_testkit::tiny_llama());
+        let gguf = Gguf::parse(&file).expect("testkit writes complete files");
+        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"));
+        let pieces = (0..tokenizer.vocab_size() as u32).map(|id| tokenizer.piece(id));
+        let vocabulary = Vocabulary::new(pieces, tokenizer.end_ids()).expect("the vocabulary is valid");
+        let matcher = Matcher::new(&vocabulary, &Constraint::Regex("ab".to_owned())).expect("it compiles");
+        let constraint = ActiveConstraint::new(Constrained { matcher, thinking: None }, MaskWorker::start().ok());
+        let (events, mut generation) = EventSender::channel(9, SchedulerWaker::new(|| ()));
+        let sampling = Sampling { temperature, ..Sampling::default() };
+        let request = Request { prompt: vec![1], sampling, ..Request::default() };
+        let constraint = Some(constraint);
+        let job = Job { request, constraint, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
+        let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
+        let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
+        let mut steps = 0;
+        while !sequence.extend(&mut vec![logit; tokenizer.vocab_size()]) {
+            steps += 1;
+            assert!(steps < 3, "at most two tokens");
+        }
+        std::iter::from_fn(|| generation.try_recv().ok()).last()
+    }
+
+    #[test]
+    fn constrained_sequence_without_finite_logits_fails() {
+        for temperature in [0.0, 1.0] {
+            let finished = last_event(0.5, temperature);
+            assert!(matches!(finished, Some(Event::Finish(Finish { reason: FinishReason::Stop, .. }))), "{finished:?}");
+            for logit in [f32::NAN, f32::NEG_INFINITY] {
+                let failed = last_event(logit, temperature);
+                assert!(matches!(failed, Some(Event::Error(GenerateError::Constraint(_)))), "{logit}: {failed:?}");
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::Tokenizer;
 pub struct Decoder<T> {
     tokenizer: T,
     utf8: Utf8Stream,
+    /// Control tokens with a text that is emitted, ascending.
+    visible: Vec<u32>,
     /// Whether the next piece may begin with an added blank.
     at_start: bool,
 }
@@ -20,7 +22,7 @@ pub struct Decoder<T> {
 impl<T: Deref<Target = Tokenizer>> Decoder<T> {
     /// Creates a decoder for ids that continue existing text, such as the answer to a prompt.
     pub fn new(tokenizer: T) -> Self {
-        Decoder { tokenizer, utf8: Utf8Stream::default(), at_start: false }
+        Decoder { tokenizer, utf8: Utf8Stream::default(), visible: Vec::new(), at_start: false }
     }
 
     /// Creates a decoder for the start of a text.
@@ -28,10 +30,20 @@ impl<T: Deref<Target = Tokenizer>> Decoder<T> {
         Decoder { at_start: tokenizer.adds_space, ..Decoder::new(tokenizer) }
     }
 
-    /// Returns the text completed by `id`. Empty for a control token, or if the token ends inside a character.
+    /// Emits the text of these control tokens too: a parser of the text needs them.
+    #[must_use]
+    pub fn with_visible(self, mut visible: Vec<u32>) -> Self {
+        visible.sort_unstable();
+        Decoder { visible, ..self }
+    }
+
+    /// Returns the text completed by `id`. Empty for a control token that is not visible, or if the token ends inside a character.
     pub fn push(&mut self, id: u32) -> String {
         let mut text = String::new();
-        let mut piece = self.tokenizer.piece(id);
+        let mut piece = match self.visible.binary_search(&id) {
+            Ok(_) => self.tokenizer.piece_with_special(id),
+            Err(_) => self.tokenizer.piece(id),
+        };
         if self.at_start && !piece.is_empty() {
             self.at_start = false;
             piece = piece.strip_prefix(b" ").unwrap_or(piece);

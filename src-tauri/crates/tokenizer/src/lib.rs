@@ -156,6 +156,14 @@ impl Tokenizer {
         self.pieces.get(id)
     }
 
+    /// Returns the id of the control token with this name.
+    pub fn control_token(&self, name: &str) -> Option<u32> {
+        match self.encode(name, EncodeOptions { add_special: false, parse_special: true })[..] {
+            [id] if self.kind(id) == Some(TokenKind::Control) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Creates a decoder for ids that continue existing text. [`Decoder::new`] also accepts an `Arc` of the tokenizer.
     pub fn decoder(&self) -> Decoder<&Tokenizer> {
         Decoder::new(self)

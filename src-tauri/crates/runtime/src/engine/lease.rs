@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use cairn_grammar::Vocabulary;
 use cairn_models::Hparams;
 use cairn_prompt::Template;
 use cairn_tokenizer::Tokenizer;
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use super::Engine;
 use crate::command::Command;
 use crate::config::ModelId;
+use crate::constraint::ActiveConstraint;
 use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
@@ -67,12 +69,23 @@ impl Lease {
         self.context_tokens
     }
 
+    /// The model's vocabulary for constraints. The first call builds it, which takes about a second.
+    ///
+    /// # Errors
+    /// When the vocabulary cannot be indexed.
+    pub fn vocabulary(&self) -> Result<Arc<Vocabulary>, cairn_grammar::Error> {
+        self.model.vocabulary()
+    }
+
     /// Starts a generation. Dropping the result cancels it; computed rows stay cached.
-    pub fn generate(&self, request: Request) -> Generation {
+    pub fn generate(&self, mut request: Request) -> Generation {
         let commands = &self.model.commands;
         let (events, generation) = EventSender::channel(EVENTS, commands.waker());
         let _model_use = self.model_use.lock().take().unwrap_or_else(|| self.model.uses.begin());
-        let job = Job { request, context_tokens: self.context_tokens as usize, events, _model_use };
+        // The first mask is computed while the request waits and its prompt is computed.
+        let constraint = request.constraint.take();
+        let constraint = constraint.map(|constraint| ActiveConstraint::new(constraint, self.model.mask_worker()));
+        let job = Job { request, constraint, context_tokens: self.context_tokens as usize, events, _model_use };
         self.model.queued.fetch_add(1, Ordering::Relaxed);
         // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.
         commands.send(Command::Generate(Box::new(job)));

@@ -1,6 +1,7 @@
 //! Tests of the engine through its public API.
 
 mod common;
+mod constraints;
 mod context_full;
 mod displaced;
 mod hostile;

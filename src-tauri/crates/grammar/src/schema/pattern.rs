@@ -1,0 +1,74 @@
+//! Regular expressions of JSON Schema, which are those of ECMA-262, in the syntax of the crate `regex`.
+//!
+//! Most of the two is equal. This translates or refuses what both accept with different meanings; what only one accepts is refused
+//! by the parser. `\d` and `\w` are translated later.
+
+use crate::limits::MAX_REGEX_BYTES;
+
+/// Line ends, which `.` does not match.
+const NOT_A_LINE_END: &str = r"[^\n\r\x{2028}\x{2029}]";
+/// White space, as the content of a class.
+const SPACE: &str = r"\t\n\x{B}\x{C}\r\x{FEFF}\p{Zs}\x{2028}\x{2029}";
+
+/// Translates a pattern.
+///
+/// # Errors
+/// With the reason, if it is too long, or means something else in the other syntax.
+pub(super) fn translate(pattern: &str) -> Result<String, String> {
+    if pattern.len() > MAX_REGEX_BYTES {
+        return Err(format!("{} bytes, at most {MAX_REGEX_BYTES} are", pattern.len()));
+    }
+    let mut result = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars().peekable();
+    let mut is_class = false;
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => match rest.next() {
+                Some('s') if is_class => result.push_str(SPACE),
+                Some('s') => result.push_str(&format!("[{SPACE}]")),
+                Some('S') => result.push_str(&format!("[^{SPACE}]")),
+                // An escape of the other syntax that is a plain letter, or not allowed, here.
+                Some(escaped @ ('A' | 'z' | 'a' | 'U' | '<' | '>')) => return Err(format!("the escape `\\{escaped}`")),
+                Some(escaped) => result.extend(['\\', escaped]),
+                None => return Err("a backslash at the end".to_owned()),
+            },
+            '[' if is_class => return Err("`[` in a class".to_owned()),
+            '&' | '~' | '-' if is_class && rest.peek() == Some(&char) => {
+                return Err(format!("`{char}{char}` in a class"));
+            }
+            '[' => {
+                is_class = true;
+                result.push(char);
+                if rest.peek() == Some(&'^') {
+                    result.extend(rest.next());
+                }
+                if rest.peek() == Some(&']') {
+                    return Err("an empty class".to_owned());
+                }
+            }
+            ']' if is_class => {
+                is_class = false;
+                result.push(char);
+            }
+            '.' if !is_class => result.push_str(NOT_A_LINE_END),
+            '{' if !is_class && rest.peek() == Some(&',') => return Err("`{,` ".to_owned()),
+            '(' if !is_class && rest.peek() == Some(&'?') => {
+                rest.next();
+                result.push_str("(?");
+                match rest.next() {
+                    Some(':') => result.push(':'),
+                    // Names do not matter, and the other parser gives a meaning to some.
+                    Some('<') if rest.peek().is_some_and(|next| !matches!(next, '=' | '!')) => {
+                        if !rest.by_ref().any(|char| char == '>') {
+                            return Err("a group name without an end".to_owned());
+                        }
+                        result.push(':');
+                    }
+                    _ => return Err("a group that looks ahead or behind, or has flags".to_owned()),
+                }
+            }
+            _ => result.push(char),
+        }
+    }
+    Ok(result)
+}

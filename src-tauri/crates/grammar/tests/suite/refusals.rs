@@ -1,0 +1,146 @@
+//! Constraints that are refused, with the keyword and its position.
+
+use cairn_grammar::{Constraint, Error, MAX_SCHEMA_BYTES, Vocabulary};
+use serde_json::json;
+
+use crate::common::{matcher, schema};
+
+fn refusal(constraint: &Constraint) -> String {
+    match matcher(constraint) {
+        Ok(_) => panic!("it compiles: {constraint:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn unsupported_keyword_is_refused_with_its_position() {
+    let check = |text: &str, keyword: &str, at: &str| {
+        let error = matcher(&schema(text)).expect_err(text);
+        let Error::UnsupportedKeyword { keyword: found, at: place, .. } = &error else { panic!("{text}: {error:?}") };
+        assert_eq!((found.as_str(), place.as_str()), (keyword, at), "{text}: {error}");
+    };
+    check(r#"{"not": {}}"#, "not", "#");
+    check(r#"{"properties": {"a/b": {"items": {"uniqueItems": true}}}}"#, "uniqueItems", "#/properties/a~1b/items");
+    check(r#"{"anyOf": [true, {"if": true, "then": false}]}"#, "if", "#/anyOf/1");
+    check(r#"{"prefixItems": [{"contains": {}}]}"#, "contains", "#/prefixItems/0");
+    check(
+        r#"{"additionalProperties": {"propertyNames": {"pattern": "a"}}}"#,
+        "propertyNames",
+        "#/additionalProperties",
+    );
+    check(
+        r##"{"$ref": "#/$defs/a", "$defs": {"a": {"dependentRequired": {"a": ["b"]}}}}"##,
+        "dependentRequired",
+        "#/$defs/a",
+    );
+    check(r#"{"unevaluatedProperties": false}"#, "unevaluatedProperties", "#");
+    check(r##"{"$dynamicRef": "#a"}"##, "$dynamicRef", "#");
+    check(r#"{"format": "json-pointer"}"#, "format", "#");
+    check(r#"{"pattern": "^(?=a)"}"#, "pattern", "#");
+    check(r#"{"pattern": "[a&&b]"}"#, "pattern", "#");
+    check(r#"{"$ref": "https://example.com/schema"}"#, "$ref", "#");
+    check(r##"{"$ref": "#name", "$defs": {"a": {"$anchor": "name"}}}"##, "$ref", "#");
+    check(r##"{"properties": {"a": {"$id": "b", "$ref": "#/x"}}}"##, "$ref", "#/properties/a");
+    check(r#"{"oneOf": [{"type": "integer"}, {"minimum": 2}]}"#, "oneOf", "#");
+    check(r#"{"minProperties": 2}"#, "minProperties", "#");
+    check(r#"{"maximum": 18446744073709551615}"#, "maximum", "#");
+    check(r#"{"allOf": [{"multipleOf": 1000}, {"multipleOf": 999}]}"#, "multipleOf", "#/allOf/1");
+    check(r#"{"minLength": 100001}"#, "minLength", "#");
+    check("{\"const\": \"a\\u0001\"}", "const", "#");
+}
+
+#[test]
+fn keyword_that_asserts_nothing_is_accepted() {
+    for text in [
+        r#"{"uniqueItems": false}"#,
+        r#"{"propertyNames": {}}"#,
+        r#"{"unevaluatedProperties": true}"#,
+        r#"{"if": false}"#,
+        r#"{"minProperties": 0, "dependentSchemas": {}}"#,
+        r#"{"$anchor": "a", "$comment": "c", "then": false, "minContains": 2, "deprecated": true}"#,
+        r##"{"properties": {"a": {"$id": "#/properties/a", "$ref": "#/$defs/b"}}, "$defs": {"b": {}}}"##,
+    ] {
+        matcher(&schema(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
+fn invalid_keyword_is_refused_with_its_position() {
+    let check = |text: &str, keyword: &str, at: &str| {
+        let error = matcher(&schema(text)).expect_err(text);
+        let Error::InvalidKeyword { keyword: found, at: place, .. } = &error else { panic!("{text}: {error:?}") };
+        assert_eq!((found.as_str(), place.as_str()), (keyword, at), "{text}: {error}");
+    };
+    check(r#"{"type": "text"}"#, "type", "#");
+    check(r#"{"properties": {"a": {"type": []}}}"#, "type", "#/properties/a");
+    check(r#"{"properties": []}"#, "properties", "#");
+    check(r#"{"required": [1]}"#, "required", "#");
+    check(r#"{"minItems": -1}"#, "minItems", "#");
+    check(r#"{"multipleOf": 0}"#, "multipleOf", "#");
+    check(r#"{"enum": []}"#, "enum", "#");
+    check(r#"{"anyOf": []}"#, "anyOf", "#");
+    check(r##"{"$ref": "#/$defs/a"}"##, "$ref", "#");
+    check(r##"{"$ref": "#"}"##, "$ref", "#");
+    check(
+        r##"{"$defs": {"a": {"properties": {"x": {"$ref": "#/$defs/b"}}, "allOf": [{"$ref": "#/$defs/b"}]},
+        "b": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}"##,
+        "$ref",
+        "#/$defs/b/anyOf/1",
+    );
+}
+
+#[test]
+fn schema_that_is_none_is_refused() {
+    let error = matcher(&schema(r#"{"properties": {"a": 1}}"#)).expect_err("1 is not a schema");
+    assert_eq!(error, Error::NotASchema { at: "#/properties/a".to_owned() }, "{error}");
+    assert!(matches!(matcher(&schema("[]")), Err(Error::NotASchema { .. })), "a list is not a schema");
+}
+
+#[test]
+fn unsatisfiable_schema_is_refused() {
+    for text in [
+        "false",
+        r#"{"allOf": [{"type": "null"}, {"type": "string"}]}"#,
+        r#"{"type": "integer", "minimum": 3, "maximum": 2}"#,
+        r#"{"type": "object", "properties": {"a": false}, "required": ["a"]}"#,
+        r#"{"type": "string", "minLength": 3, "maxLength": 2}"#,
+        r#"{"type": "string", "const": 1}"#,
+    ] {
+        let error = matcher(&schema(text)).expect_err(text);
+        assert!(matches!(error, Error::Unsatisfiable(_)), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn invalid_regular_expression_and_grammar_are_refused() {
+    for (constraint, kind) in [
+        (Constraint::Regex("(a".to_owned()), "regular expression: "),
+        (Constraint::Regex(r"a\b".to_owned()), "regular expression: "),
+        (Constraint::Lark("start: missing".to_owned()), "grammar: "),
+        (Constraint::Lark("start: \"a".to_owned()), "grammar: "),
+        (Constraint::Lark(String::new()), "grammar: "),
+        (Constraint::Lark("start: <|x|>".to_owned()), "grammar: special tokens are not supported"),
+    ] {
+        let error = refusal(&constraint);
+        assert!(
+            error.starts_with(kind) && !error.contains('\n') && error.len() >= kind.len().max(12),
+            "{constraint:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn large_constraint_is_refused_by_its_size() {
+    let text = "x".repeat(MAX_SCHEMA_BYTES);
+    let error = refusal(&Constraint::JsonSchema(json!({ "title": text })));
+    assert!(error.contains("bytes of the JSON schema is too large"), "{error}");
+    assert!(refusal(&Constraint::Regex("a".repeat(20 << 10))).contains("too large"), "a long regular expression");
+    assert!(refusal(&Constraint::Lark("#".repeat(70 << 10))).contains("too large"), "a long grammar");
+}
+
+#[test]
+fn vocabulary_that_cannot_be_indexed_is_refused() {
+    let end = Vocabulary::new([&b"a"[..]], &[7]).expect_err("there is no token 7");
+    assert!(matches!(&end, Error::Vocabulary(why) if why.contains('7')), "{end}");
+    assert!(Vocabulary::new([&b""[..]], &[]).is_err(), "no token has text");
+}
