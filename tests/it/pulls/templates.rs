@@ -96,7 +96,11 @@ fn check_shown(home: &Home, daemon: &Daemon<'_>, case: &Case, name: &str) {
     assert_eq!(shown["system"], "Be brief.", "{name}");
     let parameters: Vec<&str> = shown["parameters"].as_str().unwrap_or_default().lines().collect();
     assert_eq!(parameters, lines(&case.params), "{name}: all published parameters");
-    assert_eq!(shown["capabilities"], json!(["completion"]), "{name}: no tools, regardless of the template");
+    let by_field = [(".Tools", "tools"), (".Suffix", "insert"), (".Thinking", "thinking")];
+    let of_template =
+        by_field.iter().filter(|(field, _)| case.template.contains(field)).map(|(_, capability)| *capability);
+    let capabilities: Vec<&str> = std::iter::once("completion").chain(of_template).collect();
+    assert_eq!(shown["capabilities"], json!(capabilities), "{name}: those that the template uses");
 
     let stdout = succeeded(&home.run(&["show", name]));
     assert!(stdout.contains("Go: the library's layer"), "{name}: also in the text output: {stdout}");

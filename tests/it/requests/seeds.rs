@@ -47,16 +47,75 @@ fn at(method: &'static str, route: &'static str, target: impl Into<String>, body
 /// Returns valid requests for all routes.
 pub(super) fn all(world: &World) -> Vec<Seed> {
     // The requests of the cache come first, because others change its contexts.
-    [cache(world), ollama(world), models(world), chats(world), downloads(world), machine(world), registry(world)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        cache(world),
+        ollama(world),
+        apis(world),
+        models(world),
+        chats(world),
+        downloads(world),
+        machine(world),
+        registry(world),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn options() -> Value {
     json!({"num_predict": 4, "num_ctx": 1024, "temperature": 0.7, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "seed": 1,
         "repeat_penalty": 1.1, "repeat_last_n": 8, "presence_penalty": 0.1, "frequency_penalty": 0.1, "stop": ["."],
         "num_keep": 4, "num_batch": 64, "kv_cache_type": "f16", "context_shift": "turns"})
+}
+
+/// The APIs of OpenAI and Anthropic.
+fn apis(world: &World) -> Vec<Seed> {
+    let model = &world.model;
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let messages = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Count."}]},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+    ]);
+    let blocks = json!([
+        {"role": "user", "content": "Count."},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": ""},
+            {"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "1", "is_error": false}]},
+    ]);
+    vec![
+        seed("GET", "/v1/models", Value::Null),
+        at("GET", "/v1/models/{*model}", format!("/v1/models/{model}"), Value::Null),
+        seed(
+            "POST",
+            "/v1/chat/completions",
+            json!({"model": model, "messages": messages, "stream": true, "stream_options": {"include_usage": true},
+            "max_tokens": 4, "temperature": 0.7, "top_p": 0.9, "seed": 1, "stop": ["."], "n": 2, "logprobs": true,
+            "top_logprobs": 2, "frequency_penalty": 0.1, "presence_penalty": 0.1, "tools": [], "tool_choice": "auto"}),
+        ),
+        seed(
+            "POST",
+            "/v1/chat/completions",
+            json!({"model": model, "messages": messages, "max_completion_tokens": 4, "reasoning_effort": "none",
+            "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": schema}}}),
+        ),
+        seed(
+            "POST",
+            "/v1/completions",
+            json!({"model": model, "prompt": ["Count.", "Go."], "max_tokens": 4, "stream": false, "logprobs": 1, "n": 1,
+            "echo": false, "suffix": "", "stop": "."}),
+        ),
+        seed(
+            "POST",
+            "/v1/messages",
+            json!({"model": model, "messages": blocks, "max_tokens": 4, "system": [{"type": "text", "text": "Be brief."}],
+            "stream": true, "temperature": 0.7, "top_k": 40, "top_p": 0.9, "stop_sequences": ["."], "tools": [],
+            "thinking": {"type": "disabled"}, "tool_choice": {"type": "auto"}}),
+        ),
+        seed("POST", "/v1/messages/count_tokens", json!({"model": model, "messages": blocks})),
+    ]
 }
 
 fn ollama(world: &World) -> Vec<Seed> {
@@ -66,6 +125,7 @@ fn ollama(world: &World) -> Vec<Seed> {
     vec![
         seed("GET", "/", Value::Null),
         seed("GET", "/api/version", Value::Null),
+        seed("GET", "/api/status", Value::Null),
         seed("GET", "/api/tags", Value::Null),
         seed("GET", "/api/ps", Value::Null),
         seed("POST", "/api/show", json!({"model": model, "name": "", "verbose": true})),
@@ -98,8 +158,7 @@ fn ollama(world: &World) -> Vec<Seed> {
             "/api/generate",
             json!({"model": model, "prompt": "Count.", "options": options(),
             "template": "{{ range .Messages }}{{ .Role }}: {{ .Content }}{{ end }}{{ .Prompt }}"}),
-        )
-        .refused(),
+        ),
         seed(
             "POST",
             "/api/create",

@@ -1711,6 +1711,8 @@ export type ErrorCode =
   | "server_busy"
   /** This version cannot do that. Parameters: feature. */
   | "unsupported"
+  /** The request needs a capability that the model lacks. Parameters: model, capability. */
+  | "capability_missing"
   /** The engine could not start. Parameters: reason. */
   | "start_failed"
   /** A setting has an invalid value. `wrong` in the body lists all such settings with a code each. Parameters: reason. */
@@ -1968,7 +1970,7 @@ export type Message = {
   content: string;
   thinking?: string;
   images?: unknown[];
-  tool_calls?: unknown[];
+  tool_calls?: ToolCall[];
   tool_name?: string;
   tool_call_id?: string;
 };
@@ -1991,6 +1993,25 @@ export type ReplyMessage = {
   role: string;
   content: string;
   thinking?: string;
+  tool_calls?: ToolCall[];
+};
+
+/** A tool call of the model. */
+export type ToolCall = {
+  /** Id of the call. The tool's result may name it. */
+  id?: string;
+  /** The function and its arguments. */
+  function: FunctionCall;
+};
+
+/** A function with arguments. */
+export type FunctionCall = {
+  /** Place of the call in the answer. */
+  index: number;
+  /** Name of the function. */
+  name: string;
+  /** The arguments, an object. */
+  arguments: unknown;
 };
 
 /** The model and its second name. */
@@ -2281,8 +2302,24 @@ export type Details = {
 
 /** `GET /api/version`. */
 export type VersionResponse = {
-  /** `x.y.z` */
+  /** Version of Ollama with this API. Editors refuse older ones. */
   version: string;
+  /** Version of Cairn; absent from other servers. */
+  cairn?: string;
+};
+
+/** `GET /api/status`. */
+export type CloudResponse = {
+  /** Models that run in a cloud. */
+  cloud: CloudStatus;
+};
+
+/** Whether models of a cloud can be used. */
+export type CloudStatus = {
+  /** Whether they are disabled. */
+  disabled: boolean;
+  /** What disabled them: `none`, `env`, `config` or `both`. */
+  source: string;
 };
 
 /** Finish reason of an answer, `done_reason`. */

@@ -24,7 +24,8 @@ pub use handle::Inference;
 pub use load::Reply;
 pub use trace::{TracePrompt, Traced};
 
-pub use cairn_prompt::{Delta, Message};
+pub use cairn_grammar::{Constraint, Error as FormatError};
+pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
 pub use cairn_runtime::{CacheScope, Displaced, GenerateError, Logprob, TokenLogprob};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

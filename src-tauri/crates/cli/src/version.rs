@@ -9,8 +9,10 @@ pub(crate) async fn print(cli: &CliContext) -> anyhow::Result<()> {
     output::print(&format!("cairn version is {VERSION}\n"))?;
     if let Some(client) = daemon::connect(cli).await? {
         let server: VersionResponse = client.get("/api/version").await?;
-        if server.version != VERSION {
-            output::print(&format!("Warning: the server's version is {}\n", server.version))?;
+        // Other servers have only Ollama's version.
+        let version = server.cairn.unwrap_or(server.version);
+        if version != VERSION {
+            output::print(&format!("Warning: the server's version is {version}\n"))?;
         }
     }
     Ok(())

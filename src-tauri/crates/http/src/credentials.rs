@@ -8,6 +8,8 @@ use cairn_store::Digest;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::random;
+
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 /// Limit of unused tickets. A new ticket evicts the oldest.
 const MAX_TICKETS: usize = 16;
@@ -45,7 +47,7 @@ struct Credentials {
 impl Sessions {
     /// Creates a ticket.
     pub(crate) fn create_ticket(&self) -> Result<String, getrandom::Error> {
-        let ticket = random_hex()?;
+        let ticket = random::hex()?;
         let mut credentials = self.0.lock();
         credentials.tickets.push((Token::new(&ticket), Instant::now()));
         let surplus = credentials.tickets.len().saturating_sub(MAX_TICKETS);
@@ -55,7 +57,7 @@ impl Sessions {
 
     /// Exchanges a ticket for the token of a new session. Returns `None` if the ticket is unknown, used or expired.
     pub(crate) fn begin(&self, ticket: &str) -> Result<Option<String>, getrandom::Error> {
-        let token = random_hex()?;
+        let token = random::hex()?;
         let mut credentials = self.0.lock();
         credentials.tickets.retain(|(_, created_at)| created_at.elapsed() < TICKET_LIFE);
         let found = credentials
@@ -76,13 +78,6 @@ impl Sessions {
         // No early exit, to keep constant time.
         self.0.lock().sessions.iter().fold(false, |found, session| found | session.is(token))
     }
-}
-
-/// Returns 128 random bits as 32 hexadecimal digits.
-fn random_hex() -> Result<String, getrandom::Error> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

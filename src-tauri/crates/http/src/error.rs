@@ -2,6 +2,7 @@
 
 mod classify;
 mod registry;
+mod shape;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use classify::{Class, classify};
 pub(crate) use registry::RegistryError;
+pub(crate) use shape::{anthropic_error, openai_error, shape_errors};
 
 /// Longest text of an error in the log.
 const MAX_LOGGED_CHARS: usize = 500;
@@ -81,7 +83,11 @@ impl IntoResponse for ApiError {
         } else {
             tracing::info!(status = status.as_u16(), error, "request rejected");
         }
-        json(status, &self.into_body())
+        let body = self.into_body();
+        let mut response = json(status, &body);
+        // For the formats of other APIs.
+        response.extensions_mut().insert(body);
+        response
     }
 }
 

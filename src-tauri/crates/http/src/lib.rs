@@ -1,13 +1,14 @@
-//! The daemon's HTTP interfaces: Ollama's API under `/api`, the API of Cairn's own clients under `/app`, a registry
-//! under `/v2`, Prometheus metrics at `/metrics`, and the browser interface under `/ui`.
+//! The daemon's HTTP interfaces: Ollama's API under `/api`, the OpenAI and Anthropic APIs under `/v1`, the API of Cairn's own clients
+//! under `/app`, a registry under `/v2`, Prometheus metrics at `/metrics`, and the browser interface under `/ui`.
 //!
 //! Every endpoint is one file: it parses the request, calls a use case of `cairn-app` and renders the response. Shared
-//! modules: access control ([`access`]), request bodies ([`body`]), streamed responses ([`ndjson`]) and error responses
+//! modules: access control ([`access`]), request bodies ([`body`]), streamed responses ([`streaming`]) and error responses
 //! ([`error`]).
 #![forbid(unsafe_code)]
 
 mod access;
 mod activity;
+mod anthropic;
 mod app;
 mod body;
 mod cache_scope;
@@ -17,11 +18,15 @@ mod error;
 mod metrics;
 mod ndjson;
 mod ollama;
+mod openai;
 mod panics;
+mod random;
 mod request_log;
 mod requests;
 mod server;
 mod session;
+mod sse;
+mod streaming;
 mod ui;
 mod v2;
 
@@ -30,6 +35,10 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
+
+use cairn_wire::ErrorCode;
+
+use error::ApiError;
 
 pub use access::document as access_table;
 pub use activity::{Activity, ActivityGuard};
@@ -49,6 +58,8 @@ pub fn router(server: Server) -> Router {
     let routes = Router::new()
         .merge(ollama::routes())
         .merge(app::routes())
+        .merge(openai::routes())
+        .merge(anthropic::routes())
         .merge(metrics::routes())
         .merge(session::routes())
         .merge(ui::routes())
@@ -59,18 +70,28 @@ pub fn router(server: Server) -> Router {
 /// Adds access control, logs and error responses to routes.
 fn with_layers(routes: Router<Server>, server: Server) -> Router {
     routes
-        .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
+        .fallback(async |request: Request| path_not_found(request.uri().path()))
         .method_not_allowed_fallback(async || method_not_allowed())
         .layer(from_fn_with_state(server.clone(), access::check))
         .layer(from_fn(panics::respond))
+        .layer(from_fn(error::shape_errors))
         .layer(map_response(add_nosniff))
         .layer(from_fn_with_state(server.clone(), requests::log))
         .layer(from_fn_with_state(server.clone(), count))
         .with_state(server)
 }
 
+fn path_not_found(path: &str) -> Response {
+    let text = format!(
+        "404 page not found: this server has no path {path:?}; it has Ollama's API under /api, the OpenAI API under /v1 \
+         (chat/completions, completions, models) and the interface at /ui/"
+    );
+    ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text).into_response()
+}
+
 fn method_not_allowed() -> Response {
-    (StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed").into_response()
+    let text = "405 method not allowed: this path exists, but not for this method";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidRequest, text).into_response()
 }
 
 /// Forbids browsers to guess a content type: no answer and no blob runs as a script.

@@ -11,20 +11,23 @@ mod pull;
 mod push;
 mod root;
 mod show;
+mod status;
 mod tags;
-mod unsupported;
+pub(crate) mod unsupported;
 mod version;
 
 use std::time::Duration;
 
 use axum::Router;
 use cairn_app::Error;
-use cairn_app::inference::{Answer, Delta, Done, Event, Logprob, TokenLogprob};
+use cairn_app::inference::{Answer, Constraint, Delta, Done, Event, Logprob, TokenLogprob, ToolCall};
 use cairn_app::library::Details;
 use cairn_wire::Usage;
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
+use serde_json::Value;
 
 use crate::Server;
+use crate::error::ApiError;
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
@@ -39,6 +42,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(push::routes())
         .merge(root::routes())
         .merge(show::routes())
+        .merge(status::routes())
         .merge(tags::routes())
         .merge(version::routes())
 }
@@ -57,30 +61,33 @@ fn details(details: &Details) -> wire::Details {
 }
 
 /// Complete answer, for a response without streaming.
-struct FullAnswer {
-    text: String,
-    thinking: String,
+pub(crate) struct FullAnswer {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    pub(crate) tool_calls: Vec<ToolCall>,
     /// Finish reason and usage, with the logprobs of all tokens.
-    done: Done,
+    pub(crate) done: Done,
 }
 
 impl FullAnswer {
     /// Collects the events of an answer until its end. Returns an error if the answer fails.
-    async fn collect(mut answer: Answer) -> Result<Self, Error> {
+    pub(crate) async fn collect(mut answer: Answer) -> Result<Self, Error> {
         let (mut text, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
+        let mut tool_calls = Vec::new();
         loop {
             match answer.next().await {
                 Some(Event::Delta(delta, more)) => {
                     match delta {
                         Delta::Text(delta) => text += &delta,
                         Delta::Thinking(delta) => thinking += &delta,
+                        Delta::ToolCall(call) => tool_calls.push(call),
                     }
                     logprobs.extend(more);
                 }
                 Some(Event::Done(mut done)) => {
                     logprobs.append(&mut done.logprobs);
                     done.logprobs = logprobs;
-                    return Ok(Self { text, thinking, done });
+                    return Ok(Self { text, thinking, tool_calls, done });
                 }
                 Some(Event::Failed(error)) => return Err(error.into()),
                 None => return Err(cairn_app::inference::Error::EngineGone.into()),
@@ -120,8 +127,22 @@ fn logprobs(logprobs: Vec<Logprob>) -> Vec<wire::Logprob> {
     logprobs.into_iter().map(logprob).collect()
 }
 
+/// Returns the format of an answer. Some clients send an empty text for no format.
+fn format(format: Option<Value>) -> Result<Option<Constraint>, ApiError> {
+    match format {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) if word.is_empty() => Ok(None),
+        Some(Value::String(word)) if word == "json" => Ok(Some(Constraint::JsonObject)),
+        Some(schema @ Value::Object(_)) => Ok(Some(Constraint::JsonSchema(schema))),
+        Some(other) => {
+            let text = format!("invalid format: {other}; expected \"json\" or a valid JSON Schema object");
+            Err(ApiError::bad_request(text))
+        }
+    }
+}
+
 /// Returns the number of top tokens to report with each token, or `None` if the request wants no logprobs.
-fn requested_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize> {
+pub(crate) fn requested_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize> {
     let top = top.and_then(|top| usize::try_from(top).ok()).unwrap_or(0);
     (logprobs == Some(true)).then_some(top)
 }

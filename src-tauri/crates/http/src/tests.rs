@@ -3,11 +3,13 @@
 
 mod access;
 mod access_matrix;
+mod anthropic;
 mod blobs;
 mod bodies;
 mod chats;
 mod damaged_chats;
 mod discover;
+mod formats;
 mod hardware;
 mod libraries;
 mod logins;
@@ -15,6 +17,7 @@ mod logprobs;
 mod metrics;
 mod mirror;
 mod models;
+mod openai;
 mod overflow;
 mod panics;
 mod pulls;
@@ -24,6 +27,7 @@ mod rejections;
 mod remote_clients;
 mod server;
 mod settings;
+mod tools;
 mod ui;
 
 use std::net::SocketAddr;
@@ -167,17 +171,17 @@ async fn server_answers_version_and_rejects_unknown_paths() {
     check!(daemon.reply(Request::head("/").body(Body::empty()).unwrap()).await, @"200 text/plain; charset=utf-8");
     check!(daemon.get("/api/version").await, @r##"
     200 application/json; charset=utf-8
-    {"version":"0.1.0"}
+    {"version":"0.12.11","cairn":"0.1.0"}
     "##);
-    check!(daemon.get("/nowhere").await, @r##"
-    404 text/plain; charset=utf-8
-    404 page not found
-    "##);
-    check!(daemon.get("/api/chat").await, @r##"
-    405 text/plain; charset=utf-8
-    405 method not allowed
-    "##);
-    check!(daemon.reply(Request::head("/api/ps").body(Body::empty()).unwrap()).await, @"405 text/plain; charset=utf-8");
+    let check = async |reply: String, status: &str, text: &str| {
+        let head = format!("{status} application/json; charset=utf-8\n");
+        assert!(reply.starts_with(&head) && reply.contains(text), "{reply}");
+    };
+    let missing = r#"404 page not found: this server has no path \"/nowhere\""#;
+    check(daemon.get("/nowhere").await, "404", missing).await;
+    check(daemon.get("/api/chat").await, "405", "405 method not allowed").await;
+    let head = daemon.reply(Request::head("/api/ps").body(Body::empty()).unwrap()).await;
+    check(head, "405", "").await;
 }
 
 #[tokio::test]

@@ -22,13 +22,13 @@ pub struct Message {
 }
 
 /// A tool call.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCall {
     /// The client's id of this call.
     pub id: Option<String>,
     /// The name of the tool.
     pub name: String,
-    /// Arguments: an object with the parameter names as keys.
+    /// Arguments: an object with the parameter names as keys, in the model's order.
     pub arguments: Value,
 }
 
@@ -65,6 +65,13 @@ impl Message {
             object.insert("tool_calls".to_owned(), Value::Array(calls));
         }
         Value::Object(object)
+    }
+}
+
+impl std::fmt::Display for ToolCall {
+    /// Writes the call as JSON.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", json!({ "name": self.name, "arguments": self.arguments }))
     }
 }
 

@@ -28,6 +28,7 @@ mod python;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::answer::AnswerFormat;
 use crate::message::Message;
 use local_time::LocalTime;
 
@@ -157,6 +158,11 @@ trait Engine: fmt::Debug + Send + Sync {
 
     /// Returns the tags before and after reasoning, if the template contains them.
     fn thinking_tags(&self) -> Option<(&str, &str)>;
+
+    /// Returns the text before tool calls, if the language reveals it.
+    fn call_tag(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Parsed chat template. Clones share it.
@@ -218,6 +224,12 @@ impl Template {
     /// Returns the tags before and after reasoning, if the template contains them.
     pub fn thinking_tags(&self) -> Option<(&str, &str)> {
         self.engine.thinking_tags()
+    }
+
+    /// Returns what the model's answers look like.
+    pub fn answer_format(&self) -> AnswerFormat {
+        let has_tools = self.capabilities().tools;
+        AnswerFormat::of_template(&self.source, self.thinking_tags(), self.engine.call_tag(), has_tools)
     }
 
     /// Renders the conversation to one text.

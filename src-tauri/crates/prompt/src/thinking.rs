@@ -6,7 +6,29 @@
 //!
 //! **Invariant:** the concatenated deltas do not depend on how the input was split.
 
+use crate::message::ToolCall;
 use crate::overlap::{partial_match_bytes, take_front};
+
+/// Tags of reasoning in templates of a language that does not reveal them.
+const TAGS: &[(&str, &str)] = &[
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|channel>thought", "<channel|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+];
+/// Tags of reasoning with channels. Templates write them in parts.
+const CHANNEL_TAGS: (&str, &str) = ("<|channel|>analysis<|message|>", "<|end|>");
+
+/// Returns the first pair of tags that the source of a template contains.
+pub(crate) fn tags_in(source: &str) -> Option<(&'static str, &'static str)> {
+    let has_channels = ["<|channel|>analysis", "<|message|>", CHANNEL_TAGS.1].iter().all(|text| source.contains(text));
+    let pair = || TAGS.iter().find(|(open, close)| source.contains(open) && source.contains(close)).copied();
+    if has_channels { Some(CHANNEL_TAGS) } else { pair() }
+}
 
 /// A piece of streamed output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +37,8 @@ pub enum Delta {
     Thinking(String),
     /// The answer.
     Text(String),
+    /// A call of a tool.
+    ToolCall(ToolCall),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +63,8 @@ pub struct ThinkingSplitter {
     state: State,
     /// Text that may become a tag, or white space that may be dropped.
     held: String,
+    /// Length of the white space at the start of `held`, as far as it was examined.
+    blank: usize,
 }
 
 impl ThinkingSplitter {
@@ -49,7 +75,7 @@ impl ThinkingSplitter {
             (true, false) => State::Text,
             (false, false) => State::Start,
         };
-        ThinkingSplitter { open: open.to_owned(), close: close.to_owned(), state, held: String::new() }
+        ThinkingSplitter { open: open.to_owned(), close: close.to_owned(), state, held: String::new(), blank: 0 }
     }
 
     /// Adds `text` and returns the deltas that are now certain.
@@ -86,7 +112,8 @@ impl ThinkingSplitter {
     fn step(&mut self, deltas: &mut Vec<Delta>) -> bool {
         match self.state {
             State::Start => {
-                let rest = self.held.trim_start();
+                let rest = self.held.get(self.blank..).unwrap_or_default().trim_start();
+                self.blank = self.held.len() - rest.len();
                 if let Some(after) = rest.strip_prefix(self.open.as_str()) {
                     self.held = after.to_owned();
                     self.state = State::Opened;
@@ -98,7 +125,8 @@ impl ThinkingSplitter {
                 true
             }
             State::Inside => {
-                let rest = self.held.trim_start();
+                self.held = self.held.trim_start().to_owned();
+                let rest = self.held.as_str();
                 let repeated = rest.strip_prefix(self.open.as_str()).filter(|_| !self.open.is_empty());
                 if let Some(after) = repeated {
                     self.held = after.to_owned();

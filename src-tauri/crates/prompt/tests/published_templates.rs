@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cairn_prompt::{Error, Message, RenderInput, Template, ThinkMode, ToolCall};
+use cairn_prompt::{Error, Message, RenderInput, Syntax, Template, ThinkMode, ToolCall};
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -145,4 +145,59 @@ fn fixture_templates_match_recordings() {
 fn published_templates_match_recordings() {
     let Some(folder) = published() else { return };
     check(&folder, "published.json");
+}
+
+#[test]
+fn published_templates_reveal_their_answer_format() {
+    const THINK: Option<&str> = Some("<think>");
+    let Some(folder) = published() else { return };
+    let formats = [
+        ("Apertus-8B-Instruct", Some("<|inner_prefix|>"), Some(Syntax::After("<|tools_prefix|>".to_owned()))),
+        ("Apriel-1.6-15b-Thinker-fixed", None, Some(Syntax::Hermes)),
+        ("Bielik-11B-v3.0-Instruct", THINK, Some(Syntax::Hermes)),
+        ("ByteDance-Seed-OSS", Some("<seed:think>"), Some(Syntax::Xml)),
+        ("Cohere2MoE", Some("<|START_THINKING|>"), Some(Syntax::Cohere)),
+        ("CohereForAI-c4ai-command-r7b-12-2024-tool_use", Some("<|START_THINKING|>"), Some(Syntax::Cohere)),
+        ("GLM-4.6", THINK, Some(Syntax::Glm)),
+        ("GLM-5.2", THINK, Some(Syntax::Glm)),
+        ("GigaChat3.1-10B-A1.8B", None, Some(Syntax::Pipes)),
+        ("Kimi-K2-Instruct", None, Some(Syntax::Kimi)),
+        ("Kimi-K2-Thinking", THINK, Some(Syntax::Kimi)),
+        ("LFM2-8B-A1B", None, Some(Syntax::Lfm2)),
+        ("MiMo-VL", None, Some(Syntax::Hermes)),
+        ("Mistral-Small-3.2-24B-Instruct-2506", None, Some(Syntax::Mistral)),
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", THINK, Some(Syntax::Xml)),
+        ("NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", None, Some(Syntax::Hermes)),
+        ("Qwen-QwQ-32B", THINK, Some(Syntax::Hermes)),
+        ("Qwen-Qwen2.5-7B-Instruct", None, Some(Syntax::Hermes)),
+        ("Qwen-Qwen3-0.6B", THINK, Some(Syntax::Hermes)),
+        ("Qwen3.5-4B", THINK, Some(Syntax::Xml)),
+        ("StepFun3.5-Flash", THINK, Some(Syntax::Xml)),
+        ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", THINK, Some(Syntax::DeepSeek)),
+        ("deepseek-ai-DeepSeek-V3.1", THINK, Some(Syntax::DeepSeek)),
+        ("fireworks-ai-llama-3-firefunction-v2", None, Some(Syntax::Pipes)),
+        ("google-gemma-2-2b-it", None, None),
+        ("google-gemma-4-31B-it-interleaved", Some("<|channel>thought"), Some(Syntax::Gemma4)),
+        ("llama-cpp-rwkv-world", THINK, None),
+        ("meetkai-functionary-medium-v3.1", None, Some(Syntax::Llama)),
+        ("meta-llama-Llama-3.1-8B-Instruct", None, Some(Syntax::Llama)),
+        ("meta-llama-Llama-3.3-70B-Instruct", None, Some(Syntax::Llama)),
+        ("mistralai-Ministral-3-14B-Reasoning-2512", Some("[THINK]"), Some(Syntax::Mistral)),
+        ("openai-gpt-oss-120b", Some("<|channel|>analysis<|message|>"), Some(Syntax::Harmony)),
+        ("unsloth-Apriel-1.5", Some("<thinking>"), Some(Syntax::Hermes)),
+        ("unsloth-mistral-Devstral-Small-2507", None, Some(Syntax::Mistral)),
+    ];
+    let mut differ = Vec::new();
+    for (name, thinking, tool_calls) in formats {
+        let path = folder.join(format!("{name}.jinja"));
+        if !path.is_file() {
+            continue;
+        }
+        let format = Template::jinja(&read(&path)).expect("a valid template").answer_format();
+        let open = format.thinking.as_ref().map(|(open, _)| open.as_str());
+        if (open, &format.tool_calls) != (thinking, &tool_calls) {
+            differ.push(format!("{name}: {format:?}"));
+        }
+    }
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
 }

@@ -29,6 +29,7 @@ mod chunk_files;
 mod faulty_disk;
 mod file;
 mod hooked_disk;
+mod scripted;
 mod split;
 mod token_server;
 
@@ -38,6 +39,7 @@ pub use file::{metadata, write, write_file, write_sparse};
 pub use hooked_disk::{DiskOperation, HookedDisk};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
 pub use random::Random;
+pub use scripted::{CALLER_ANSWER, CALLER_RESULT, Script, scripted, tool_caller};
 pub use spec::{Family, ModelSpec, RopeScaling, Types};
 pub use split::split;
 pub use token_server::TokenServer;

@@ -103,6 +103,11 @@ fn alphabet_char(byte: u8) -> char {
     }
 }
 
+/// Returns a text in the byte alphabet of GPT-2.
+pub(crate) fn alphabet_text(text: &str) -> String {
+    text.bytes().map(alphabet_char).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;

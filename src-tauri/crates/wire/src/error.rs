@@ -43,6 +43,8 @@ pub enum ErrorCode {
     ServerBusy,
     /// This version cannot do that. Parameters: feature.
     Unsupported,
+    /// The request needs a capability that the model lacks. Parameters: model, capability.
+    CapabilityMissing,
     /// The engine could not start. Parameters: reason.
     StartFailed,
     /// A setting has an invalid value. `wrong` in the body lists all such settings with a code each. Parameters: reason.

@@ -1,16 +1,18 @@
-//! Requests and responses as serde types: the Ollama API, and Cairn's own API for its own clients.
+//! Requests and responses as serde types: the APIs of Ollama, OpenAI and Anthropic, and Cairn's own API for its own clients.
 //!
 //! The order of fields is the order in the JSON, and a field that is omitted in the JSON is omitted here. Rules of a
 //! value (`keep_alive`, `think`, `options`) are next to its type. Chats, messages, presets and usage are stored and sent
 //! as they are; for other types `cairn-http` converts between these and the types of `cairn-app`.
 #![forbid(unsafe_code)]
 
+pub mod anthropic;
 pub mod app;
 mod count;
 mod error;
 pub mod go_duration;
 mod keep_alive;
 pub mod ollama;
+pub mod openai;
 mod options;
 mod think;
 mod timestamp;

@@ -13,7 +13,7 @@ mod push;
 mod show;
 mod tags;
 
-pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
+pub use chat::{ChatChunk, ChatRequest, FunctionCall, Message, ReplyMessage, ToolCall};
 pub use copy::CopyRequest;
 pub use create::{CreateRequest, Licenses, ProgressLine};
 pub use delete::DeleteRequest;
@@ -31,8 +31,27 @@ use serde::{Deserialize, Serialize};
 /// `GET /api/version`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionResponse {
-    /// `x.y.z`
+    /// Version of Ollama with this API. Editors refuse older ones.
     pub version: String,
+    /// Version of Cairn; absent from other servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cairn: Option<String>,
+}
+
+/// `GET /api/status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloudResponse {
+    /// Models that run in a cloud.
+    pub cloud: CloudStatus,
+}
+
+/// Whether models of a cloud can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloudStatus {
+    /// Whether they are disabled.
+    pub disabled: bool,
+    /// What disabled them: `none`, `env`, `config` or `both`.
+    pub source: String,
 }
 
 /// Finish reason of an answer, `done_reason`.

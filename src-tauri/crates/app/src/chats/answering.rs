@@ -331,6 +331,8 @@ impl ChatSessions {
                             progress.thinking.get_or_insert_default().push_str(&text);
                             progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()));
                         }
+                        // A chat offers no tools, so that a call is a text like any other.
+                        Delta::ToolCall(call) => progress.content += &call.to_string(),
                     });
                 }
                 Event::Done(done) => {

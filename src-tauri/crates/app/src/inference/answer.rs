@@ -1,9 +1,9 @@
-//! The stream of an answer: text and thinking as separate deltas, and usage at the end.
+//! The stream of an answer: text, thinking and tool calls as separate deltas, and usage at the end.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cairn_prompt::{Delta, ThinkingSplitter};
+use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
 use super::error::Error;
@@ -13,7 +13,7 @@ use crate::values::Usage;
 /// Event of an answer.
 #[derive(Debug)]
 pub enum Event {
-    /// Text of the answer or of the thinking before it, and log probabilities of the tokens since the delta before, if
+    /// Text of the answer or of the thinking before it, or a tool call, and log probabilities of the tokens since the delta before, if
     /// requested.
     Delta(Delta, Vec<Logprob>),
     /// The answer is complete; the last event.
@@ -31,6 +31,8 @@ pub struct Done {
     pub context: Option<Vec<u32>>,
     /// Log probabilities of the tokens after the last delta.
     pub logprobs: Vec<Logprob>,
+    /// The stop string that ended the answer.
+    pub stop: Option<String>,
 }
 
 /// An answer in progress. Dropping it cancels the computation.
@@ -38,7 +40,8 @@ pub struct Answer {
     events: runtime::Generation,
     /// Keeps the model loaded until the answer is complete or dropped.
     lease: Option<runtime::Lease>,
-    splitter: Option<ThinkingSplitter>,
+    parser: Option<AnswerParser>,
+    prompt_tokens: usize,
     /// The prompt's tokens, if the last event must have them.
     context: Option<Vec<u32>>,
     overflow: OverflowState,
@@ -59,28 +62,30 @@ impl Answer {
     pub(crate) fn new(
         lease: runtime::Lease,
         request: runtime::Request,
-        splitter: Option<ThinkingSplitter>,
+        parser: Option<AnswerParser>,
         wants_context: bool,
         overflow: OverflowState,
         started_at: Instant,
     ) -> Self {
+        let prompt_tokens = request.prompt.len();
         let context = wants_context.then(|| request.prompt.clone());
         let events = lease.generate(request);
         let load = Duration::from_nanos(lease.load_ns());
-        Self { lease: Some(lease), overflow, ..Self::of(events, splitter, context, load, started_at) }
+        Self { lease: Some(lease), prompt_tokens, overflow, ..Self::of(events, parser, context, load, started_at) }
     }
 
     fn of(
         events: runtime::Generation,
-        splitter: Option<ThinkingSplitter>,
+        parser: Option<AnswerParser>,
         context: Option<Vec<u32>>,
         load: Duration,
         started_at: Instant,
     ) -> Self {
         Self {
             events,
+            prompt_tokens: 0,
             lease: None,
-            splitter,
+            parser,
             context,
             overflow: OverflowState::default(),
             cache_miss: None,
@@ -92,6 +97,12 @@ impl Answer {
             usage: None,
             ended: false,
         }
+    }
+
+    /// Tokens of the prompt.
+    #[must_use]
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
     }
 
     /// Usage so far: the only usage of a cancelled answer. `None` before the first delta.
@@ -117,7 +128,7 @@ impl Answer {
                 Some(runtime::Event::Delta(delta)) => self.push(delta),
                 Some(runtime::Event::ContextFull(full)) => self.overflow.make_room(full).await,
                 Some(runtime::Event::Finish(finish)) => {
-                    let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
+                    let rest = self.parser.take().map(AnswerParser::finish).unwrap_or_default();
                     self.push_events(rest);
                     let done = Event::Done(self.done(finish));
                     self.end(done);
@@ -131,8 +142,8 @@ impl Answer {
     fn push(&mut self, delta: runtime::Delta) {
         self.usage = Some(delta.usage);
         self.logprobs.extend(delta.logprobs);
-        let deltas = match &mut self.splitter {
-            Some(splitter) => splitter.push(&delta.text),
+        let deltas = match &mut self.parser {
+            Some(parser) => parser.push(&delta.text),
             None if delta.text.is_empty() => Vec::new(),
             None => vec![Delta::Text(delta.text)],
         };
@@ -141,7 +152,10 @@ impl Answer {
 
     /// Queues deltas as events. The first one takes all pending log probabilities; without deltas they stay pending.
     fn push_events(&mut self, deltas: Vec<Delta>) {
-        for delta in deltas {
+        for mut delta in deltas {
+            if let Delta::ToolCall(call) = &mut delta {
+                call.id.get_or_insert_with(call_id);
+            }
             self.first_token.get_or_insert_with(|| self.started_at.elapsed());
             self.ready.push_back(Event::Delta(delta, std::mem::take(&mut self.logprobs)));
         }
@@ -184,17 +198,27 @@ impl Answer {
             runtime::FinishReason::Stop => false,
             runtime::FinishReason::Length => true,
         };
+        let stop = finish.stop;
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
             tokens
         });
         let usage = Usage { length_reached, ..self.usage_of(finish.usage) };
-        Done { usage, context, logprobs: std::mem::take(&mut self.logprobs) }
+        Done { usage, context, logprobs: std::mem::take(&mut self.logprobs), stop }
     }
+}
+
+/// Returns an id for a tool call. It need only be unique in its conversation.
+fn call_id() -> String {
+    let mut bytes = [0; 4];
+    // Without random numbers the id is still valid.
+    let _ = getrandom::fill(&mut bytes);
+    format!("call_{}", hex::encode(bytes))
 }
 
 #[cfg(test)]
 mod tests {
+    use cairn_prompt::{AnswerFormat, ThinkingStart};
     use tokio::sync::mpsc;
 
     use super::*;
@@ -212,6 +236,7 @@ mod tests {
             },
             tokens: vec![8, 9],
             dropped_tokens: 0,
+            stop: None,
         })
     }
 
@@ -222,14 +247,17 @@ mod tests {
             sender.send(event).await.unwrap();
         }
         drop(sender);
-        let splitter = thinks.then(|| ThinkingSplitter::new("<think>", "</think>", false));
-        let mut answer = Answer::of(receiver.into(), splitter, Some(vec![5, 6, 7]), Duration::ZERO, Instant::now());
+        let thinking = Some(("<think>".to_owned(), "</think>".to_owned()));
+        let format = AnswerFormat { thinking, tool_calls: None };
+        let parser = thinks.then(|| AnswerParser::new(&format, &[], ThinkingStart::AtTag));
+        let mut answer = Answer::of(receiver.into(), parser, Some(vec![5, 6, 7]), Duration::ZERO, Instant::now());
         let mut line = Vec::new();
         while let Some(event) = answer.next().await {
             line.push(match event {
                 Event::Delta(Delta::Text(text), logprobs) => format!("{text}{}", "*".repeat(logprobs.len())),
                 Event::Delta(Delta::Thinking(text), logprobs) => format!("({text}{})", "*".repeat(logprobs.len())),
-                Event::Done(Done { usage, context, logprobs }) => {
+                Event::Delta(Delta::ToolCall(call), _) => format!("call of {}", call.name),
+                Event::Done(Done { usage, context, logprobs, .. }) => {
                     let reason = if usage.length_reached { "Length" } else { "Stop" };
                     format!("{reason} {:?}{}", context.unwrap(), "*".repeat(logprobs.len()))
                 }

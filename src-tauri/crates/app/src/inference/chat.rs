@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
+use cairn_grammar::Constraint;
 use cairn_prompt as prompt;
 use cairn_runtime::{CacheScope, ContextFullPolicy, Lease, Request};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::conversation::{AnswerPrefix, Conversation, Cut, Rendering, run_blocking, with_model_messages};
+use super::conversation::{
+    AnswerPrefix, Conversation, Cut, Parsing, Rendering, constraint, run_blocking, with_model_messages,
+};
 use super::error::Error;
 use super::fit::Fitted;
 use super::handle::Inference;
@@ -25,10 +28,16 @@ pub struct Chat {
     pub model: String,
     /// The conversation; empty to load or unload the model.
     pub messages: Vec<prompt::Message>,
+    /// Tools that the model may call, in the format of OpenAI's API; empty for none.
+    pub tools: Vec<Value>,
+    /// What the text of the answer must match. Reasoning before it is free.
+    pub format: Option<Constraint>,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
     /// Whether the model thinks first; `None` for the model's default.
     pub think: Option<Think>,
+    /// Whether a model that cannot think ignores `think`, instead of refusing the request.
+    pub is_think_optional: bool,
     /// How long the model stays loaded afterwards; `None` for the default of the settings.
     pub keep_alive: Option<KeepAlive>,
     /// Refuse a prompt that does not fit, instead of dropping messages.
@@ -80,13 +89,19 @@ impl Chat {
         rendering: Rendering,
         started_at: Instant,
     ) -> Result<Reply, Error> {
+        let rendering = Rendering { is_think_optional: self.is_think_optional, ..rendering };
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        let conversation = conversation.with_prefix(self.prefix);
+        let conversation = conversation.with_prefix(self.prefix).with_tools(self.tools)?;
+        conversation.check_images(&self.messages)?;
         let fitted = conversation.fit(with_model_messages(model, self.messages), self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
         }
-        let splitter = conversation.splitter(&fitted.rendered.text);
+        if self.format.is_some() && conversation.has_tools() {
+            return Err(Error::FormatWithTools);
+        }
+        let Parsing { parser, visible_tokens, thinking } = conversation.parsing(&fitted.rendered.text);
+        let constraint = constraint(&lease, self.format, thinking)?;
         let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
         let cut = match self.whole || self.no_shift {
             true => Cut::Never,
@@ -103,14 +118,21 @@ impl Chat {
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
         let cache_miss =
             self.explain_miss.then(|| trace::miss_reason(&lease, &request.prompt, self.scope.name.clone()));
-        let request = Request { logprobs: self.logprobs, scope: self.scope, on_context_full, ..request };
+        let request = Request {
+            logprobs: self.logprobs,
+            scope: self.scope,
+            on_context_full,
+            visible_tokens,
+            constraint,
+            ..request
+        };
         let overflow = OverflowState {
             truncated: logged(truncated, &conversation.model),
             model: conversation.model.clone(),
             context_tokens: conversation.context_tokens as u64,
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
-        let answer = Answer::new(lease, request, splitter, false, overflow, started_at);
+        let answer = Answer::new(lease, request, Some(parser), false, overflow, started_at);
         Ok(Reply::Answer(Box::new(answer.with_cache_miss(cache_miss))))
     }
 }

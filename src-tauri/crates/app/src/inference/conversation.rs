@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use cairn_prompt as prompt;
-use cairn_runtime::{ContextFullPolicy, Lease, Request};
+use cairn_grammar::{Constraint, Matcher};
+use cairn_prompt::{self as prompt, AnswerParser, ThinkingStart};
+use cairn_runtime::{Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
+use serde_json::Value;
 
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
@@ -29,9 +31,11 @@ pub struct AnswerPrefix {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rendering {
     /// The time that templates may print.
-    now: prompt::LocalTime,
+    pub(super) now: prompt::LocalTime,
     /// `OLLAMA_GO_TEMPLATE`.
-    go_template: Option<bool>,
+    pub(super) go_template: Option<bool>,
+    /// Whether a model that cannot think ignores the request to think.
+    pub(super) is_think_optional: bool,
 }
 
 impl Inference {
@@ -40,7 +44,7 @@ impl Inference {
     pub(crate) fn rendering(&self) -> Rendering {
         let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = prompt::LocalTime::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX));
-        Rendering { now, go_template: self.settings.models.go_template }
+        Rendering { now, go_template: self.settings.models.go_template, is_think_optional: false }
     }
 }
 
@@ -104,6 +108,26 @@ fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>
     }
 }
 
+/// How an answer is read.
+pub(crate) struct Parsing {
+    pub(crate) parser: AnswerParser,
+    /// Control tokens that the parser reads.
+    pub(crate) visible_tokens: Vec<u32>,
+    /// Tags of the reasoning before the text, if the model may think.
+    pub(crate) thinking: Option<ThinkingTags>,
+}
+
+/// Compiles the format of an answer. Blocks.
+pub(crate) fn constraint(
+    lease: &Lease,
+    format: Option<Constraint>,
+    thinking: Option<ThinkingTags>,
+) -> Result<Option<Constrained>, Error> {
+    let Some(format) = format else { return Ok(None) };
+    let matcher = Matcher::new(&lease.vocabulary()?, &format)?;
+    Ok(Some(Constrained { matcher, thinking }))
+}
+
 /// Renders and encodes messages for one loaded model.
 pub(crate) struct Conversation {
     pub(crate) model: String,
@@ -116,6 +140,10 @@ pub(crate) struct Conversation {
     thinks: Option<Think>,
     /// Beginning of the answer, which is appended to each prompt.
     prefix: Option<AnswerPrefix>,
+    /// Tools in the format of OpenAI's API; null for none.
+    tools: Value,
+    /// Name with the registry, for errors.
+    full_name: String,
 }
 
 /// Whether tokens in the middle of a long prompt may be dropped.
@@ -138,7 +166,8 @@ impl Conversation {
     ) -> Result<Self, Error> {
         let choice = template::choose(model, lease.template(), rendering.go_template)?;
         tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
-        let thinks = thinking(name, choice.capabilities().thinking, think)?;
+        let can_think = choice.capabilities().thinking;
+        let thinks = thinking(name, can_think, think.filter(|_| can_think || !rendering.is_think_optional))?;
         Ok(Self {
             model: model.summary.name.clone(),
             tokenizer: Arc::clone(lease.tokenizer()),
@@ -147,12 +176,49 @@ impl Conversation {
             now: rendering.now,
             thinks,
             prefix: None,
+            tools: Value::Null,
+            full_name: model.full_name(),
         })
     }
 
     /// Appends the beginning of the answer to each prompt.
     pub(crate) fn with_prefix(self, prefix: Option<AnswerPrefix>) -> Self {
         Self { prefix, ..self }
+    }
+
+    /// Replaces the model's template by a Go template.
+    ///
+    /// # Errors
+    /// If the template is invalid.
+    pub(crate) fn with_template(self, source: &str) -> Result<Self, Error> {
+        let template = prompt::Template::go(source)?;
+        let choice = Choice { format: template.answer_format(), template: Some(template), ..self.choice };
+        Ok(Self { choice, ..self })
+    }
+
+    /// Adds tools to each prompt.
+    ///
+    /// # Errors
+    /// If the model's template has no place for tools.
+    pub(crate) fn with_tools(self, tools: Vec<Value>) -> Result<Self, Error> {
+        match tools.is_empty() {
+            true => Ok(self),
+            false if self.choice.capabilities().tools => Ok(Self { tools: Value::Array(tools), ..self }),
+            false => Err(self.lacks("tools")),
+        }
+    }
+
+    /// Refuses images.
+    pub(crate) fn check_images(&self, messages: &[prompt::Message]) -> Result<(), Error> {
+        if messages.iter().any(|message| !message.images.is_empty()) { Err(self.lacks("vision")) } else { Ok(()) }
+    }
+
+    pub(crate) fn has_tools(&self) -> bool {
+        !self.tools.is_null()
+    }
+
+    fn lacks(&self, capability: &'static str) -> Error {
+        Error::CapabilityMissing { model: self.full_name.clone(), capability }
     }
 
     /// Fits a conversation, with room for one token of the answer. With `whole`, drops nothing.
@@ -198,15 +264,31 @@ impl Conversation {
     }
 
     pub(crate) fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
-        let Some(template) = &self.choice.template else {
-            return Ok(plain(messages));
-        };
+        match &self.choice.template {
+            Some(template) => self.with_input(messages, |input| Ok(template.render(input)?)),
+            None => Ok(plain(messages)),
+        }
+    }
+
+    /// Renders a prompt for the text between two others.
+    pub(crate) fn insert(&self, before: &str, after: &str) -> Result<String, Error> {
+        let template = self.choice.template.as_ref().filter(|template| template.capabilities().insert);
+        let template = template.ok_or_else(|| self.lacks("insert"))?;
+        self.with_input(&[], |input| Ok(template.insert(before, after, input)?))
+    }
+
+    /// Calls `render` with the input of the model's template.
+    fn with_input<T>(
+        &self,
+        messages: &[prompt::Message],
+        render: impl FnOnce(&prompt::RenderInput<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let tokenizer = &self.tokenizer;
         let text = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.piece_with_special(id)));
         let (bos, eos) = (text(tokenizer.bos()).unwrap_or_default(), text(tokenizer.eos()).unwrap_or_default());
-        let input = prompt::RenderInput {
+        render(&prompt::RenderInput {
             messages,
-            tools: None,
+            tools: (!self.tools.is_null()).then_some(&self.tools),
             add_generation_prompt: true,
             bos_token: &bos,
             eos_token: &eos,
@@ -216,8 +298,7 @@ impl Conversation {
                 Think::Level(level) => prompt::ThinkMode::Level(level.as_str().to_owned()),
             }),
             now: self.now,
-        };
-        Ok(template.render(&input)?)
+        })
     }
 
     /// Encodes text. `starts` is true if no tokens precede it.
@@ -235,17 +316,28 @@ impl Conversation {
         tokens
     }
 
-    /// Returns the splitter of thinking and text, if the model thinks. The prompt may already end with the
-    /// opening tag.
-    pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
-        let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
-        // A continued answer has finished its thinking, unless it has no text yet.
-        let starts_inside = match &self.prefix {
-            Some(prefix) if !prefix.content.is_empty() => return None,
-            Some(AnswerPrefix { thinking: Some(_), .. }) => true,
-            _ => prompt.trim_end().ends_with(open),
+    /// Returns how the answer to a prompt is read. The prompt may already end with the opening tag of the thinking.
+    pub(crate) fn parsing(&self, prompt: &str) -> Parsing {
+        let format = &self.choice.format;
+        let open = format.thinking.as_ref().map(|(open, _)| open.as_str()).unwrap_or_default();
+        let start = match &self.prefix {
+            _ if open.is_empty() || !self.thinks.is_some_and(Think::is_on) => ThinkingStart::Off,
+            // A continued answer has finished its thinking, unless it has no text yet.
+            Some(prefix) if !prefix.content.is_empty() => ThinkingStart::Off,
+            Some(AnswerPrefix { thinking: Some(_), .. }) => ThinkingStart::Inside,
+            _ if prompt.trim_end().ends_with(open) => ThinkingStart::Inside,
+            _ => ThinkingStart::AtTag,
         };
-        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
+        let tools = prompt::Tool::list(&self.tools);
+        let is_parsed = start != ThinkingStart::Off || !tools.is_empty() || format.frames_text();
+        let tags = format.preserved_tokens().filter(|_| is_parsed);
+        let visible_tokens = tags.filter_map(|tag| self.tokenizer.control_token(tag)).collect();
+        let thinking = format.thinking.as_ref().and_then(|(open, close)| match start {
+            ThinkingStart::Off => None,
+            ThinkingStart::AtTag => Some(ThinkingTags { open: Some(open.clone()), close: close.clone() }),
+            ThinkingStart::Inside => Some(ThinkingTags { open: None, close: close.clone() }),
+        });
+        Parsing { parser: AnswerParser::new(format, &tools, start), visible_tokens, thinking }
     }
 
     /// Returns the engine's request with a prompt that fits, and the number of tokens that were cut.

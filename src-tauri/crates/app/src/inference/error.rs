@@ -22,6 +22,20 @@ pub enum Error {
     /// Thinking was requested from a model that cannot think.
     #[error("{0:?} does not support thinking")]
     NoThinking(String),
+    /// A request needs a capability that the model lacks.
+    #[error("{model} does not support {capability}")]
+    CapabilityMissing {
+        /// The model's full name.
+        model: String,
+        /// Ollama's name of the capability.
+        capability: &'static str,
+    },
+    /// The format of the answer cannot be enforced.
+    #[error(transparent)]
+    Format(#[from] cairn_grammar::Error),
+    /// The format of the answer excludes tool calls.
+    #[error("an output format and tools cannot be combined yet; send one of them")]
+    FormatWithTools,
     /// A raw request has options that change the prompt.
     #[error("raw mode does not support template, system, or context")]
     RawWithTemplate,

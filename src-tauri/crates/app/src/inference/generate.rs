@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use cairn_grammar::Constraint;
 use cairn_prompt as prompt;
 use cairn_runtime::{CacheScope, Lease, Request};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::conversation::{Conversation, Cut, Rendering, run_blocking};
+use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run_blocking};
 use super::error::Error;
 use super::handle::Inference;
 use super::load::Reply;
@@ -23,12 +24,20 @@ pub struct Generate {
     pub model: String,
     /// The prompt; empty to load or unload the model.
     pub prompt: String,
+    /// Text after the answer: the model fills in the text between the prompt and this one.
+    pub suffix: Option<String>,
+    /// Go template that replaces the model's own.
+    pub template: Option<String>,
+    /// Images of the prompt.
+    pub images: Vec<prompt::Image>,
     /// System message that replaces the model's own.
     pub system: Option<String>,
     /// Token ids of an earlier answer to continue.
     pub context: Vec<i64>,
     /// Use the prompt without the model's template.
     pub raw: bool,
+    /// What the text of the answer must match. Reasoning before it is free.
+    pub format: Option<Constraint>,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
     /// Whether the model thinks first; `None` for the model's default.
@@ -79,9 +88,16 @@ impl Generate {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
+        conversation.check_images(&[prompt::Message { images: self.images, ..prompt::Message::default() }])?;
+        let conversation = match self.template.filter(|text| !text.is_empty()) {
+            Some(source) => conversation.with_template(&source)?,
+            None => conversation,
+        };
         let mut tokens = check_tokens(&self.context, lease.tokenizer().vocab_size())?;
         let text = if self.raw {
             self.prompt
+        } else if let Some(suffix) = self.suffix.filter(|text| !text.is_empty()) {
+            conversation.insert(&self.prompt, &suffix)?
         } else {
             let mut messages: Vec<prompt::Message> = Vec::new();
             let system = self.system.or_else(|| model.system.clone()).filter(|text| !text.is_empty());
@@ -95,7 +111,15 @@ impl Generate {
         if self.render_only {
             return Ok(Reply::Rendered(text));
         }
-        let splitter = conversation.splitter(&text);
+        // The text of a raw prompt is not that of a template.
+        let (parser, visible_tokens, thinking) = match self.raw {
+            true => (None, Vec::new(), None),
+            false => {
+                let Parsing { parser, visible_tokens, thinking } = conversation.parsing(&text);
+                (Some(parser), visible_tokens, thinking)
+            }
+        };
+        let constraint = constraint(&lease, self.format, thinking)?;
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
@@ -107,8 +131,8 @@ impl Generate {
             model: conversation.model,
             turns: None,
         };
-        let request = Request { logprobs: self.logprobs, scope: self.scope, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, overflow, started_at))))
+        let request = Request { logprobs: self.logprobs, scope: self.scope, visible_tokens, constraint, ..request };
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, parser, !self.raw, overflow, started_at))))
     }
 }
 

@@ -8,7 +8,7 @@ use cairn_tier::TierKind;
 use cairn_tier::tiers::{MissReason, RemovalReason};
 use serde_json::{Map, Value};
 
-use super::conversation::{Conversation, Cut, run_blocking, with_model_messages};
+use super::conversation::{Conversation, Cut, Rendering, run_blocking, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
 use cairn_prompt::Message;
@@ -22,10 +22,14 @@ pub struct TracePrompt {
     pub messages: Vec<Message>,
     /// Use the first message as the prompt, without the model's template.
     pub raw: bool,
+    /// Tools that the model may call, in the format of OpenAI's API; empty for none.
+    pub tools: Vec<Value>,
     /// Options of the request.
     pub options: Option<Map<String, Value>>,
     /// Whether the model thinks first.
     pub think: Option<Think>,
+    /// Whether a model that cannot think ignores `think`, instead of refusing the request.
+    pub is_think_optional: bool,
 }
 
 /// Result of a lookup.
@@ -58,9 +62,10 @@ impl Inference {
         let model = self.library.find(&trace.model)?;
         let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;
-        let rendering = self.rendering();
+        let rendering = Rendering { is_think_optional: trace.is_think_optional, ..self.rendering() };
         run_blocking(move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
+            let conversation = conversation.with_tools(trace.tools)?;
             let (tokens, cut, all_tokens) = if trace.raw {
                 let text: String = trace.messages.into_iter().map(|message| message.content).collect();
                 let tokens = conversation.encode(&text, true);

@@ -87,6 +87,13 @@ pub(crate) struct Model {
     pub(crate) parser: String,
 }
 
+impl Model {
+    /// Returns the name with its registry, as errors of Ollama show it.
+    pub(crate) fn full_name(&self) -> String {
+        self.summary.name.parse().map_or_else(|_| self.summary.name.clone(), |name: ModelRef| name.full())
+    }
+}
+
 impl Catalog {
     pub(crate) fn new(settings: &Settings, started_at: SystemTime) -> Self {
         let head = pebble::head();

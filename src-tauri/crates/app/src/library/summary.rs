@@ -75,14 +75,19 @@ impl Details {
     }
 }
 
-/// Capabilities that the daemon implements. Requests for others (tools, insert, vision, embedding) are refused.
-const SUPPORTED: [&str; 2] = ["completion", "thinking"];
+/// Capabilities that the daemon implements. Requests for others (vision, embedding) are refused.
+const SUPPORTED: [&str; 4] = ["completion", "tools", "insert", "thinking"];
 
 /// Returns the capabilities of a model, from its metadata and template.
 pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {
     let architecture = text(metadata, "general.architecture").unwrap_or_default();
     let embeds = metadata.get(&format!("{architecture}.pooling_type")).is_some();
-    let rows = [(!embeds, "completion"), (template.thinking, "thinking")];
+    let rows = [
+        (!embeds, "completion"),
+        (template.tools, "tools"),
+        (template.insert, "insert"),
+        (template.thinking, "thinking"),
+    ];
     rows.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned()).collect()
 }
 
@@ -140,9 +145,9 @@ mod tests {
     fn capabilities_exclude_unsupported_ones() {
         let template = cairn_prompt::Template::jinja("{{ tools }}<think></think>").unwrap();
         let head = crate::library::pebble::head();
-        assert_eq!(capabilities(head.gguf.metadata(), template.capabilities()), ["completion", "thinking"]);
+        assert_eq!(capabilities(head.gguf.metadata(), template.capabilities()), ["completion", "tools", "thinking"]);
         let stored = ["completion", "tools", "insert", "vision", "embedding", "thinking"].map(str::to_owned);
-        assert_eq!(supported(stored.to_vec()), ["completion", "thinking"]);
+        assert_eq!(supported(stored.to_vec()), ["completion", "tools", "insert", "thinking"]);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! A model may have two: a Go template in a library's layer, and a Jinja template in its file. The rules are Ollama's:
 //! the layer has precedence, unless the settings choose the other, or the settings choose none and the file's template
-//! has more capabilities. Ollama's built-in renderers and parsers, which configs may name, are not available here: the
-//! next best source replaces them, and the reason reports it.
+//! has more capabilities. Ollama's built-in renderers, which configs may name, are not available here: the next best source
+//! replaces them, and the reason reports it. A parser that a config names decides how the answers are read.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
-use cairn_prompt::{self as prompt, Capabilities, Template};
+use cairn_prompt::{self as prompt, AnswerFormat, Capabilities, Template};
 
 use crate::library::catalog::Model;
 use crate::library::summary::Summary;
@@ -18,6 +18,8 @@ use crate::library::summary::Summary;
 pub(crate) struct Choice {
     /// The template; `None` if the prompt is the plain texts.
     pub(crate) template: Option<Template>,
+    /// What the model's answers look like.
+    pub(crate) format: AnswerFormat,
     /// The choice and its reason, as a text for users.
     pub(crate) reason: String,
 }
@@ -102,16 +104,21 @@ impl TemplateSources<'_> {
         if !self.renderer.is_empty() {
             reason = format!("the renderer {:?} that its config names is not built in; {reason}", self.renderer);
         }
-        if !self.parser.is_empty() {
+        if !self.parser.is_empty() && AnswerFormat::by_parser_name(self.parser).is_none() {
             reason += &format!("; the parser {:?} that its config names is not built in", self.parser);
-        } else if self.speaks_harmony() {
-            reason += "; harmony's channels are not separated yet";
         }
         let reason = match template {
             Some(template) => format!("{}: {reason}", template.language()),
             None => format!("none, the texts alone are the prompt: {reason}"),
         };
-        Ok(Choice { template: template.cloned(), reason })
+        // A parser that the config names knows the model better than a template.
+        let by_name = || match self.is_harmony {
+            true => AnswerFormat::by_parser_name("harmony"),
+            false => None,
+        };
+        let format = AnswerFormat::by_parser_name(self.parser).or_else(by_name);
+        let format = format.or_else(|| template.map(Template::answer_format)).unwrap_or_default();
+        Ok(Choice { template: template.cloned(), format, reason })
     }
 
     /// Chooses between two valid templates.
@@ -225,7 +232,7 @@ mod tests {
             HARMONY,
             JINJA_THINKS,
             TemplateSources { is_harmony: true, ..NOTHING },
-            "Go: the library's layer, in harmony; harmony's",
+            "Go: the library's layer, in harmony",
         );
         check(HARMONY, JINJA_THINKS, NOTHING, "Jinja: the file's own can do more");
     }

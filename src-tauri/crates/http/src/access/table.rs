@@ -69,21 +69,21 @@ pub(super) enum Refusal {
 
 const TABLE: &[Row] = &[
     Row {
-        routes: &["/", "/api/version"],
+        routes: &["/", "/api/version", "/api/status"],
         about: "state",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed, Page::Link],
         token: Token::NotRequired,
     },
     Row {
-        routes: &["/api/tags", "/api/ps", "/api/show"],
+        routes: &["/api/tags", "/api/ps", "/api/show", "/v1/models", "/v1/models/*"],
         about: "list models",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],
         token: Token::NotRequired,
     },
     Row {
-        routes: &["/api/generate", "/api/chat"],
+        routes: &["/api/generate", "/api/chat", "/v1/*"],
         about: "generate",
         machines: Machines::All,
         pages: &[Page::Own, Page::Allowed],

@@ -15,7 +15,7 @@ use cairn_wire::app::{
 use tokio::time::Instant;
 
 use crate::error::{ApiError, blocking, json};
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use cairn_wire::app::ServerResponse;
 use tokio::sync::watch;
 
 use crate::error::json;
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 /// Minimum time between lines.

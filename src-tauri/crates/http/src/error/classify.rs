@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use cairn_app::inference::GenerateError;
+use cairn_app::inference::{FormatError, GenerateError, TemplateError};
 use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
@@ -327,6 +327,13 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Cache(error) => of_cache(error),
         E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
+        E::CapabilityMissing { model, capability } => {
+            Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", capability)
+        }
+        E::Format(FormatError::Vocabulary(_) | FormatError::Thread) => {
+            with_reason(INTERNAL, Code::GenerationFailed, error)
+        }
+        E::Format(_) | E::FormatWithTools => with_reason(BAD, Code::InvalidRequest, error),
         E::RawWithTemplate | E::ForeignContext(_) => with_reason(BAD, Code::InvalidRequest, error),
         E::Option(error) => of_option(error),
         E::OptionRange { name, .. } => with_reason(BAD, Code::OptionInvalid, error).with("option", name),
@@ -339,6 +346,10 @@ fn of_inference(error: &inference::Error) -> Class {
             .with("prompt_tokens", prompt_tokens)
             .with("context_tokens", context_tokens)
             .with("min_tokens", least_tokens),
+        // The conversation is wrong for this model. Clients would repeat a request that fails with 500.
+        E::Template(reason @ TemplateError::Refused { .. }) => with_reason(BAD, Code::PromptFailed, reason),
+        // Only a template of the request is parsed here; that of a model was parsed when it was loaded.
+        E::Template(reason @ TemplateError::Syntax { .. }) => with_reason(BAD, Code::TemplateInvalid, reason),
         E::Template(reason) => with_reason(INTERNAL, Code::PromptFailed, reason),
         E::Load(error) => of_load(error),
         E::Generate(GenerateError::Displaced(reason)) => with_reason(BUSY, Code::GenerationDisplaced, reason),

@@ -1,17 +1,19 @@
 //! `POST /api/chat`: the next message of a conversation.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Delta, Done, Event, Message, Reply};
+use cairn_app::inference::{CacheScope, Chat, Delta, Done, Event, Image, Message, Reply, ToolCall};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
-use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
+use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, FunctionCall, Metrics, ReplyMessage};
 
 use super::FullAnswer;
-use super::unsupported::{any, check_top_logprobs, has_format, reject};
+use super::unsupported::check_top_logprobs;
 use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
@@ -29,16 +31,11 @@ async fn chat(
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
-    reject(&[
-        (any(request.tools.as_ref()), "calling tools"),
-        (request.messages.iter().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
-        (request.messages.iter().any(|message| any(message.images.as_ref())), "reading images"),
-        (has_format(request.format.as_ref()), "structured output (format)"),
-    ])?;
     log.set_model(&request.model);
     let stream = request.stream.unwrap_or(true);
-    let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
-    let answer = match server.app().inference().chat(use_case(request, scope)).await? {
+    let chunks =
+        ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log, calls: AtomicU32::new(0) };
+    let answer = match server.app().inference().chat(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),
@@ -47,18 +44,32 @@ async fn chat(
     if stream {
         return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let FullAnswer { text, thinking, done } = FullAnswer::collect(*answer).await?;
-    Ok(json(StatusCode::OK, &chunks.last(done, text, thinking)))
+    let FullAnswer { text, thinking, tool_calls, done } = FullAnswer::collect(*answer).await?;
+    let tool_calls = tool_calls.into_iter().map(|call| chunks.tool_call(call)).collect();
+    let mut chunk = chunks.last(done, text, thinking);
+    chunk.message.tool_calls = tool_calls;
+    Ok(json(StatusCode::OK, &chunk))
 }
 
-fn use_case(request: ChatRequest, scope: CacheScope) -> Chat {
+fn use_case(request: ChatRequest, scope: CacheScope) -> Result<Chat, ApiError> {
+    let tool_call = |call: cairn_wire::ollama::ToolCall| ToolCall {
+        id: call.id,
+        name: call.function.name,
+        arguments: call.function.arguments,
+    };
     let message = |message: cairn_wire::ollama::Message| Message {
         thinking: message.thinking,
+        tool_calls: message.tool_calls.unwrap_or_default().into_iter().map(tool_call).collect(),
+        tool_name: message.tool_name,
+        tool_call_id: message.tool_call_id,
+        images: message.images.unwrap_or_default().into_iter().map(|_| Image::default()).collect(),
         ..Message::new(message.role, message.content)
     };
-    Chat {
+    Ok(Chat {
         model: request.model,
         messages: request.messages.into_iter().map(message).collect(),
+        tools: request.tools.unwrap_or_default(),
+        format: super::format(request.format)?,
         options: request.options,
         think: request.think,
         keep_alive: request.keep_alive,
@@ -68,7 +79,7 @@ fn use_case(request: ChatRequest, scope: CacheScope) -> Chat {
         scope,
         render_only: request.debug_render_only == Some(true),
         ..Chat::default()
-    }
+    })
 }
 
 /// Builder of the response chunks of one answer.
@@ -76,14 +87,22 @@ struct ChunkBuilder {
     app: App,
     model: String,
     log: LogHandle,
+    /// Number of tool calls so far.
+    calls: AtomicU32,
 }
 
 impl ChunkBuilder {
+    fn tool_call(&self, call: ToolCall) -> cairn_wire::ollama::ToolCall {
+        let index = self.calls.fetch_add(1, Ordering::Relaxed);
+        let function = FunctionCall { index, name: call.name, arguments: call.arguments };
+        cairn_wire::ollama::ToolCall { id: call.id, function }
+    }
+
     fn delta(&self, content: String, thinking: String) -> ChatChunk {
         ChatChunk {
             model: self.model.clone(),
             created_at: Timestamp(self.app.clock().now()),
-            message: ReplyMessage { role: "assistant".to_owned(), content, thinking },
+            message: ReplyMessage { role: "assistant".to_owned(), content, thinking, tool_calls: Vec::new() },
             done: false,
             done_reason: None,
             logprobs: Vec::new(),
@@ -120,11 +139,16 @@ impl ChunkBuilder {
         match event {
             Event::Delta(delta, logprobs) => {
                 self.log.record_first_token();
-                let (text, thinking) = match delta {
-                    Delta::Text(text) => (text, String::new()),
-                    Delta::Thinking(thinking) => (String::new(), thinking),
+                let chunk = match delta {
+                    Delta::Text(text) => self.delta(text, String::new()),
+                    Delta::Thinking(thinking) => self.delta(String::new(), thinking),
+                    Delta::ToolCall(call) => {
+                        let mut chunk = self.delta(String::new(), String::new());
+                        chunk.message.tool_calls.push(self.tool_call(call));
+                        chunk
+                    }
                 };
-                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, thinking) })
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..chunk })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),

@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Delta, Done, Event, Generate, Reply};
+use cairn_app::inference::{CacheScope, Delta, Done, Event, Generate, Image, Reply};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
 use super::FullAnswer;
-use super::unsupported::{any, check_top_logprobs, has_format, reject};
+use super::unsupported::check_top_logprobs;
 use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
@@ -33,16 +33,10 @@ async fn generate(
     if request.raw == Some(true) && has_text(&request.template) {
         return Err(cairn_app::inference::Error::RawWithTemplate.into());
     }
-    reject(&[
-        (has_text(&request.suffix), "filling in before a suffix"),
-        (has_text(&request.template), "a template in the request"),
-        (any(request.images.as_ref()), "reading images"),
-        (has_format(request.format.as_ref()), "structured output (format)"),
-    ])?;
     log.set_model(&request.model);
     let stream = request.stream.unwrap_or(true);
     let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
-    let answer = match server.app().inference().generate(use_case(request, scope)).await? {
+    let answer = match server.app().inference().generate(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),
@@ -51,14 +45,18 @@ async fn generate(
     if stream {
         return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let FullAnswer { text, thinking, done } = FullAnswer::collect(*answer).await?;
+    let FullAnswer { text, thinking, done, .. } = FullAnswer::collect(*answer).await?;
     Ok(json(StatusCode::OK, &chunks.last(done, text, thinking)))
 }
 
-fn use_case(request: GenerateRequest, scope: CacheScope) -> Generate {
-    Generate {
+fn use_case(request: GenerateRequest, scope: CacheScope) -> Result<Generate, ApiError> {
+    Ok(Generate {
         model: request.model,
         prompt: request.prompt,
+        suffix: request.suffix,
+        template: request.template,
+        images: request.images.unwrap_or_default().into_iter().map(|_| Image::default()).collect(),
+        format: super::format(request.format)?,
         system: request.system.filter(|text| !text.is_empty()),
         context: request.context.unwrap_or_default(),
         raw: request.raw.unwrap_or(false),
@@ -70,7 +68,7 @@ fn use_case(request: GenerateRequest, scope: CacheScope) -> Generate {
         logprobs: super::requested_logprobs(request.logprobs, request.top_logprobs),
         scope,
         render_only: request.debug_render_only == Some(true),
-    }
+    })
 }
 
 /// Builder of the response chunks of one answer.
@@ -128,6 +126,8 @@ impl ChunkBuilder {
                 let (text, thinking) = match delta {
                     Delta::Text(text) => (text, String::new()),
                     Delta::Thinking(thinking) => (String::new(), thinking),
+                    // This endpoint offers no tools, so that a call is a text like any other.
+                    Delta::ToolCall(call) => (call.to_string(), String::new()),
                 };
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, thinking) })
             }

@@ -13,7 +13,7 @@ use cairn_wire::ollama::{PullLine, PullRequest};
 use crate::body::Body;
 use crate::client::ClientInfo;
 use crate::error::{ApiError, json};
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {

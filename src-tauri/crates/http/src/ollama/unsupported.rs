@@ -1,7 +1,6 @@
 //! Rejection of unsupported request fields. Ignoring them would return a wrong answer without an error.
 
 use cairn_app::library::Error;
-use serde_json::Value;
 
 use crate::error::ApiError;
 
@@ -21,13 +20,8 @@ pub(super) fn reject_with_advice(features: &[(bool, &'static str, &'static str)]
     }
 }
 
-/// Returns whether a request has an output format. Some clients send an empty text for no format.
-pub(super) fn has_format(format: Option<&Value>) -> bool {
-    !matches!(format, None | Some(Value::Null)) && format.and_then(Value::as_str) != Some("")
-}
-
 /// Checks the range of `top_logprobs`. As in Ollama, this check comes before all others.
-pub(super) fn check_top_logprobs(top_logprobs: Option<i64>) -> Result<(), ApiError> {
+pub(crate) fn check_top_logprobs(top_logprobs: Option<i64>) -> Result<(), ApiError> {
     match top_logprobs {
         Some(count) if !(0..=20).contains(&count) => {
             Err(ApiError::bad_request("top_logprobs must be between 0 and 20"))

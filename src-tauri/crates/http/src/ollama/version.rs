@@ -2,15 +2,21 @@
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::get;
 use cairn_wire::ollama::VersionResponse;
 
 use crate::Server;
 use crate::error::json;
 
+/// The version of Ollama with the API of this server: the one that added log probabilities.
+const OLLAMA_VERSION: &str = "0.12.11";
+
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route(
-        "/api/version",
-        get(async || json(StatusCode::OK, &VersionResponse { version: cairn_app::VERSION.to_owned() })),
-    )
+    Router::new().route("/api/version", get(version))
+}
+
+async fn version() -> Response {
+    let cairn = Some(cairn_app::VERSION.to_owned());
+    json(StatusCode::OK, &VersionResponse { version: OLLAMA_VERSION.to_owned(), cairn })
 }

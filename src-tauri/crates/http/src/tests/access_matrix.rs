@@ -10,9 +10,29 @@ const REMOTE: [u8; 4] = [192, 168, 0, 9];
 
 /// Requests of each row of the table. Without a body they change nothing.
 const REQUESTS: &[(&str, &[(&str, &str)])] = &[
-    ("`/`, `/api/version`", &[("GET", "/"), ("GET", "/api/version")]),
-    ("`/api/tags`, `/api/ps`, `/api/show`", &[("GET", "/api/tags"), ("GET", "/api/ps"), ("POST", "/api/show")]),
-    ("`/api/generate`, `/api/chat`", &[("POST", "/api/generate"), ("POST", "/api/chat")]),
+    ("`/`, `/api/version`, `/api/status`", &[("GET", "/"), ("GET", "/api/version"), ("GET", "/api/status")]),
+    (
+        "`/api/tags`, `/api/ps`, `/api/show`, `/v1/models`, `/v1/models/*`",
+        &[
+            ("GET", "/api/tags"),
+            ("GET", "/api/ps"),
+            ("POST", "/api/show"),
+            ("GET", "/v1/models"),
+            ("GET", "/v1/models/m"),
+        ],
+    ),
+    (
+        "`/api/generate`, `/api/chat`, `/v1/*`",
+        &[
+            ("POST", "/api/generate"),
+            ("POST", "/api/chat"),
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/v1/completions"),
+            ("POST", "/v1/messages"),
+            ("POST", "/v1/messages/count_tokens"),
+            ("GET", "/v1/nowhere"),
+        ],
+    ),
     ("`/v2`, `/v2/*`", &[("GET", "/v2"), ("GET", "/v2/")]),
     ("`/app/session`", &[("POST", "/app/session")]),
     ("`/metrics`", &[("GET", "/metrics")]),

@@ -4,6 +4,7 @@ use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::streaming::Events;
 
 /// The body of the error.
 const INTERNAL: &str = concat!(
@@ -15,7 +16,7 @@ const INTERNAL: &str = concat!(
 fn panicking() -> Router<Server> {
     /// Events that panic after the first.
     struct Broken(bool);
-    impl ndjson::Events for Broken {
+    impl Events for Broken {
         type Event = u8;
 
         async fn next(&mut self) -> Option<u8> {

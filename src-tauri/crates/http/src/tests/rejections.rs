@@ -41,20 +41,16 @@ async fn name_errors_match_ollama() {
 }
 
 #[tokio::test]
-async fn unsupported_features_are_rejected_with_501() {
-    let not_yet = |what: &str| format!("501 {what} is not supported yet by this version of Cairn");
-    let chat = async |field: &str, what: &str| {
-        let request = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{field}}}"#);
-        check("/api/chat", &request, &not_yet(what)).await;
-    };
-    chat(r#""tools":[{"type":"function"}]"#, "calling tools").await;
-    chat(r#""format":"json""#, "structured output (format)").await;
-    let images = r#"{"model":"m","messages":[{"role":"user","content":"x","images":["aGk="]}]}"#;
-    check("/api/chat", images, &not_yet("reading images")).await;
+async fn unsupported_features_are_rejected() {
+    let format = r#"{"model":"m","prompt":"x","format":"xml"}"#;
+    let expected = r#"400 invalid format: "xml"; expected "json" or a valid JSON Schema object"#;
+    check("/api/generate", format, expected).await;
     let suffix = r#"{"model":"m","prompt":"x","suffix":"y"}"#;
-    check("/api/generate", suffix, &not_yet("filling in before a suffix")).await;
-    let template = r#"{"model":"m","prompt":"x","template":"{{ .Prompt }}"}"#;
-    check("/api/generate", template, &not_yet("a template in the request")).await;
+    let lacks = "400 registry.ollama.ai/library/m:latest does not support insert";
+    check("/api/generate", suffix, lacks).await;
+    let template = r#"{"model":"m","prompt":"x","template":"{{ .Prompt"}"#;
+    let reply = Daemon::start().post("/api/generate", template).await;
+    assert!(reply.starts_with("400 ") && reply.contains("template_invalid"), "{reply}");
 }
 
 #[tokio::test]

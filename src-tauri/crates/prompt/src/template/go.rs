@@ -58,6 +58,8 @@ pub(super) struct Go {
     has_messages: bool,
     capabilities: Capabilities,
     tags: (String, String),
+    /// The text before tool calls.
+    call_tag: Option<String>,
 }
 
 impl Go {
@@ -95,6 +97,7 @@ impl Go {
         let has = |name: &str| field_names.contains(name);
         let main = if has("messages") || has("response") { main } else { tree::with_response(main) };
         let tags = tree::thinking_tags(&main);
+        let call_tag = tree::call_tag(&main, &defined);
         let result_marks = ["eq .Role \"tool\"", "tool_response", "TOOL_RESULTS"];
         Ok(Self {
             has_messages: has("messages"),
@@ -105,6 +108,7 @@ impl Go {
                 insert: has("suffix"),
             },
             tags,
+            call_tag,
             until_response: tree::instrument(tree::until_response(&main)),
             main: tree::instrument(main),
             defined: defined.into_iter().map(|(name, body)| (name, tree::instrument(body))).collect(),
@@ -178,6 +182,10 @@ impl Engine for Go {
 
     fn thinking_tags(&self) -> Option<(&str, &str)> {
         self.capabilities.thinking.then_some((self.tags.0.as_str(), self.tags.1.as_str()))
+    }
+
+    fn call_tag(&self) -> Option<&str> {
+        self.call_tag.as_deref()
     }
 }
 

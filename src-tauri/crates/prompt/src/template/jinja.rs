@@ -10,9 +10,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, ErrorKind};
 
 use super::{Capabilities, Engine, Error, RenderInput, ThinkMode, budget, engine};
-
-/// The tags of models whose templates are in Jinja.
-const THINKING: (&str, &str) = ("<think>", "</think>");
+use crate::thinking;
 
 /// Validated Jinja template.
 #[derive(Debug)]
@@ -21,6 +19,7 @@ pub(super) struct Jinja {
     /// The preprocessed source.
     source_for_engine: String,
     capabilities: Capabilities,
+    thinking_tags: Option<(&'static str, &'static str)>,
 }
 
 impl Jinja {
@@ -36,7 +35,12 @@ impl Jinja {
             too_large @ Error::TooLarge { .. } => too_large,
             _ => invalid(error.to_string()),
         })?;
-        Ok(Self { environment: engine::environment(), source_for_engine, capabilities: capabilities(source) })
+        Ok(Self {
+            environment: engine::environment(),
+            source_for_engine,
+            capabilities: capabilities(source),
+            thinking_tags: thinking::tags_in(source),
+        })
     }
 }
 
@@ -54,7 +58,7 @@ impl Engine for Jinja {
     }
 
     fn thinking_tags(&self) -> Option<(&str, &str)> {
-        self.capabilities.thinking.then_some(THINKING)
+        self.thinking_tags
     }
 }
 
@@ -70,7 +74,7 @@ pub(super) fn capabilities(source: &str) -> Capabilities {
     Capabilities {
         tools,
         tool_results: tools && calls && (results || any(&role)),
-        thinking: has(THINKING.0) && has(THINKING.1),
+        thinking: thinking::tags_in(source).is_some(),
         insert: false,
     }
 }

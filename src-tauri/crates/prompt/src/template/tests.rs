@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::answer::Syntax;
 
 fn conversation() -> Vec<Message> {
     vec![Message::new("system", "Be brief."), Message::new("user", "Hi"), Message::new("assistant", "Hello!")]
@@ -238,6 +239,45 @@ fn capabilities_are_detected_in_source() {
     assert!(capabilities("{{ message.tool_calls }}").tools, "tool calls imply tools");
     assert!(capabilities("{{ message.tool_calls }}{{ tool_response }}").tool_results, "tool calls and results");
     assert!(!capabilities("{{ tools }}{{ tool_response }}").tool_results, "results without calls");
+}
+
+#[test]
+fn thinking_tags_are_detected_in_source() {
+    let tags = |source: &str| {
+        let template = Template::jinja(source).expect("valid");
+        assert_eq!(template.capabilities().thinking, template.thinking_tags().is_some(), "{source}");
+        template.thinking_tags().map(|(open, close)| format!("{open} {close}"))
+    };
+    let check = |source, wanted| assert_eq!(tags(source).as_deref(), wanted, "{source}");
+    check("<think>{{ x }}</think>", Some("<think> </think>"));
+    check("{{ '<|channel>thought\n' + x + '\n<channel|>' }}", Some("<|channel>thought <channel|>"));
+    check("{% set begin = '<seed:think>' %}{% set end = '</seed:think>' %}", Some("<seed:think> </seed:think>"));
+    check("[THINK]{{ x }}[/THINK]", Some("[THINK] [/THINK]"));
+    check("<|START_THINKING|>{{ x }}<|END_THINKING|>", Some("<|START_THINKING|> <|END_THINKING|>"));
+    let channels = "<|start|>assistant<|channel|>analysis<|message|>{{ x }}<|end|>";
+    check(channels, Some("<|channel|>analysis<|message|> <|end|>"));
+    check("<|channel|>final<|message|>{{ x }}<|end|>", None);
+    check("<seed:think>{{ x }}</think>", None);
+}
+
+#[test]
+fn answer_format_is_detected_in_source() {
+    let check = |source: &str, wanted: Option<Syntax>| {
+        let format = Template::jinja(source).expect("valid").answer_format();
+        assert_eq!(format.tool_calls, wanted, "{source}");
+    };
+    check("{{ messages }}", None);
+    check("{{ tools }}", Some(Syntax::Llama));
+    check("{{ tools }}<tool_call>", Some(Syntax::Hermes));
+    check("{{ tools }}<tool_call><function=a><parameter=b>", Some(Syntax::Xml));
+    check("{{ tools }}<tool_call><arg_key>", Some(Syntax::Glm));
+    check("{{ tools }}<|tool_call|><tool_call>", Some(Syntax::Pipes));
+    check("<|tool|>{{ tools }}<|/tool|>", Some(Syntax::Pipes));
+    check("List of tools: [{{ tools }}]", Some(Syntax::Lfm2));
+    check("{{ tools }}<TOOLCALL>[]</TOOLCALL>", Some(Syntax::After("<TOOLCALL>".to_owned())));
+    check("{{ tools }}<|tools_prefix|>", Some(Syntax::After("<|tools_prefix|>".to_owned())));
+    let format = Template::jinja("{{ tools }}<think></think><|tool_call>").expect("valid").answer_format();
+    assert_eq!(format.thinking, Some(("<think>".to_owned(), "</think>".to_owned())), "the tags of the template");
 }
 
 #[test]

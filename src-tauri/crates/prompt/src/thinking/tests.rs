@@ -21,6 +21,7 @@ fn run(inside: bool, parts: &[&str]) -> (String, String) {
                 assert!(!part.is_empty(), "an empty delta in {parts:?}");
                 text += &part;
             }
+            Delta::ToolCall(call) => panic!("a call in {parts:?}: {call:?}"),
         }
     }
     (thinking, text)

@@ -55,7 +55,7 @@ pub struct Message {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<Vec<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<Vec<Value>>,
+    pub tool_calls: Option<Vec<ToolCall>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,11 +84,36 @@ pub struct ChatChunk {
 }
 
 /// The message inside a [`ChatChunk`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct ReplyMessage {
     pub role: String,
     pub content: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// A tool call of the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a tool call, which is a JSON object")]
+pub struct ToolCall {
+    /// Id of the call. The tool's result may name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The function and its arguments.
+    pub function: FunctionCall,
+}
+
+/// A function with arguments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FunctionCall {
+    /// Place of the call in the answer.
+    pub index: u32,
+    /// Name of the function.
+    pub name: String,
+    /// The arguments, an object.
+    pub arguments: Value,
 }

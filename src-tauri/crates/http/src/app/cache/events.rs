@@ -11,7 +11,7 @@ use axum::routing::get;
 use cairn_wire::app::CacheResponse;
 
 use super::response;
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 /// Poll interval, which limits the rate of lines.

@@ -11,7 +11,8 @@ use cairn_wire::app::chats::{AnswerRequest, ChatLine, StoppedResponse};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
-use crate::ndjson::{self, Events};
+use crate::ndjson;
+use crate::streaming::Events;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/chats/{id}/answer", get(follow).post(answer)).route("/app/chats/{id}/stop", post(stop))

@@ -7,7 +7,7 @@ use axum::routing::get;
 use cairn_app::chats::ChatEvents;
 use cairn_wire::app::chats::ChatEvent;
 
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {

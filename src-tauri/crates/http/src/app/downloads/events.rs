@@ -13,7 +13,7 @@ use cairn_wire::app::DownloadsResponse;
 use tokio::sync::watch;
 
 use super::response;
-use crate::ndjson::Events;
+use crate::streaming::Events;
 use crate::{Server, ndjson};
 
 /// Delay after a change, which limits the rate of lines.

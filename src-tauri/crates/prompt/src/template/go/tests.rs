@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::{Language, Template, ThinkMode};
 use super::*;
+use crate::answer::Syntax;
 use crate::message::ToolCall;
 
 fn conversation() -> Vec<Message> {
@@ -162,6 +163,30 @@ fn thinking_values_and_tags() {
     assert_eq!(tags("{{ range .Messages }}{{ .Thinking }}</t>{{ end }}"), None, "only one tag");
     let nested = "{{ range $i, $_ := .Messages }}{{ with .Content }}a{{ else }}<x>{{ .Thinking }}{{ .Role }}</x>{{ end }}{{ end }}";
     assert_eq!(tags(nested).as_deref(), Some("<x></x>"), "the innermost list");
+}
+
+#[test]
+fn answer_format_follows_text_before_tool_calls() {
+    let of = |source: &str| Template::go(source).expect("valid").answer_format().tool_calls;
+    let after = |tag: &str| Some(Syntax::After(tag.to_owned()));
+    assert_eq!(of("{{ .Messages }}"), None, "no calls");
+    assert_eq!(of("{{ if .ToolCalls }} <call>\n{\"name\": 1}{{ end }}"), after("<call>"), "up to a brace");
+    assert_eq!(of("{{ if .ToolCalls }}Calls: [{{ range .ToolCalls }}{ {{ end }}]{{ end }}"), after("Calls:"), "a list");
+    let elsewhere = "{{ range $m := .Messages }}{{ if .Content }}a{{ else if $m.ToolCalls }}\n{{- range .ToolCalls }}<c>{{ end }}{{ end }}{{ end }}";
+    assert_eq!(of(elsewhere), after("<c>"), "white space is no text");
+    assert_eq!(
+        of("{{ define \"c\" }}<d>{{ end }}{{ range .ToolCalls }}{{ template \"c\" . }}{{ end }}"),
+        after("<d>"),
+        "in a called template"
+    );
+    assert_eq!(
+        of("{{ define \"c\" }}{{ template \"c\" . }}{{ end }}{{ range .ToolCalls }}{{ template \"c\" . }}{{ end }}"),
+        Some(Syntax::Llama),
+        "a template that calls itself"
+    );
+    assert_eq!(of("{{ if .ToolCalls }}{\"name\": 1}{{ end }}"), Some(Syntax::Llama), "a brace");
+    assert_eq!(of("{{ if .ToolCalls }}<tool_call>\n{{ end }}"), Some(Syntax::Hermes), "a tag of a syntax");
+    assert_eq!(of("{{ if .ToolCalls }}[TOOL_CALLS] [{{ end }}"), Some(Syntax::Mistral), "a token and a bracket");
 }
 
 #[test]

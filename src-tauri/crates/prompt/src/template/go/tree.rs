@@ -1,7 +1,7 @@
 //! Analysis and rewriting of a template's syntax tree: its field names, its thinking tags, the position of the answer,
 //! and the actions that charge the budget.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gotmpl::parse::{ActionNode, BranchNode, CommandNode, Expr, ListNode, Node, Number, PipeNode, Pos, SmolStr};
 
@@ -104,6 +104,16 @@ fn has_field(pipe: &PipeNode, name: &str) -> bool {
     found
 }
 
+/// Returns whether a pipe reads a field `name` of the current value or of a variable.
+fn reads(pipe: &PipeNode, name: &str) -> bool {
+    let mut found = false;
+    visit_expressions(pipe, &mut |expression| {
+        found |= matches!(expression, Expr::Field(_, fields) | Expr::Variable(_, _, fields)
+            if fields.last().is_some_and(|last| last == name));
+    });
+    found
+}
+
 /// Returns the tags around reasoning: the first and last text of the innermost list that prints `.Thinking` in a loop
 /// over messages.
 pub(super) fn thinking_tags(list: &ListNode) -> (String, String) {
@@ -137,6 +147,37 @@ fn find_tags(list: &ListNode, in_messages: bool, tags: &mut (String, String)) {
             find_tags(other, inside, tags);
         }
     }
+}
+
+/// Returns the text that a template writes before tool calls, up to a brace, or `{` if there is none.
+pub(super) fn call_tag(list: &ListNode, defined: &BTreeMap<String, ListNode>) -> Option<String> {
+    let mut calls = None;
+    for list in std::iter::once(list).chain(defined.values()) {
+        visit_nodes(list, &mut |node| {
+            let branch = branches(node).filter(|branch| reads(&branch.pipe, "ToolCalls"));
+            calls = calls.or(branch.map(|branch| &branch.body));
+        });
+    }
+    let text = first_text(calls?, Some(defined)).unwrap_or_default();
+    let tag = text.split('{').next().unwrap_or_default().trim();
+    Some(if tag.is_empty() { "{".to_owned() } else { tag.to_owned() })
+}
+
+/// Returns the first text of a list that is not white space, also in templates of `defined` that the list calls.
+fn first_text<'a>(list: &'a ListNode, defined: Option<&'a BTreeMap<String, ListNode>>) -> Option<&'a str> {
+    let mut found = None;
+    visit_nodes(list, &mut |node| {
+        let text = match node {
+            Node::Text(text) => Some(&*text.text).filter(|text| !text.trim().is_empty()),
+            // A template may call itself, so this goes one level deep.
+            Node::Template(call) if found.is_none() => {
+                defined.and_then(|defined| first_text(defined.get(&*call.name)?, None))
+            }
+            _ => None,
+        };
+        found = found.or(text);
+    });
+    found
 }
 
 /// Copies the tree up to and including the first `.Response`.

@@ -36,11 +36,22 @@ const BY_HAND: &[(&str, &str)] = &[
 /// Types without serde derives that are part of an object in JSON.
 const PLAIN: &[&str] = &["Options"];
 
+/// Modules of APIs that our interface does not use. Their types have common names such as `Message`.
+const NOT_USED: &[&str] = &["anthropic", "openai"];
+
 /// The text of the whole file.
 pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
     let mut text = HEADER.to_owned();
     let mut names = BTreeSet::new();
-    for path in files(&repo.root().join(SOURCE))? {
+    let folder = repo.root().join(SOURCE);
+    for path in files(&folder)? {
+        let module = path.strip_prefix(&folder).ok().and_then(|path| path.iter().next());
+        if module
+            .and_then(|module| Path::new(module).file_stem()?.to_str())
+            .is_some_and(|name| NOT_USED.contains(&name))
+        {
+            continue;
+        }
         let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let parts = declarations(&source).with_context(|| format!("{}", path.display()))?;
         for (name, declaration) in parts {

@@ -1,0 +1,199 @@
+//! Converts requests of the Anthropic API.
+
+use std::collections::HashMap;
+
+use cairn_app::inference::{Image, Message, ToolCall};
+use cairn_wire::anthropic::{Block, Blocks, MessagesRequest, Role, Tool};
+use cairn_wire::{Level, Think};
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+
+/// Returns Ollama's options of a request.
+pub(super) fn options(request: &MessagesRequest) -> Map<String, Value> {
+    let mut options = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            options.insert(name.to_owned(), value);
+        }
+    };
+    set("num_predict", request.max_tokens.map(Value::from));
+    set("temperature", request.temperature.map(Value::from));
+    set("top_p", request.top_p.map(Value::from));
+    set("top_k", request.top_k.map(Value::from));
+    set("stop", request.stop_sequences.clone().map(Value::from));
+    options
+}
+
+/// Returns the thinking mode of a request; `None` for the model's default.
+pub(super) fn think(request: &MessagesRequest) -> Result<Option<Think>, ApiError> {
+    let kind = request.thinking.as_ref().map(|thinking| thinking.kind.as_str());
+    let effort = request.output_config.as_ref().and_then(|config| config.effort.as_deref());
+    let level = match effort {
+        None => None,
+        Some("low") => Some(Level::Low),
+        Some("medium") => Some(Level::Medium),
+        Some("high" | "xhigh") => Some(Level::High),
+        Some("max") => Some(Level::Max),
+        Some(other) => return Err(ApiError::bad_request(format!("invalid output_config.effort: {other:?}"))),
+    };
+    match kind {
+        // Without the field, Anthropic's models do not think.
+        None | Some("disabled") => Ok(Some(Think::Switch(false))),
+        Some("enabled" | "adaptive") => Ok(Some(level.map_or(Think::Switch(true), Think::Level))),
+        Some(other) => Err(ApiError::bad_request(format!("invalid thinking.type: {other:?}"))),
+    }
+}
+
+/// Returns the tools that the model sees: all, none, or the one that `tool_choice` names.
+pub(super) fn tools(request: &mut MessagesRequest) -> Result<Vec<Value>, ApiError> {
+    let tools = request.tools.take().unwrap_or_default();
+    if let Some(Tool { kind: Some(kind), .. }) = tools.iter().find(|tool| !tool.is_of_client()) {
+        return Err(ApiError::bad_request(format!("this server has no tool of the type {kind:?}")));
+    }
+    let choice = request.tool_choice.take().unwrap_or_default();
+    let is_offered = |tool: &Tool| match choice["type"].as_str() {
+        Some("none") => false,
+        Some("tool") => choice["name"] == tool.name.as_str(),
+        _ => true,
+    };
+    if choice["type"] == "any" {
+        return Err(ApiError::bad_request("tool_choice \"any\" is not supported yet; use \"auto\""));
+    }
+    let function = |tool: &Tool| {
+        let mut function = json!({ "name": tool.name });
+        let (description, schema) = (tool.description.clone().map(Value::from), tool.input_schema.clone());
+        for (key, value) in [("description", description), ("parameters", schema)] {
+            if let (Some(value), Some(function)) = (value, function.as_object_mut()) {
+                function.insert(key.to_owned(), value);
+            }
+        }
+        json!({ "type": "function", "function": function })
+    };
+    Ok(tools.iter().filter(|tool| is_offered(tool)).map(function).collect())
+}
+
+/// Converts the conversation, with the system message first.
+pub(super) fn messages(request: &mut MessagesRequest) -> Result<Vec<Message>, ApiError> {
+    let mut all = Vec::new();
+    if let Some(system) = request.system.take() {
+        all.push(Message::new("system", text(system)?));
+    }
+    // Names of the called tools by the ids of the calls: a result has only the id.
+    let mut called = HashMap::new();
+    for message in std::mem::take(&mut request.messages) {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::System => "system",
+        };
+        let blocks = match message.content {
+            Blocks::Text(text) => vec![Block::Text { text }],
+            Blocks::List(blocks) => blocks,
+        };
+        add_message(&mut all, role, blocks, &mut called)?;
+    }
+    Ok(all)
+}
+
+/// Adds a message. The results of tools in it become messages of their own before the text, as templates expect.
+fn add_message(
+    all: &mut Vec<Message>,
+    role: &str,
+    blocks: Vec<Block>,
+    called: &mut HashMap<String, String>,
+) -> Result<(), ApiError> {
+    let mut message = Message::new(role, "");
+    let mut texts = Vec::new();
+    let is_empty = blocks.is_empty();
+    let mut results = 0;
+    for block in blocks {
+        match block {
+            Block::Text { text } => texts.push(text),
+            Block::Thinking { thinking } => message.thinking = Some(thinking),
+            Block::RedactedThinking {} => {}
+            Block::Image { .. } => message.images.push(Image::default()),
+            Block::ToolUse { id, name, input } => {
+                let arguments = if input.is_null() { json!({}) } else { input };
+                called.insert(id.clone(), name.clone());
+                message.tool_calls.push(ToolCall { id: Some(id), name, arguments });
+            }
+            Block::ToolResult { tool_use_id, content, is_error } => {
+                let content = content.map(text).transpose()?.unwrap_or_default();
+                let content = if is_error == Some(true) { format!("Error: {content}") } else { content };
+                let tool_name = called.get(&tool_use_id).cloned();
+                results += 1;
+                let tool_call_id = Some(tool_use_id);
+                all.push(Message { tool_name, tool_call_id, ..Message::new("tool", content) });
+            }
+        }
+    }
+    message.content = texts.join("\n");
+    // A message of results only has no text of its own.
+    if is_empty || results == 0 || !message.content.is_empty() {
+        all.push(message);
+    }
+    Ok(())
+}
+
+/// Returns the text of blocks that can only be texts.
+fn text(blocks: Blocks) -> Result<String, ApiError> {
+    let list = match blocks {
+        Blocks::Text(text) => return Ok(text),
+        Blocks::List(list) => list,
+    };
+    let text = |block: Block| match block {
+        Block::Text { text } => Ok(text),
+        _ => Err(ApiError::bad_request("a system message or tool result contains a block that is not a text")),
+    };
+    let texts: Vec<String> = list.into_iter().map(text).collect::<Result<_, ApiError>>()?;
+    Ok(texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(value: Value) -> MessagesRequest {
+        serde_json::from_value(value).expect("a request")
+    }
+
+    #[test]
+    fn blocks_become_messages_of_the_template() {
+        let mut request = request(json!({
+            "system": [{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}],
+            "messages": [
+                {"role": "user", "content": "1 + 1?"},
+                {"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                    {"type": "text", "text": "Wait."},
+                    {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "2"}]},
+                    {"type": "text", "text": "So?"},
+                ]},
+            ],
+        }));
+        let found = messages(&mut request).expect("a valid conversation");
+        let roles: Vec<_> = found.iter().map(|message| (&*message.role, &*message.content)).collect();
+        let expected =
+            [("system", "Be short."), ("user", "1 + 1?"), ("assistant", "Wait."), ("tool", "2"), ("user", "So?")];
+        assert_eq!(roles, expected, "one message for each result");
+        assert_eq!(found[2].thinking.as_deref(), Some("Hm."), "the reasoning");
+        assert_eq!(found[2].tool_calls[0].arguments, json!({"a": 1}), "the arguments");
+        assert_eq!(found[3].tool_name.as_deref(), Some("add"), "the name of the call");
+    }
+
+    #[test]
+    fn thinking_is_off_unless_requested() {
+        let check = |value: Value, expected: Option<Think>| {
+            assert_eq!(think(&request(value.clone())).ok().flatten(), expected, "{value}");
+        };
+        check(json!({}), Some(Think::Switch(false)));
+        check(json!({"thinking": {"type": "enabled", "budget_tokens": 1024}}), Some(Think::Switch(true)));
+        let effort = json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}});
+        check(effort, Some(Think::Level(Level::Low)));
+        assert!(think(&request(json!({"thinking": {"type": "x"}}))).is_err(), "an unknown type");
+    }
+}

@@ -1,0 +1,249 @@
+//! `POST /v1/chat/completions`: the next message of a conversation.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::inference::{CacheScope, Chat, Constraint, Delta, Done, Event, Reply};
+use cairn_wire::ErrorBody;
+use cairn_wire::openai::{
+    ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, FinishReason,
+    ReplyMessage, ResponseFormat, ToolCall, Usage,
+};
+
+use super::choices::{self, Choices};
+use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, think, tools};
+use crate::body::{Body, BodyLimit};
+use crate::cache_scope::RequestScope;
+use crate::error::{ApiError, json, openai_error};
+use crate::request_log::LogHandle;
+use crate::streaming::{self, Encoder};
+use crate::{Server, sse};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/v1/chat/completions", post(chat).layer(BodyLimit::PROMPT.layer()))
+}
+
+async fn chat(
+    State(server): State<Server>,
+    RequestScope(scope): RequestScope,
+    log: LogHandle,
+    Body(request): Body<ChatCompletionRequest>,
+) -> Result<Response, ApiError> {
+    if request.messages.is_empty() {
+        return Err(ApiError::bad_request("[] is too short - 'messages'"));
+    }
+    log.set_model(&request.model);
+    let count = choices::count(request.n)?;
+    let envelope = Envelope::new(server.app(), "chatcmpl-", &request.model)?;
+    let is_stream = request.stream == Some(true);
+    let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
+    let chat = use_case(request, scope)?;
+    let mut answers = Vec::new();
+    for index in 0..count {
+        let chat = Chat { options: choices::with_seed(chat.options.clone(), index), ..chat.clone() };
+        match server.app().inference().chat(chat).await? {
+            Reply::Answer(answer) => answers.push(*answer),
+            // A request with messages always gets an answer.
+            Reply::Rendered(_) | Reply::Loaded | Reply::Unloaded => {}
+        }
+    }
+    let answers = Choices::of(answers);
+    let chunks =
+        Chunks { envelope, log, choices: vec![ChoiceState::default(); count as usize], usage: Usage::default() };
+    if is_stream {
+        let chunks = ChunkStream { chunks, wants_usage };
+        return Ok(streaming::respond(Vec::new(), answers, server.activity().begin(), chunks));
+    }
+    let _guard = server.activity().begin();
+    Ok(json(StatusCode::OK, &chunks.complete(answers.collect().await?)))
+}
+
+fn use_case(request: ChatCompletionRequest, scope: CacheScope) -> Result<Chat, ApiError> {
+    let ChatCompletionRequest { max_tokens, max_completion_tokens, temperature, top_p, seed, stop, .. } = request;
+    let sampling = Sampling {
+        max_tokens: max_completion_tokens.or(max_tokens),
+        temperature,
+        top_p,
+        seed,
+        stop,
+        frequency_penalty: request.frequency_penalty,
+        presence_penalty: request.presence_penalty,
+    };
+    let effort = request.reasoning_effort.or(request.reasoning.and_then(|reasoning| reasoning.effort));
+    let logprobs = crate::ollama::requested_logprobs(request.logprobs, request.top_logprobs);
+    crate::ollama::unsupported::check_top_logprobs(request.top_logprobs)?;
+    Ok(Chat {
+        model: request.model,
+        tools: tools::offered(request.tools.unwrap_or_default(), request.tool_choice.as_ref())?,
+        messages: messages::messages(request.messages)?,
+        format: format(request.response_format)?,
+        options: Some(sampling.into_options(request.options)),
+        think: think(effort.as_deref())?,
+        logprobs,
+        scope,
+        ..Chat::default()
+    })
+}
+
+/// Returns the format of an answer.
+fn format(format: Option<ResponseFormat>) -> Result<Option<Constraint>, ApiError> {
+    let Some(format) = format else { return Ok(None) };
+    match format.kind.as_str() {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(Constraint::JsonObject)),
+        "json_schema" => {
+            let schema = format.json_schema.and_then(|schema| schema.schema);
+            let missing =
+                || ApiError::bad_request("response_format has the type json_schema and no json_schema.schema");
+            schema.ok_or_else(missing).map(|schema| Some(Constraint::JsonSchema(schema)))
+        }
+        other => Err(ApiError::bad_request(format!(
+            "invalid response_format: the type {other:?} (must be \"text\", \"json_object\" or \"json_schema\")"
+        ))),
+    }
+}
+
+/// State of one answer.
+#[derive(Debug, Clone, Default)]
+struct ChoiceState {
+    has_begun: bool,
+    tool_calls: u32,
+    is_done: bool,
+}
+
+/// Builder of the parts of a response.
+struct Chunks {
+    envelope: Envelope,
+    log: LogHandle,
+    choices: Vec<ChoiceState>,
+    usage: Usage,
+}
+
+impl Chunks {
+    /// Returns new parts of an answer's message.
+    fn delta(&mut self, index: u32, delta: Delta) -> ChatDelta {
+        self.log.record_first_token();
+        let state = &mut self.choices[index as usize];
+        let role = (!std::mem::replace(&mut state.has_begun, true)).then(|| "assistant".to_owned());
+        let delta = match delta {
+            Delta::Text(text) => ChatDelta { content: Some(text), ..ChatDelta::default() },
+            Delta::Thinking(text) => ChatDelta { reasoning: Some(text), ..ChatDelta::default() },
+            Delta::ToolCall(call) => {
+                let index = Some(state.tool_calls);
+                state.tool_calls += 1;
+                ChatDelta { tool_calls: vec![tools::call(call, index)], ..ChatDelta::default() }
+            }
+        };
+        ChatDelta { role, ..delta }
+    }
+
+    /// Ends an answer. Returns why it ended.
+    fn finish(&mut self, index: u32, done: &Done) -> FinishReason {
+        let state = &mut self.choices[index as usize];
+        state.is_done = true;
+        let reason = finish_reason(&done.usage, state.tool_calls > 0);
+        add_choice(&mut self.usage, &done.usage);
+        self.log.set_usage(&done.usage);
+        reason
+    }
+
+    fn is_complete(&self) -> bool {
+        self.choices.iter().all(|choice| choice.is_done)
+    }
+
+    fn chunk(&self, choices: Vec<ChunkChoice>, usage: Option<Usage>) -> ChatCompletionChunk {
+        let Envelope { id, created, model, system_fingerprint } = self.envelope.clone();
+        let object = "chat.completion.chunk".to_owned();
+        ChatCompletionChunk { id, object, created, model, system_fingerprint, choices, usage }
+    }
+
+    /// Builds the complete response of all events.
+    fn complete(mut self, events: Vec<(u32, Event)>) -> ChatCompletion {
+        #[derive(Default)]
+        struct Parts {
+            content: String,
+            reasoning: String,
+            tool_calls: Vec<ToolCall>,
+            logprobs: Vec<cairn_app::inference::Logprob>,
+            finish_reason: Option<FinishReason>,
+        }
+        let mut all: Vec<Parts> = self.choices.iter().map(|_| Parts::default()).collect();
+        for (index, event) in events {
+            let parts = &mut all[index as usize];
+            match event {
+                Event::Delta(delta, logprobs) => {
+                    let ChatDelta { content, reasoning, tool_calls, .. } = self.delta(index, delta);
+                    parts.content += &content.unwrap_or_default();
+                    parts.reasoning += &reasoning.unwrap_or_default();
+                    parts.tool_calls.extend(tool_calls.into_iter().map(|call| ToolCall { index: None, ..call }));
+                    parts.logprobs.extend(logprobs);
+                }
+                Event::Done(mut done) => {
+                    parts.finish_reason = Some(self.finish(index, &done));
+                    parts.logprobs.append(&mut done.logprobs);
+                }
+                Event::Failed(_) => {}
+            }
+        }
+        let choice = |(index, parts): (u32, Parts)| {
+            let Parts { content, reasoning, tool_calls, logprobs: tokens, finish_reason } = parts;
+            let content = (!content.is_empty() || tool_calls.is_empty()).then_some(content);
+            Choice {
+                index,
+                message: ReplyMessage { role: "assistant".to_owned(), content, reasoning, tool_calls },
+                logprobs: logprobs(tokens),
+                finish_reason: finish_reason.unwrap_or(FinishReason::Stop),
+            }
+        };
+        let choices = (0..).zip(all).map(choice).collect();
+        let Envelope { id, created, model, system_fingerprint } = self.envelope;
+        let object = "chat.completion".to_owned();
+        ChatCompletion { id, object, created, model, system_fingerprint, choices, usage: self.usage }
+    }
+}
+
+/// Encoder of a streamed response.
+struct ChunkStream {
+    chunks: Chunks,
+    wants_usage: bool,
+}
+
+impl Encoder<(u32, Event)> for ChunkStream {
+    const CONTENT_TYPE: &'static str = sse::CONTENT_TYPE;
+
+    fn encode(&mut self, (index, event): (u32, Event)) -> Result<Vec<u8>, cairn_app::Error> {
+        let mut stream = Vec::new();
+        let chunks = &mut self.chunks;
+        match event {
+            Event::Delta(delta, tokens) => {
+                let delta = chunks.delta(index, delta);
+                let choice = ChunkChoice { index, delta, logprobs: logprobs(tokens), finish_reason: None };
+                sse::push_data(&mut stream, &chunks.chunk(vec![choice], None));
+            }
+            Event::Done(mut done) => {
+                let tokens = std::mem::take(&mut done.logprobs);
+                let role = (!chunks.choices[index as usize].has_begun).then(|| "assistant".to_owned());
+                let delta = ChatDelta { role, ..ChatDelta::default() };
+                let finish_reason = Some(chunks.finish(index, &done));
+                let choice = ChunkChoice { index, delta, logprobs: logprobs(tokens), finish_reason };
+                sse::push_data(&mut stream, &chunks.chunk(vec![choice], None));
+                if chunks.is_complete() {
+                    if self.wants_usage {
+                        sse::push_data(&mut stream, &chunks.chunk(Vec::new(), Some(chunks.usage)));
+                    }
+                    stream.extend_from_slice(sse::DONE);
+                }
+            }
+            Event::Failed(error) => return Err(error.into()),
+        }
+        Ok(stream)
+    }
+
+    fn encode_error(error: &ErrorBody) -> Vec<u8> {
+        let mut stream = Vec::new();
+        sse::push_data(&mut stream, &openai_error(StatusCode::INTERNAL_SERVER_ERROR, error));
+        stream
+    }
+}

@@ -1,0 +1,159 @@
+//! `POST /v1/chat/completions`: the next message of a conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ChatMessage, ChoiceLogprobs, FinishReason, Stop, Tool, ToolCall, Usage};
+
+/// Request for the next message.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a JSON object")]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ChatCompletionRequest {
+    pub model: String,
+    pub messages: Vec<ChatMessage>,
+    pub stream: Option<bool>,
+    pub stream_options: Option<StreamOptions>,
+    /// The older name of `max_completion_tokens`.
+    pub max_tokens: Option<i64>,
+    pub max_completion_tokens: Option<i64>,
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub seed: Option<i64>,
+    pub stop: Option<Stop>,
+    pub frequency_penalty: Option<f32>,
+    pub presence_penalty: Option<f32>,
+    pub n: Option<u32>,
+    pub logprobs: Option<bool>,
+    pub top_logprobs: Option<i64>,
+    pub response_format: Option<ResponseFormat>,
+    pub reasoning_effort: Option<String>,
+    pub reasoning: Option<Reasoning>,
+    pub tools: Option<Vec<Tool>>,
+    /// `none`, `auto`, `required`, or an object that names a function.
+    pub tool_choice: Option<Value>,
+    pub parallel_tool_calls: Option<bool>,
+    pub logit_bias: Option<Map<String, Value>>,
+    /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
+    pub options: Option<Map<String, Value>>,
+}
+
+/// Options of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamOptions {
+    /// Send the usage as the last chunk.
+    pub include_usage: bool,
+}
+
+/// How much the model reasons.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reasoning {
+    /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+    pub effort: Option<String>,
+}
+
+/// Format of the answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResponseFormat {
+    /// `text`, `json_object` or `json_schema`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The schema of `json_schema`.
+    pub json_schema: Option<JsonSchema>,
+}
+
+/// A named JSON Schema.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JsonSchema {
+    /// Name of the schema.
+    pub name: String,
+    /// The schema.
+    pub schema: Option<Value>,
+    /// Whether the answer must match the schema; it does in any case.
+    pub strict: Option<bool>,
+}
+
+/// A complete response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ChatCompletion {
+    pub id: String,
+    /// `chat.completion`
+    pub object: String,
+    pub created: i64,
+    pub model: String,
+    pub system_fingerprint: String,
+    pub choices: Vec<Choice>,
+    pub usage: Usage,
+}
+
+/// One of the answers of a response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct Choice {
+    pub index: u32,
+    pub message: ReplyMessage,
+    pub logprobs: Option<ChoiceLogprobs>,
+    pub finish_reason: FinishReason,
+}
+
+/// The model's message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ReplyMessage {
+    pub role: String,
+    /// The text; absent if the model only calls tools.
+    pub content: Option<String>,
+    /// The reasoning before the text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// A part of a streamed response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ChatCompletionChunk {
+    pub id: String,
+    /// `chat.completion.chunk`
+    pub object: String,
+    pub created: i64,
+    pub model: String,
+    pub system_fingerprint: String,
+    /// Empty in the chunk with the usage.
+    pub choices: Vec<ChunkChoice>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// A part of one of the answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ChunkChoice {
+    pub index: u32,
+    pub delta: ChatDelta,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<ChoiceLogprobs>,
+    pub finish_reason: Option<FinishReason>,
+}
+
+/// New parts of the model's message.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct ChatDelta {
+    /// Only in the first chunk of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}

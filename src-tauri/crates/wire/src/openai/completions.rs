@@ -1,0 +1,86 @@
+//! `POST /v1/completions`: the continuation of a text.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{FinishReason, Stop, StreamOptions, Usage};
+
+/// Request for the continuation of a text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a JSON object")]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct CompletionRequest {
+    pub model: String,
+    pub prompt: Prompts,
+    pub suffix: Option<String>,
+    pub stream: Option<bool>,
+    pub stream_options: Option<StreamOptions>,
+    pub max_tokens: Option<i64>,
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub seed: Option<i64>,
+    pub stop: Option<Stop>,
+    pub frequency_penalty: Option<f32>,
+    pub presence_penalty: Option<f32>,
+    pub n: Option<u32>,
+    /// Number of most probable tokens to report.
+    pub logprobs: Option<i64>,
+    pub echo: Option<bool>,
+    /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
+    pub options: Option<Map<String, Value>>,
+}
+
+/// The text to continue: one, or a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a prompt, which is a text or a list of texts")]
+pub enum Prompts {
+    /// One text.
+    One(String),
+    /// Texts that are continued separately.
+    Many(Vec<String>),
+}
+
+impl Default for Prompts {
+    fn default() -> Self {
+        Self::One(String::new())
+    }
+}
+
+/// A complete response, or a part of a streamed one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct Completion {
+    pub id: String,
+    /// `text_completion`
+    pub object: String,
+    pub created: i64,
+    pub model: String,
+    pub system_fingerprint: String,
+    /// Empty in the chunk with the usage.
+    pub choices: Vec<CompletionChoice>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// One of the continuations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the API's own and mean what its reference documents")]
+pub struct CompletionChoice {
+    pub index: u32,
+    pub text: String,
+    pub logprobs: Option<CompletionLogprobs>,
+    pub finish_reason: Option<FinishReason>,
+}
+
+/// Log probabilities of the tokens of a continuation. All lists have one element for each token.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompletionLogprobs {
+    /// Texts of the tokens.
+    pub tokens: Vec<String>,
+    /// Natural logarithms of their probabilities.
+    pub token_logprobs: Vec<f64>,
+    /// The most probable tokens at each place with the logarithms of their probabilities.
+    pub top_logprobs: Vec<Map<String, Value>>,
+    /// Offset of each token's text in the continuation, in characters.
+    pub text_offset: Vec<u64>,
+}
