@@ -9,8 +9,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Most connections beyond a limit, while evicted connections still close.
-const MAX_CLOSING: usize = 64;
+/// Returns the most connections beyond a limit, while evicted connections still close. On a busy machine that takes a while.
+fn closing_limit(limit: usize) -> usize {
+    limit + (limit / 4).max(64)
+}
 
 /// The open connections by id; the lowest id is the oldest.
 #[derive(Default)]
@@ -43,11 +45,11 @@ impl Table {
         let of_address = address.and_then(|address| locked.by_address.get(&address));
         let (same, oldest_same) = of_address.map_or((0, None), |ids| (ids.len(), locked.oldest_idle(ids)));
         if same >= per_address {
-            locked.evict(oldest_same.filter(|_| same < per_address + MAX_CLOSING)?);
+            locked.evict(oldest_same.filter(|_| same < closing_limit(per_address))?);
         }
         let (open, oldest) = (locked.open.len(), locked.idle.first().copied());
         if open >= all {
-            locked.evict(oldest.filter(|_| open < all + MAX_CLOSING)?);
+            locked.evict(oldest.filter(|_| open < closing_limit(all))?);
         }
         locked.last_id += 1;
         let (id, evicted) = (locked.last_id, Arc::new(Notify::new()));
