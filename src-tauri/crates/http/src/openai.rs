@@ -13,14 +13,15 @@ mod tools;
 use std::time::UNIX_EPOCH;
 
 use axum::Router;
+use axum::http::StatusCode;
 use cairn_app::App;
 use cairn_app::inference::{Logprob, TokenLogprob};
 use cairn_wire::openai::{self as wire, FinishReason, Stop};
-use cairn_wire::{Level, Think, Usage};
+use cairn_wire::{ErrorBody, Level, Think, Usage};
 use serde_json::{Map, Value, json};
 
-use crate::Server;
-use crate::error::ApiError;
+use crate::error::{ApiError, openai_error};
+use crate::{Server, sse};
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new().merge(chat::routes()).merge(completions::routes()).merge(models::routes())
@@ -122,6 +123,13 @@ fn top_logprob(token: TokenLogprob) -> wire::TopLogprob {
         logprob: token.logprob,
         bytes: token.bytes,
     }
+}
+
+/// Returns the event that ends a failed stream.
+fn encode_error(error: &ErrorBody) -> Vec<u8> {
+    let mut stream = Vec::new();
+    sse::push_data(&mut stream, &openai_error(StatusCode::INTERNAL_SERVER_ERROR, error));
+    stream
 }
 
 /// Returns log probabilities for a response; `None` if there are none.

@@ -16,7 +16,7 @@ use super::choices::{self, Choices};
 use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, think, tools};
 use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
-use crate::error::{ApiError, json, openai_error};
+use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
@@ -41,8 +41,9 @@ async fn chat(
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
     let chat = use_case(request, scope)?;
     let mut answers = Vec::new();
-    for index in 0..count {
-        let chat = Chat { options: choices::with_seed(chat.options.clone(), index), ..chat.clone() };
+    // The last answer gets the request itself: one answer copies no prompt.
+    for (index, mut chat) in (0..).zip(std::iter::repeat_n(chat, count as usize)) {
+        chat.options = choices::with_seed(chat.options, index);
         match server.app().inference().chat(chat).await? {
             Reply::Answer(answer) => answers.push(*answer),
             // A request with messages always gets an answer.
@@ -242,8 +243,6 @@ impl Encoder<(u32, Event)> for ChunkStream {
     }
 
     fn encode_error(error: &ErrorBody) -> Vec<u8> {
-        let mut stream = Vec::new();
-        sse::push_data(&mut stream, &openai_error(StatusCode::INTERNAL_SERVER_ERROR, error));
-        stream
+        super::encode_error(error)
     }
 }

@@ -16,7 +16,7 @@ use super::choices::{self, Choices};
 use super::{Envelope, Sampling, add_choice, finish_reason};
 use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
-use crate::error::{ApiError, json, openai_error};
+use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
@@ -29,12 +29,12 @@ async fn complete(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
     log: LogHandle,
-    Body(request): Body<CompletionRequest>,
+    Body(mut request): Body<CompletionRequest>,
 ) -> Result<Response, ApiError> {
     log.set_model(&request.model);
-    let prompts = match &request.prompt {
-        Prompts::One(prompt) => vec![prompt.clone()],
-        Prompts::Many(prompts) => prompts.clone(),
+    let prompts = match std::mem::take(&mut request.prompt) {
+        Prompts::One(prompt) => vec![prompt],
+        Prompts::Many(prompts) => prompts,
     };
     if prompts.is_empty() || prompts.iter().any(String::is_empty) {
         return Err(ApiError::bad_request("prompt is empty"));
@@ -197,8 +197,6 @@ impl Encoder<(u32, Event)> for Chunks {
     }
 
     fn encode_error(error: &ErrorBody) -> Vec<u8> {
-        let mut stream = Vec::new();
-        sse::push_data(&mut stream, &openai_error(StatusCode::INTERNAL_SERVER_ERROR, error));
-        stream
+        super::encode_error(error)
     }
 }

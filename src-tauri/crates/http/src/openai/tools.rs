@@ -22,8 +22,10 @@ pub(super) fn offered(tools: Vec<Tool>, choice: Option<&Value>) -> Result<Vec<Va
             other => invalid(format!("invalid tool_choice: {other:?}")),
         },
         Some(choice) => match choice["function"]["name"].as_str() {
-            Some(name) if !named(name).is_empty() => Ok(named(name)),
-            Some(name) => invalid(format!("tool_choice names {name:?}, which is not in tools")),
+            Some(name) => match named(name) {
+                tools if tools.is_empty() => invalid(format!("tool_choice names {name:?}, which is not in tools")),
+                tools => Ok(tools),
+            },
             None => invalid("invalid tool_choice: it must be a word or name a function".to_owned()),
         },
     }
