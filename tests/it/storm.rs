@@ -170,7 +170,8 @@ impl Chat {
     fn ask(port: u16) -> BufReader<std::net::TcpStream> {
         let body = json!({"model": "slow", "messages": [{"role": "user", "content": "Count."}],
             "options": {"num_predict": 32_000, "num_ctx": 32_768, "temperature": 1, "seed": 1}});
-        let stream = send(port, "POST", "/api/chat", &[], &body.to_string()).expect("the daemon accepts connections");
+        // Another program than the attackers, which send no name.
+        let stream = send(port, "POST", "/api/chat", &[("User-Agent", "chat")], &body.to_string()).expect("the daemon accepts connections");
         BufReader::new(stream)
     }
 

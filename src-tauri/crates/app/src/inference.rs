@@ -26,6 +26,6 @@ pub use trace::{TracePrompt, Traced};
 
 pub use cairn_grammar::{Constraint, Error as FormatError};
 pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
-pub use cairn_runtime::{CacheScope, Displaced, GenerateError, Logprob, TokenLogprob};
+pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, Priority, TokenLogprob};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

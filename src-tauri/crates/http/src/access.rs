@@ -24,7 +24,7 @@ use table::{Facts, Refusal, Row, Token};
 
 /// Request headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\
-                               X-Cairn-Owner,X-Cairn-Incognito,\
+                               X-Cairn-Owner,X-Cairn-Incognito,X-Cairn-Priority,\
                                x-stainless-lang,x-stainless-package-version,x-stainless-os,x-stainless-arch,\
                                x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,\
                                x-stainless-async,x-stainless-helper-method,x-stainless-poll-helper,\

@@ -25,6 +25,7 @@ mod request_log;
 mod requests;
 mod server;
 mod session;
+mod share;
 mod sse;
 mod streaming;
 mod ui;

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use cairn_wire::Timestamp;
@@ -40,7 +40,7 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
     let entry = LoggedRequest {
         id: 0,
         at: Timestamp(server.app().clock().now()),
-        client: if is_own { OWN_CLIENT.to_owned() } else { name(text(header::USER_AGENT).unwrap_or_default()) },
+        client: if is_own { OWN_CLIENT.to_owned() } else { client_name(headers) },
         address: peer.map(|ip: IpAddr| ip.to_canonical().to_string()).unwrap_or_default(),
         method: request.method().as_str().chars().take(MAX_NAME_CHARS).collect(),
         path: path.chars().take(MAX_PATH_CHARS).collect(),
@@ -62,6 +62,11 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
     let response = next.run(request).await;
     handle.set_status(response.status());
     response.map(|body| axum::body::Body::new(LoggedBody::new(body, handle)))
+}
+
+/// Returns the name of the program that sent a request.
+pub(crate) fn client_name(headers: &HeaderMap) -> String {
+    name(headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default())
 }
 
 /// Returns the product name of a `User-Agent`, without its version (RFC 9110, section 10.1.5).

@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 pub use self::cache::PrefixLookup;
 pub use self::lease::Lease;
 use self::lease::Timer;
+use crate::client::Client;
 use crate::command::{Command, CommandSender};
 use crate::config::{EngineConfig, LoadOptions, ModelId, Source};
 use crate::error::LoadError;
@@ -201,6 +202,7 @@ impl Engine {
             team: self.team(self.threads(&options)).map_err(LoadError::Thread)?,
             budget: Arc::clone(&inner.budget),
             parallel: inner.config.parallel,
+            max_queue: inner.config.max_queue,
             context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
             kv_type: self.kv_type(&options),
             seeds: Random::new(inner.seeds.lock().next()),
@@ -364,9 +366,7 @@ impl Engine {
         if entry.is_draining || other_threads || other_length || other_type {
             return Ok(None);
         }
-        if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {
-            return Err(LoadError::Busy);
-        }
+        let place = entry.model.queue.enter().ok_or(LoadError::Busy)?;
         let trained = entry.model.hparams.context_length as u32;
         entry.context_tokens = requested.min(trained).max(4);
         if let Some(keep_alive) = keep_alive {
@@ -378,7 +378,8 @@ impl Engine {
         Ok(Some(Lease {
             engine: self.clone(),
             id: id.to_owned(),
-            model_use: Mutex::new(Some(entry.model.uses.begin())),
+            client: Client::default(),
+            first: Mutex::new(Some((entry.model.uses.begin(), place))),
             model: Arc::clone(&entry.model),
             context_tokens: entry.context_tokens,
             load_ns: 0,

@@ -6,6 +6,7 @@
 //! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
 #![forbid(unsafe_code)]
 
+mod client;
 mod command;
 mod config;
 mod constraint;
@@ -19,6 +20,7 @@ mod logprobs;
 mod masks;
 mod metrics;
 mod model_use;
+mod queue;
 mod random;
 mod request;
 mod sampler;
@@ -27,6 +29,7 @@ mod sequence;
 mod wake;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
+pub use client::{Client, Priority};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};

@@ -1,7 +1,7 @@
 //! Loading a model: from a file to a scheduler thread.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,9 @@ use crate::error::LoadError;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
 use crate::model_use::ModelUses;
+use crate::queue::Queue;
 use crate::random::Random;
-use crate::scheduler::{BATCH_ROWS, Phase, Scheduler};
+use crate::scheduler::{BATCH_ROWS, Phase, Scheduler, Shares, StepCost};
 
 /// Number of recently used contexts to prefetch when a model is loaded, in addition to pinned ones.
 const PREFETCH_CONTEXTS: usize = 2;
@@ -47,8 +48,8 @@ pub(crate) struct LoadedModel {
     pub(crate) commands: CommandSender,
     /// The tiers of its chunks, if it has any.
     pub(crate) tiers: Option<ModelTiers>,
-    /// Requests that the scheduler has not begun.
-    pub(crate) queued: Arc<AtomicUsize>,
+    /// Requests that were accepted.
+    pub(crate) queue: Queue,
     /// Leases and generations that keep the model loaded when another one needs room.
     pub(crate) uses: ModelUses,
     alive: Arc<AtomicBool>,
@@ -68,6 +69,8 @@ pub(crate) struct Loading {
     pub(crate) device: Device,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
+    /// Maximum number of requests that wait.
+    pub(crate) max_queue: usize,
     /// Context size of the first request.
     pub(crate) context_tokens: u32,
     /// Requested type of keys and values.
@@ -147,7 +150,6 @@ impl LoadedModel {
         let (commands, receiver) = CommandSender::channel();
         let waker = commands.clone();
         cache.set_waker(Arc::new(move || waker.send(Command::Wake)));
-        let queued = Arc::new(AtomicUsize::new(0));
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
             file: Arc::clone(&file),
@@ -161,13 +163,15 @@ impl LoadedModel {
             tokenizer: Arc::clone(&tokenizer),
             parallel: loading.parallel,
             waiting: VecDeque::new(),
+            shares: Shares::default(),
             is_crowded: false,
             short_of_pages_since: None,
             step_time: Duration::ZERO,
+            steps: 0,
+            cost: StepCost::default(),
             seeds: loading.seeds,
             counters: loading.counters,
             commands: receiver,
-            queued: Arc::clone(&queued),
             drain_limits: None,
             phase: Phase::default(),
             alive: Arc::clone(&alive),
@@ -191,7 +195,7 @@ impl LoadedModel {
             load_ns: started.elapsed().as_nanos() as u64,
             commands,
             tiers,
-            queued,
+            queue: Queue::new(loading.parallel, loading.max_queue),
             uses: loading.uses,
             alive,
             vocabulary: OnceLock::new(),

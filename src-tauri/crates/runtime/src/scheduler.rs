@@ -1,40 +1,46 @@
 //! The scheduler: one thread for each loaded model that computes batches.
 //!
-//! Every step gathers rows of all active sequences into one batch, so that several answers grow at the same time. First come
-//! the sequences that need a single row, then parts of longer prompts. Prompt parts are short while other sequences decode. A
-//! sequence whose last row was in the batch gets its next token after the step.
+//! Every step gathers rows of active sequences into one batch, so that several answers grow at the same time. First come the
+//! sequences that need a single row, then parts of longer prompts. Prompt parts take a limited time while other sequences decode.
+//! A sequence whose last row was in the batch gets its next token after the step. Clients share the time equally (`shares`).
 //!
 //! All that happens outside of the thread reaches it as a [`Command`]. A scheduler without work blocks until the next command
 //! or deadline.
 //!
 //! **Invariant:** a row's logits do not depend on the rest of the batch. The order of rows changes latency, never an answer.
 
+mod admission;
 mod context_full;
 mod drain;
 mod restore;
+mod rows;
+mod shares;
+mod step_cost;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cairn_kv::{Cache, Rotation, RotationError};
 use cairn_models::ModelFile;
-use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
+use cairn_tensor::{Backend, Batch, BufferId, PlanId, Team};
 use cairn_tokenizer::Tokenizer;
 
+pub(crate) use self::admission::Waiting;
 pub(crate) use self::restore::FLUSH_TIMEOUT;
+use self::rows::Part;
+pub(crate) use self::shares::{Served, Shares};
+pub(crate) use self::step_cost::StepCost;
 use crate::command::{CacheCommand, Command, DrainLimits};
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
-use crate::sequence::{Job, Sequence};
+use crate::sequence::Sequence;
 
-/// Rows of a batch that has prompt rows only.
+/// Maximum number of rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 512;
-/// Prompt rows of a batch that also decodes, so that running answers do not stall.
-const SHARED_PROMPT_ROWS: usize = 64;
 /// Timeout for pages that other models hold. An unloaded model takes up to [`FLUSH_TIMEOUT`] to free its pages, and longer on a
 /// busy machine.
 const PAGE_TIMEOUT: Duration = FLUSH_TIMEOUT.saturating_mul(5);
@@ -54,20 +60,24 @@ pub(crate) struct Scheduler {
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// Maximum number of active sequences. Further requests wait.
     pub(crate) parallel: usize,
-    /// Requests that are not active, in the order of admission. Paused sequences whose client does not read are skipped.
+    /// Requests that are not active, in the order of their arrival.
     pub(crate) waiting: VecDeque<Waiting>,
+    /// Compute time of the clients that have requests.
+    pub(crate) shares: Shares,
     /// Set when pages ran out. No sequence is admitted until one has finished or paused.
     pub(crate) is_crowded: bool,
     /// Time at which the only active sequence first found no free page; `None` if it is not short of pages.
     pub(crate) short_of_pages_since: Option<Instant>,
     /// Duration of the last step.
     pub(crate) step_time: Duration,
+    /// Number of steps so far.
+    pub(crate) steps: u64,
+    /// Predicts the duration of a step.
+    pub(crate) cost: StepCost,
     /// Seeds for requests without one.
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
     pub(crate) commands: Receiver<Command>,
-    /// Number of new requests, for the queue's limit.
-    pub(crate) queued: Arc<AtomicUsize>,
     /// Limits of the generations, if the model is drained to make room for another one.
     pub(crate) drain_limits: Option<DrainLimits>,
     pub(crate) phase: Phase,
@@ -208,84 +218,6 @@ impl Scheduler {
         active.iter().chain(paused)
     }
 
-    /// Admits waiting requests in their order while there is room. Requests whose client does not read do not hold up those
-    /// behind them. Cancelled requests are dropped.
-    fn admit(&mut self, active: &mut Vec<Sequence>) {
-        let (before, new_before) = (self.waiting.len(), self.new_requests());
-        self.waiting.retain(|waiting| !waiting.is_cancelled());
-        self.queued.fetch_sub(new_before - self.new_requests(), Ordering::Relaxed);
-        self.has_changed |= self.waiting.len() < before;
-        if self.waiting.is_empty() && active.is_empty() {
-            // The sequence that was short of pages was cancelled.
-            self.short_of_pages_since = None;
-        }
-        while let Some(next) = self.waiting.iter().position(|waiting| !waiting.is_blocked())
-            && self.has_room(active)
-        {
-            match self
-                .waiting
-                .remove(next)
-                .expect("the position was just found, and paused sequences are added behind it")
-            {
-                Waiting::New(job) => {
-                    self.queued.fetch_sub(1, Ordering::Relaxed);
-                    active.extend(self.begin(*job));
-                    self.has_changed = true;
-                }
-                Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open_scoped(sequence.history(), sequence.scope());
-                    sequence.reopen(seq, cached);
-                    self.begin_restore(&mut sequence);
-                    active.push(*sequence);
-                    // A sequence that waits for pages of other models is tried again after a command only.
-                    self.has_changed |= self.short_of_pages_since.is_none();
-                }
-            }
-        }
-    }
-
-    /// Whether one more sequence may be active. Pauses one whose client does not read, if that makes room.
-    fn has_room(&mut self, active: &mut Vec<Sequence>) -> bool {
-        if active.len() < self.parallel && (active.is_empty() || !self.is_crowded) {
-            return true;
-        }
-        let Some(blocked) = active.iter().position(Sequence::is_blocked) else { return false };
-        let sequence = active.remove(blocked);
-        self.cache.close(sequence.seq);
-        self.waiting.push_back(Waiting::Paused(Box::new(sequence)));
-        true
-    }
-
-    fn new_requests(&self) -> usize {
-        self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::New(_))).count()
-    }
-
-    /// Opens a sequence for a request with the cached prefix of its prompt, or fails the request.
-    fn begin(&mut self, mut job: Job) -> Option<Sequence> {
-        let prompt = &job.request.prompt;
-        let (prompt_tokens, context_tokens) = (prompt.len(), job.context_tokens);
-        let error = if prompt.is_empty() {
-            GenerateError::EmptyPrompt
-        } else if prompt_tokens >= context_tokens {
-            GenerateError::PromptTooLong { prompt_tokens, context_tokens }
-        } else if let Some(&token) = prompt.iter().find(|&&token| token as usize >= self.vocabulary) {
-            // A backend rejects the whole batch, and with it the answers of all other requests.
-            GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
-        } else {
-            let (seq, cached) = self.cache.open_scoped(prompt, &job.request.scope);
-            self.counters.count(|metrics| metrics.add_lookup(prompt_tokens, cached));
-            let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
-            if sequence.finish_if_empty() {
-                self.cache.close(seq);
-                return None;
-            }
-            self.begin_restore(&mut sequence);
-            return Some(sequence);
-        };
-        job.events.end(Event::Error(error));
-        None
-    }
-
     /// Closes the sequences whose client has gone.
     fn close_cancelled(&mut self, active: &mut Vec<Sequence>) {
         for cancelled in active.extract_if(.., |sequence| sequence.is_cancelled()) {
@@ -312,6 +244,7 @@ impl Scheduler {
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
+        self.account(active, &parts, took);
         if let [Part { index, tokens }] = parts[..] {
             let from = active[index].computed();
             self.cache.add_compute_time(from..from + tokens, took);
@@ -339,81 +272,21 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Fills the batch. Sequences without a free page wait for a later step. If no sequence can continue, one is preempted.
-    fn gather(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch) -> Vec<Part> {
-        loop {
-            let mut parts = Vec::with_capacity(active.len());
-            batch.rows.clear();
-            let mut page_error = None;
-            // Read before a reservation fails: another model may release its pages right after it.
-            let others_have_pages = self.cache.others_have_pages();
-            let is_ready = |sequence: &Sequence| !sequence.is_blocked() && !sequence.is_waiting();
-            let decodes = active.iter().any(|sequence| sequence.pending().len() == 1 && is_ready(sequence));
-            let mut prompt_rows = if decodes { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
-            let mut decoding_first: Vec<usize> = (0..active.len()).filter(|&index| is_ready(&active[index])).collect();
-            decoding_first.sort_by_key(|&index| active[index].pending().len() > 1);
-            for index in decoding_first {
-                let sequence = &active[index];
-                let pending = sequence.pending();
-                let tokens = if pending.len() == 1 { 1 } else { pending.len().min(prompt_rows) };
-                if tokens == 0 || batch.rows.len() + tokens > BATCH_ROWS {
-                    continue;
-                }
-                if let Err(error) = self.cache.reserve(self.backend.as_mut(), sequence.seq, tokens) {
-                    page_error = Some(error);
-                    continue;
-                }
-                if tokens > 1 {
-                    prompt_rows -= tokens;
-                }
-                let seq = parts.len();
-                if batch.tables.len() <= seq {
-                    batch.tables.push(Vec::new());
-                }
-                batch.tables[seq].clear();
-                batch.tables[seq].extend_from_slice(self.cache.pages(sequence.seq));
-                for (offset, &token) in pending[..tokens].iter().enumerate() {
-                    let slot = sequence.computed() + offset;
-                    let last = offset + 1 == pending.len();
-                    batch.rows.push(Row::text(seq as u32, token, slot as u32, last));
-                }
-                parts.push(Part { index, tokens });
-            }
-            batch.tables.truncate(parts.len());
-            let Some(error) = page_error.filter(|_| parts.is_empty()) else { return parts };
-            if !self.preempt(active, &error, others_have_pages) {
-                return parts;
-            }
+    /// Records the duration of a step: for the prediction of the next ones, and as time that its clients have used.
+    fn account(&mut self, active: &mut [Sequence], parts: &[Part], took: Duration) {
+        self.steps += 1;
+        let (decode_rows, prompt_rows) =
+            parts.iter().fold((0, 0), |(decode_rows, prompt_rows), part| match part.tokens {
+                1 => (decode_rows + 1, prompt_rows),
+                tokens => (decode_rows, prompt_rows + tokens),
+            });
+        self.cost.add(decode_rows, prompt_rows, took);
+        for (position, part) in parts.iter().enumerate() {
+            let sequence = &mut active[part.index];
+            sequence.served = (self.steps, position);
+            let share = part.tokens as f64 / (decode_rows + prompt_rows) as f64;
+            self.shares.charge(sequence.client(), took.mul_f64(share));
         }
-    }
-
-    /// Frees pages when no sequence can continue. Pauses a sequence whose client does not read, else the youngest; its rows may
-    /// be evicted. Fails a sequence that is alone, once no other model will free pages. Returns whether a sequence is left.
-    fn preempt(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error, others_have_pages: bool) -> bool {
-        let blocked = active.iter().rposition(Sequence::is_blocked);
-        let Some(last) = active.len().checked_sub(1) else { return false };
-        let mut sequence = active.remove(blocked.unwrap_or(last));
-        self.cache.close(sequence.seq);
-        let was_alone = active.is_empty();
-        if was_alone && !self.pages_may_come(others_have_pages) {
-            sequence.fail(GenerateError::CacheFull(error.to_string()));
-            self.has_changed = true;
-            return false;
-        }
-        if !was_alone {
-            tracing::warn!(%error, "KV cache is full: a generation is paused until another finishes");
-            self.has_changed = true;
-        }
-        self.is_crowded = true;
-        self.waiting.push_front(Waiting::Paused(Box::new(sequence)));
-        !was_alone
-    }
-
-    /// Whether a sequence that is alone may still get pages: an unloaded model frees its pages after its flush, and another
-    /// model may have started to answer by then.
-    fn pages_may_come(&mut self, others_have_pages: bool) -> bool {
-        let since = *self.short_of_pages_since.get_or_insert_with(Instant::now);
-        others_have_pages && since.elapsed() < PAGE_TIMEOUT
     }
 
     /// Fails all generations. Rows of the failed step are discarded.
@@ -445,39 +318,6 @@ fn slice_bytes(step: Duration, waiting: Duration) -> usize {
     let shares = 1 + u128::from(waiting.as_secs()).min(9);
     let max = if shares == 1 { cairn_kv::FLUSH_SLICE_BYTES as u128 } else { MAX_OVERDUE };
     (step.as_nanos() * shares / 50).clamp(MIN * shares, max) as usize
-}
-
-/// A request that is not active.
-pub(crate) enum Waiting {
-    /// The request has not begun.
-    New(Box<Job>),
-    /// The sequence has begun and was paused.
-    Paused(Box<Sequence>),
-}
-
-impl Waiting {
-    fn is_cancelled(&self) -> bool {
-        match self {
-            Self::New(job) => job.events.is_cancelled(),
-            Self::Paused(sequence) => sequence.is_cancelled(),
-        }
-    }
-
-    /// Whether its client does not read.
-    fn is_blocked(&self) -> bool {
-        match self {
-            Self::New(_) => false,
-            Self::Paused(sequence) => sequence.is_blocked(),
-        }
-    }
-}
-
-/// A sequence's share of a batch.
-struct Part {
-    /// Index among the active sequences.
-    index: usize,
-    /// Rows.
-    tokens: usize,
 }
 
 /// Clears a flag when the thread ends, also by a panic.

@@ -13,15 +13,18 @@ use cairn_prompt::StopFilter;
 use cairn_tier::TierKind;
 use cairn_tokenizer::{Decoder, Tokenizer};
 
+use crate::client::Client;
 use crate::constraint::ActiveConstraint;
 use crate::context_full::ContextRoom;
 use crate::generation::EventSender;
 use crate::logprobs::Logprobs;
 use crate::model_use::ModelUse;
+use crate::queue::QueuePlace;
 use crate::request::{
     Delta, Event, Finish, FinishReason, GenerateError, MAX_ANSWER_CONTEXTS, Request, RestoreUsage, Usage,
 };
 use crate::sampler::Sampler;
+use crate::scheduler::Served;
 
 /// A request that was sent to a scheduler.
 pub(crate) struct Job {
@@ -31,6 +34,8 @@ pub(crate) struct Job {
     /// Tokens that prompt and answer may have together.
     pub(crate) context_tokens: usize,
     pub(crate) events: EventSender,
+    pub(crate) client: Client,
+    pub(crate) place: Option<QueuePlace>,
     /// Ends with the generation, also if its client never reads the last event.
     pub(crate) _model_use: ModelUse,
 }
@@ -78,6 +83,8 @@ pub(crate) struct Sequence {
     first_token: Option<Instant>,
     /// Start of the time without reads, if it is watched and the client is behind.
     unread_since: Option<Instant>,
+    /// The last step that had rows of it.
+    pub(crate) served: Served,
 }
 
 impl Sequence {
@@ -106,6 +113,7 @@ impl Sequence {
             started: Instant::now(),
             first_token: None,
             unread_since: None,
+            served: (0, 0),
         }
     }
 
@@ -117,6 +125,16 @@ impl Sequence {
     /// The slot of the first pending token.
     pub(crate) fn computed(&self) -> usize {
         self.computed
+    }
+
+    /// The client of the request.
+    pub(crate) fn client(&self) -> &Client {
+        &self.job.client
+    }
+
+    /// Frees its place in the queue.
+    pub(crate) fn leave_queue(&mut self) {
+        self.job.place = None;
     }
 
     /// Whether the client has gone.
@@ -361,8 +379,15 @@ mod tests {
         let (events, generation) = EventSender::channel(capacity, SchedulerWaker::new(|| ()));
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
-        let job =
-            Job { request, constraint: None, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
+        let job = Job {
+            request,
+            constraint: None,
+            context_tokens: 10,
+            events,
+            client: Client::default(),
+            place: None,
+            _model_use: ModelUses::default().begin(),
+        };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
         let blocked = sequence.is_blocked();
@@ -385,7 +410,15 @@ mod tests {
         let sampling = Sampling { temperature, ..Sampling::default() };
         let request = Request { prompt: vec![1], sampling, ..Request::default() };
         let constraint = Some(constraint);
-        let job = Job { request, constraint, context_tokens: 10, events, _model_use: ModelUses::default().begin() };
+        let job = Job {
+            request,
+            constraint,
+            context_tokens: 10,
+            events,
+            client: Client::default(),
+            place: None,
+            _model_use: ModelUses::default().begin(),
+        };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
         let mut steps = 0;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread::{self, JoinHandle};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use gate::{Barrier, Event};
 
@@ -129,7 +129,7 @@ impl Team {
     /// # Panics
     /// With the first panic of a call, after all calls have ended.
     pub fn run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
-        let _turn = self.turn.lock();
+        let turn = self.turn.lock();
         let common = &*self.common;
         let job: &Job<'_> = &work;
         common.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
@@ -142,6 +142,8 @@ impl Team {
             common.failed.store(false, Ordering::Release);
             resume_unwind(payload);
         }
+        // The next caller in the queue is next, and not this one again, so that models take turns.
+        MutexGuard::unlock_fair(turn);
     }
 }
 

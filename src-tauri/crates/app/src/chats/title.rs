@@ -12,7 +12,7 @@ use super::live::Live;
 use crate::inference::{Delta, Event, Reply};
 use crate::values::Think;
 use cairn_prompt::Message;
-use cairn_runtime::CacheScope;
+use cairn_runtime::{CacheScope, Client, Priority};
 
 /// Most characters of a generated title.
 const MAX_TITLE_CHARS: usize = 60;
@@ -93,7 +93,8 @@ impl ChatSessions {
         chat.think = chat.think.map(|_| Think::Switch(false));
         chat.prefix = None;
         chat.scope = CacheScope { owner: Some(owner(&id)), ..CacheScope::default() };
-        let Ok(Reply::Answer(mut answer)) = self.inference.chat(chat).await else { return };
+        let inference = self.inference.for_client(Client { priority: Priority::Batch, ..Client::default() });
+        let Ok(Reply::Answer(mut answer)) = inference.chat(chat).await else { return };
         let mut title = String::new();
         while let Some(event) = answer.next().await {
             match event {

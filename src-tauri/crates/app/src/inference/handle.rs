@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_runtime::{Engine, ModelStatus};
+use cairn_runtime::{Client, Engine, ModelStatus};
 
 use super::error::Error;
 use crate::cache::KvCache;
@@ -22,6 +22,8 @@ pub struct Inference {
     pub(super) settings: Arc<Settings>,
     pub(super) live: Arc<LiveValues>,
     pub(super) clock: Clock,
+    /// The client of the requests.
+    pub(super) client: Client,
 }
 
 impl Inference {
@@ -41,7 +43,14 @@ impl Inference {
             settings: Arc::clone(settings),
             live: Arc::clone(live),
             clock: clock.clone(),
+            client: Client::default(),
         }
+    }
+
+    /// The handle for the requests of a client. The clients of a model share its compute time equally.
+    #[must_use]
+    pub fn for_client(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
     }
 
     /// Finds the model that a client calls `name`.

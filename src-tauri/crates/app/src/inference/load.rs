@@ -87,7 +87,7 @@ impl Inference {
         if lease.load_ns() > 0 || self.logged_templates.is_new(&model.summary) {
             template::log(model, lease.template(), self.settings.models.go_template);
         }
-        Ok(lease)
+        Ok(lease.for_client(self.client.clone()))
     }
 }
 

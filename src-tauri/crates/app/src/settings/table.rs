@@ -82,7 +82,7 @@ group! {
         /// Models that are loaded at the same time
         max_loaded: usize = row("engine.max_loaded", "OLLAMA_MAX_LOADED_MODELS", Number, "3").checked(is_at_most),
             positive;
-        /// Requests that may wait; more are rejected
+        /// Requests that may wait for a model, besides those that are computed; more are rejected
         max_queue: usize = row("engine.max_queue", "OLLAMA_MAX_QUEUE", Number, "512"),
             |slot| slot.parsed_or_default(|text| text.parse().ok());
         /// Variant of the compute kernels, for example avx2-fma-f16c

@@ -15,6 +15,7 @@ use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::ollama::FullAnswer;
 use crate::request_log::LogHandle;
+use crate::share::RequestInference;
 use crate::{Server, random, streaming};
 
 pub(super) fn routes() -> Router<Server> {
@@ -26,6 +27,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn message(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
+    RequestInference(inference): RequestInference,
     log: LogHandle,
     Body(request): Body<MessagesRequest>,
 ) -> Result<Response, ApiError> {
@@ -36,7 +38,7 @@ async fn message(
     log.set_model(&request.model);
     let is_stream = request.stream == Some(true);
     let model = request.model.clone();
-    let answer = match server.app().inference().chat(use_case(request, scope)?).await? {
+    let answer = match inference.chat(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(_) | Reply::Loaded | Reply::Unloaded => {
             return Err(ApiError::bad_request("messages is required"));

@@ -18,6 +18,7 @@ use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
+use crate::share::RequestInference;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -27,6 +28,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn chat(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
+    RequestInference(inference): RequestInference,
     log: LogHandle,
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, ApiError> {
@@ -35,7 +37,7 @@ async fn chat(
     let stream = request.stream.unwrap_or(true);
     let chunks =
         ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log, calls: AtomicU32::new(0) };
-    let answer = match server.app().inference().chat(use_case(request, scope)?).await? {
+    let answer = match inference.chat(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),

@@ -16,6 +16,7 @@ use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
+use crate::share::RequestInference;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -25,6 +26,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn generate(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
+    RequestInference(inference): RequestInference,
     log: LogHandle,
     Body(request): Body<GenerateRequest>,
 ) -> Result<Response, ApiError> {
@@ -36,7 +38,7 @@ async fn generate(
     log.set_model(&request.model);
     let stream = request.stream.unwrap_or(true);
     let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
-    let answer = match server.app().inference().generate(use_case(request, scope)?).await? {
+    let answer = match inference.generate(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),

@@ -18,6 +18,7 @@ use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
+use crate::share::RequestInference;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
 
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn chat(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
+    RequestInference(inference): RequestInference,
     log: LogHandle,
     Body(request): Body<ChatCompletionRequest>,
 ) -> Result<Response, ApiError> {
@@ -44,7 +46,7 @@ async fn chat(
     // The last answer gets the request itself: one answer copies no prompt.
     for (index, mut chat) in (0..).zip(std::iter::repeat_n(chat, count as usize)) {
         chat.options = choices::with_seed(chat.options, index);
-        match server.app().inference().chat(chat).await? {
+        match inference.chat(chat).await? {
             Reply::Answer(answer) => answers.push(*answer),
             // A request with messages always gets an answer.
             Reply::Rendered(_) | Reply::Loaded | Reply::Unloaded => {}

@@ -18,6 +18,7 @@ use crate::body::{Body, BodyLimit};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
 use crate::request_log::LogHandle;
+use crate::share::RequestInference;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
 
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn complete(
     State(server): State<Server>,
     RequestScope(scope): RequestScope,
+    RequestInference(inference): RequestInference,
     log: LogHandle,
     Body(mut request): Body<CompletionRequest>,
 ) -> Result<Response, ApiError> {
@@ -54,7 +56,7 @@ async fn complete(
         for index in 0..per_prompt {
             let options = choices::with_seed(generate.options.clone(), index);
             let generate = Generate { prompt: prompt.clone(), options, ..generate.clone() };
-            match server.app().inference().generate(generate).await? {
+            match inference.generate(generate).await? {
                 Reply::Answer(answer) => answers.push(*answer),
                 // A request with a prompt always gets an answer.
                 Reply::Rendered(_) | Reply::Loaded | Reply::Unloaded => {}

@@ -1,7 +1,6 @@
 //! Leases, and the keep-alive timer that starts when the last one ends.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use cairn_grammar::Vocabulary;
@@ -11,6 +10,7 @@ use cairn_tokenizer::Tokenizer;
 use parking_lot::Mutex;
 
 use super::Engine;
+use crate::client::Client;
 use crate::command::Command;
 use crate::config::ModelId;
 use crate::constraint::ActiveConstraint;
@@ -18,6 +18,7 @@ use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
 use crate::model_use::ModelUse;
+use crate::queue::QueuePlace;
 use crate::request::Request;
 use crate::sequence::Job;
 
@@ -31,11 +32,20 @@ pub struct Lease {
     pub(super) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
-    /// Use of the model by the lease, until the first generation begins and counts as a use of its own.
-    pub(super) model_use: Mutex<Option<ModelUse>>,
+    /// Its generations share the model's compute time with those of other clients.
+    pub(super) client: Client,
+    /// Use of the model and place in its queue, until the first generation takes them.
+    pub(super) first: Mutex<Option<(ModelUse, QueuePlace)>>,
 }
 
 impl Lease {
+    /// The same lease for a client, whose generations share the model's compute time with those of other clients.
+    #[must_use]
+    pub fn for_client(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
     /// Time that the model took to load; 0 if it was loaded already.
     pub fn load_ns(&self) -> u64 {
         self.load_ns
@@ -81,12 +91,20 @@ impl Lease {
     pub fn generate(&self, mut request: Request) -> Generation {
         let commands = &self.model.commands;
         let (events, generation) = EventSender::channel(EVENTS, commands.waker());
-        let _model_use = self.model_use.lock().take().unwrap_or_else(|| self.model.uses.begin());
+        let first = self.first.lock().take();
+        let (_model_use, place) = first.unwrap_or_else(|| (self.model.uses.begin(), self.model.queue.enter_again()));
         // The first mask is computed while the request waits and its prompt is computed.
         let constraint = request.constraint.take();
         let constraint = constraint.map(|constraint| ActiveConstraint::new(constraint, self.model.mask_worker()));
-        let job = Job { request, constraint, context_tokens: self.context_tokens as usize, events, _model_use };
-        self.model.queued.fetch_add(1, Ordering::Relaxed);
+        let job = Job {
+            request,
+            constraint,
+            context_tokens: self.context_tokens as usize,
+            events,
+            client: self.client.clone(),
+            place: Some(place),
+            _model_use,
+        };
         // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.
         commands.send(Command::Generate(Box::new(job)));
         generation

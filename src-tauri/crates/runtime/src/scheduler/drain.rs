@@ -1,6 +1,5 @@
 //! Ends the generations that keep a model loaded for too long when another model needs room.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{Scheduler, Waiting};
@@ -18,7 +17,7 @@ impl Scheduler {
             self.is_crowded = false;
             self.has_changed = true;
         }
-        let (before, new_before) = (self.waiting.len(), self.new_requests());
+        let before = self.waiting.len();
         self.waiting.retain_mut(|waiting| match waiting {
             Waiting::New(job) if now >= limits.deadline => {
                 job.events.end(Event::Error(GenerateError::Displaced(Displaced::Late)));
@@ -27,7 +26,6 @@ impl Scheduler {
             Waiting::New(_) => true,
             Waiting::Paused(sequence) => !fail_if_displaced(sequence, &limits, now),
         });
-        self.queued.fetch_sub(new_before - self.new_requests(), Ordering::Relaxed);
         self.has_changed |= self.waiting.len() < before;
     }
 

@@ -6,6 +6,7 @@ mod context_full;
 mod displaced;
 mod hostile;
 mod requests;
+mod shares;
 mod stress;
 mod tiers;
 mod windows;

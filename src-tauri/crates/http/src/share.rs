@@ -1,0 +1,81 @@
+//! The client of an inference request, for fair sharing of a model's compute time.
+//!
+//! Clients of other machines are told apart by their address. Programs on this machine are told apart by the product in their
+//! `User-Agent`, so that an agent with many requests does not slow down an editor. A header cannot give another machine
+//! more than one share.
+//!
+//! `X-Cairn-Priority: batch` marks a request that may be slow, so that it delays no interactive one.
+
+use std::net::IpAddr;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
+use cairn_app::inference::{Client, Inference, Priority};
+
+use crate::Server;
+use crate::client::ClientInfo;
+use crate::error::ApiError;
+use crate::requests;
+
+const PRIORITY: HeaderName = HeaderName::from_static("x-cairn-priority");
+
+/// Extractor of the inference handle for the client of a request.
+pub(crate) struct RequestInference(pub(crate) Inference);
+
+impl FromRequestParts<Server> for RequestInference {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
+        let info = ClientInfo::from_request_parts(parts, server).await.ok();
+        let name = match &info {
+            Some(info) if !info.is_local => network(info.ip),
+            Some(_) => format!("local {}", requests::client_name(&parts.headers)),
+            None => "unknown".to_owned(),
+        };
+        let client = Client { name: name.into(), priority: priority(&parts.headers)? };
+        Ok(Self(server.app().inference().for_client(client)))
+    }
+}
+
+/// The address of a machine. A machine may choose any address of its IPv6 network of 64 bits.
+fn network(ip: IpAddr) -> String {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
+
+fn priority(headers: &HeaderMap) -> Result<Priority, ApiError> {
+    match headers.get(PRIORITY).map(header::HeaderValue::as_bytes) {
+        None | Some(b"interactive") => Ok(Priority::Interactive),
+        Some(b"batch") => Ok(Priority::Batch),
+        Some(_) => Err(ApiError::bad_request("invalid X-Cairn-Priority: it must be interactive or batch")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_has_one_share_for_its_addresses() {
+        let name = |ip: &str| network(ip.parse().expect("an address"));
+        assert_eq!(name("::ffff:10.0.0.5"), "10.0.0.5", "one form for an IPv4 address");
+        assert_eq!(name("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64", "the network of an IPv6 address");
+    }
+
+    #[test]
+    fn priority_rejects_other_values() {
+        let of =
+            |value: &str| priority(&HeaderMap::from_iter([(PRIORITY, value.parse().expect("a header's value"))])).ok();
+        assert_eq!(
+            ["batch", "interactive", "high", ""].map(of),
+            [Some(Priority::Batch), Some(Priority::Interactive), None, None]
+        );
+        assert_eq!(priority(&HeaderMap::new()).ok(), Some(Priority::Interactive), "the default");
+    }
+}

@@ -1,0 +1,206 @@
+//! Admission: which waiting requests become active, and which active sequences make room for them.
+//!
+//! The next request is of the client with the fewest active sequences, so that a client with many requests does not delay those of
+//! others. A client without an active sequence takes the place of another client's second one. Paused sequences keep
+//! their rows cached and continue later.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{PAGE_TIMEOUT, Scheduler};
+use crate::client::{Client, Priority};
+use crate::request::{Event, GenerateError};
+use crate::sequence::{Job, Sequence};
+
+/// Time without reads after which a sequence makes room for another one. A client that is busy for a moment keeps its place.
+const BLOCKED_TIME: Duration = Duration::from_millis(100);
+
+/// A request that is not active.
+pub(crate) enum Waiting {
+    /// The request has not begun.
+    New(Box<Job>),
+    /// The sequence has begun and was paused.
+    Paused(Box<Sequence>),
+}
+
+impl Waiting {
+    pub(super) fn client(&self) -> &Client {
+        match self {
+            Self::New(job) => &job.client,
+            Self::Paused(sequence) => sequence.client(),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        match self {
+            Self::New(job) => job.events.is_cancelled(),
+            Self::Paused(sequence) => sequence.is_cancelled(),
+        }
+    }
+
+    /// Whether its client does not read.
+    pub(super) fn is_blocked(&self) -> bool {
+        match self {
+            Self::New(_) => false,
+            Self::Paused(sequence) => sequence.is_blocked(),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Admits waiting requests while there is room. Requests whose client does not read do not hold up others. Cancelled
+    /// requests are dropped.
+    pub(super) fn admit(&mut self, active: &mut Vec<Sequence>) {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| !waiting.is_cancelled());
+        self.has_changed |= self.waiting.len() < before;
+        if self.waiting.is_empty() && active.is_empty() {
+            // The sequence that was short of pages was cancelled.
+            self.short_of_pages_since = None;
+        }
+        let clients = active.iter().map(Sequence::client).chain(self.waiting.iter().map(Waiting::client));
+        self.shares.set_present(clients);
+        while let Some(next) = self.next_waiting(active)
+            && self.has_room(active, next)
+        {
+            match self
+                .waiting
+                .remove(next)
+                .expect("the position was just found, and paused sequences are added behind it")
+            {
+                Waiting::New(job) => {
+                    active.extend(self.begin(*job));
+                    self.has_changed = true;
+                }
+                Waiting::Paused(mut sequence) => {
+                    let (seq, cached) = self.cache.open_scoped(sequence.history(), sequence.scope());
+                    sequence.reopen(seq, cached);
+                    self.begin_restore(&mut sequence);
+                    active.push(*sequence);
+                    // A sequence that waits for pages of other models is tried again after a command only.
+                    self.has_changed |= self.short_of_pages_since.is_none();
+                }
+            }
+        }
+    }
+
+    /// The position of the next request to admit.
+    fn next_waiting(&self, active: &[Sequence]) -> Option<usize> {
+        let ready = (0..self.waiting.len()).filter(|&index| !self.waiting[index].is_blocked());
+        ready.min_by_key(|&index| {
+            let client = self.waiting[index].client();
+            (client.priority, sequences_of(active, client), self.shares.used(client), index)
+        })
+    }
+
+    /// Whether the waiting request at `next` may become active. Pauses another sequence if that makes room: one whose client
+    /// does not read, or one of a client that has more than its share.
+    fn has_room(&mut self, active: &mut Vec<Sequence>, next: usize) -> bool {
+        if active.len() < self.parallel && (active.is_empty() || !self.is_crowded) {
+            return true;
+        }
+        let unread = self.longest_unread(active);
+        let is_unread = unread.is_some();
+        let Some(paused) = unread.or_else(|| self.over_share(active, next)) else { return false };
+        let mut sequence = active.remove(paused);
+        self.cache.close(sequence.seq);
+        if is_unread {
+            sequence.leave_queue();
+        }
+        self.waiting.push_back(Waiting::Paused(Box::new(sequence)));
+        true
+    }
+
+    /// The sequence whose client has read nothing for the longest time, if that is [`BLOCKED_TIME`] or nothing else can run.
+    fn longest_unread(&self, active: &mut [Sequence]) -> Option<usize> {
+        let now = Instant::now();
+        let can_run = active.iter().any(|sequence| !sequence.is_blocked());
+        let unread = active.iter_mut().enumerate().filter_map(|(index, sequence)| {
+            let since = sequence.unread_since(now).filter(|_| sequence.is_blocked())?;
+            (!can_run || now - since >= BLOCKED_TIME).then_some((since, index))
+        });
+        unread.min().map(|(_, index)| index)
+    }
+
+    /// The youngest sequence of the client with the most sequences, if the client of the waiting request at `next` has none; or
+    /// the youngest batch request, if that one is interactive.
+    fn over_share(&self, active: &[Sequence], next: usize) -> Option<usize> {
+        let waiting = self.waiting[next].client();
+        if self.is_crowded || active.iter().any(|sequence| sequence.client() == waiting) {
+            return None;
+        }
+        let of_most = |&index: &usize| {
+            let client = active[index].client();
+            (client.priority, sequences_of(active, client), index)
+        };
+        let index = (0..active.len()).max_by_key(of_most)?;
+        let client = active[index].client();
+        let is_less_urgent = client.priority == Priority::Batch && waiting.priority == Priority::Interactive;
+        (is_less_urgent || (sequences_of(active, client) > 1 && client.priority >= waiting.priority)).then_some(index)
+    }
+
+    /// Opens a sequence for a request with the cached prefix of its prompt, or fails the request.
+    fn begin(&mut self, mut job: Job) -> Option<Sequence> {
+        let prompt = &job.request.prompt;
+        let (prompt_tokens, context_tokens) = (prompt.len(), job.context_tokens);
+        let error = if prompt.is_empty() {
+            GenerateError::EmptyPrompt
+        } else if prompt_tokens >= context_tokens {
+            GenerateError::PromptTooLong { prompt_tokens, context_tokens }
+        } else if let Some(&token) = prompt.iter().find(|&&token| token as usize >= self.vocabulary) {
+            // A backend rejects the whole batch, and with it the answers of all other requests.
+            GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
+        } else {
+            let (seq, cached) = self.cache.open_scoped(prompt, &job.request.scope);
+            self.counters.count(|metrics| metrics.add_lookup(prompt_tokens, cached));
+            let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
+            if sequence.finish_if_empty() {
+                self.cache.close(seq);
+                return None;
+            }
+            self.begin_restore(&mut sequence);
+            return Some(sequence);
+        };
+        job.events.end(Event::Error(error));
+        None
+    }
+
+    /// Frees pages when no sequence can continue. Pauses a sequence whose client does not read, else the youngest; its rows may
+    /// be evicted. Fails a sequence that is alone, once no other model will free pages. Returns whether a sequence is left.
+    pub(super) fn preempt(
+        &mut self,
+        active: &mut Vec<Sequence>,
+        error: &cairn_kv::Error,
+        others_have_pages: bool,
+    ) -> bool {
+        let blocked = active.iter().rposition(Sequence::is_blocked);
+        let Some(last) = active.len().checked_sub(1) else { return false };
+        let mut sequence = active.remove(blocked.unwrap_or(last));
+        self.cache.close(sequence.seq);
+        let was_alone = active.is_empty();
+        if was_alone && !self.pages_may_come(others_have_pages) {
+            sequence.fail(GenerateError::CacheFull(error.to_string()));
+            self.has_changed = true;
+            return false;
+        }
+        if !was_alone {
+            tracing::warn!(%error, "KV cache is full: a generation is paused until another finishes");
+            self.has_changed = true;
+        }
+        self.is_crowded = true;
+        self.waiting.push_front(Waiting::Paused(Box::new(sequence)));
+        !was_alone
+    }
+
+    /// Whether a sequence that is alone may still get pages: an unloaded model frees its pages after its flush, and another
+    /// model may have started to answer by then.
+    fn pages_may_come(&mut self, others_have_pages: bool) -> bool {
+        let since = *self.short_of_pages_since.get_or_insert_with(Instant::now);
+        others_have_pages && since.elapsed() < PAGE_TIMEOUT
+    }
+}
+
+/// Number of active sequences of a client.
+fn sequences_of(active: &[Sequence], client: &Client) -> usize {
+    active.iter().filter(|sequence| sequence.client().name == client.name).count()
+}
