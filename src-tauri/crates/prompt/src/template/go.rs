@@ -1,50 +1,50 @@
 //! Chat templates in the language of Go's `text/template`, as Ollama's library carries them.
 //!
-//! The engine is the crate `gotmpl`. This module adds what is specific to Ollama: the values ([`values`]) and functions
-//! ([`functions`]) of a template, and the merging of messages. A template without a loop over messages runs once per
-//! exchange (`.System`, `.Prompt`, `.Response`); the last run ends at `.Response`, where the model continues.
+//! The crate `gotmpl` parses. Its interpreter has no types, on which the results of Go depend, so this module has its own
+//! ([`run`]), with the values ([`values`]) and functions ([`functions`]) of Ollama. A template without `.Messages` runs
+//! once per exchange (`.System`, `.Prompt`, `.Response`); the last run ends at `.Response`, where the model continues.
 //!
-//! Spec: <https://pkg.go.dev/text/template>, <https://docs.ollama.com/modelfile#template>.
-//!
-//! **Invariant:** the executed tree has a step action before every node, so that a rendering ends and errors have a
-//! line. The syntax tree is public API of `gotmpl`.
+//! Spec: <https://pkg.go.dev/text/template>, <https://docs.ollama.com/modelfile#template>. The test `go_recorded` compares
+//! with texts that Ollama rendered.
 //!
 //! | module | content |
 //! |---|---|
 //! | `structure` | checks that blocks are closed and not too deep |
+//! | `scope` | checks that functions, variables and loops exist |
 //! | `tree` | analysis and rewriting of the syntax tree |
-//! | `values` | the conversation as values |
-//! | `functions` | functions of templates |
-//! | `text` | Go's printing and JSON encoding |
+//! | `run` | execution |
+//! | `values`, `schema` | the conversation and its tools as values |
+//! | `functions`, `printf` | functions of templates |
+//! | `format`, `number`, `json` | Go's printing and JSON encoding |
 //! | `budget` | limits of one rendering |
 
 mod budget;
+mod format;
 mod functions;
+mod json;
+mod number;
+mod printf;
+mod run;
+mod schema;
+mod scope;
 mod structure;
-mod text;
 mod tree;
 mod values;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 
+use gotmpl::TemplateError;
 use gotmpl::parse::{ListNode, Parser};
-use gotmpl::{MissingKey, TemplateError, Value};
 
-use super::{Capabilities, Engine, Error, RenderInput};
+use super::{Capabilities, Engine, Error, RenderInput, ThinkMode};
 use crate::message::Message;
-use budget::{Budget, Output};
-use text::JsonTexts;
+use run::Run;
+use values::{Items, Value, list_or_nil};
 
-/// Maximum size of a template; the largest published ones have 10,000 bytes. A short action takes 1,000 bytes of tree,
-/// and every rendering copies the tree.
+/// Maximum size of a template; the largest published ones have 10,000 bytes. A short action takes 1,000 bytes of tree.
 const MAX_SOURCE_BYTES: usize = 128 << 10;
-/// Name of the main template among the defined ones. A definition of this name is overwritten.
-const MAIN: &str = " main";
-/// Name of the main template up to the model's answer.
-const UNTIL_RESPONSE: &str = " until response";
 
 /// Parsed template.
 #[derive(Debug)]
@@ -89,9 +89,9 @@ impl Go {
             }
         }
         let mut field_names = tree::field_names(&main);
-        tree::check(&main)?;
+        scope::check(&main)?;
         for body in defined.values() {
-            tree::check(body)?;
+            scope::check(body)?;
             field_names.extend(tree::field_names(body));
         }
         let has = |name: &str| field_names.contains(name);
@@ -109,29 +109,29 @@ impl Go {
             },
             tags,
             call_tag,
-            until_response: tree::instrument(tree::until_response(&main)),
-            main: tree::instrument(main),
-            defined: defined.into_iter().map(|(name, body)| (name, tree::instrument(body))).collect(),
+            until_response: tree::until_response(&main),
+            main,
+            defined,
         })
     }
 
     /// Runs the template once per exchange.
     fn exchanges(&self, messages: &[Cow<'_, Message>], input: &RenderInput<'_>) -> Result<String, Error> {
-        let mut rendering = Rendering::new(self, JsonTexts::default(), input);
+        let mut run = Run::new(&self.defined, input.now);
         let mut exchange = Exchange::default();
         for message in messages {
             let content = message.content.as_str();
             match message.role.as_str() {
                 "system" => {
                     if !exchange.prompt.is_empty() || !exchange.response.is_empty() {
-                        rendering.run(MAIN, &exchange.values(input))?;
+                        run.template(&self.main, &exchange.data(input), true)?;
                         exchange = Exchange::default();
                     }
                     exchange.system = content;
                 }
                 "user" => {
                     if !exchange.response.is_empty() {
-                        rendering.run(MAIN, &exchange.values(input))?;
+                        run.template(&self.main, &exchange.data(input), true)?;
                         exchange = Exchange::default();
                     }
                     exchange.prompt = content;
@@ -140,9 +140,26 @@ impl Go {
                 _ => {}
             }
         }
-        rendering.run(UNTIL_RESPONSE, &exchange.values(input))?;
-        Ok(rendering.text)
+        // Ollama renders the cut tree without the option for missing keys.
+        run.template(&self.until_response, &exchange.data(input), false)?;
+        Ok(run.into_text())
     }
+}
+
+/// Creates the data of a rendering: `entries`, and the values for thinking.
+fn data<'a>(entries: impl IntoIterator<Item = (&'static str, Value<'a>)>, input: &RenderInput<'_>) -> Value<'a> {
+    let thinking = input.thinking.as_ref();
+    let level = match thinking {
+        Some(ThinkMode::Level(level)) => level.clone().into(),
+        // Templates that need a level get this one.
+        Some(ThinkMode::On) => "medium".into(),
+        Some(ThinkMode::Off) | None => "".into(),
+    };
+    values::data(entries.into_iter().chain([
+        ("Think", Value::Bool(thinking.is_some_and(|think| *think != ThinkMode::Off))),
+        ("ThinkLevel", level),
+        ("IsThinkSet", Value::Bool(thinking.is_some())),
+    ]))
 }
 
 impl Engine for Go {
@@ -153,27 +170,24 @@ impl Engine for Go {
         }
         let system = input.messages.iter().filter(|message| message.role == "system");
         let system: Vec<&str> = system.map(|message| message.content.as_str()).collect();
-        let mut json_texts = JsonTexts::default();
-        let values: Vec<Value> = messages.iter().map(|message| values::message(message, &mut json_texts)).collect();
-        let tools = values::tools(input.tools, &mut json_texts);
+        let messages: Vec<&Message> = messages.iter().map(AsRef::as_ref).collect();
+        let tools = schema::tools(input.tools);
         let entries = [
-            ("System", Value::from(system.join("\n\n"))),
-            ("Messages", Value::from(values)),
-            ("Tools", tools),
-            ("Response", Value::from("")),
+            ("System", system.join("\n\n").into()),
+            ("Messages", list_or_nil(&messages, |messages| Items::Messages(messages))),
+            ("Tools", values::list(tools.as_deref(), |tools| Items::Tools(tools))),
+            ("Response", "".into()),
         ];
-        let data = values::map(entries.into_iter().chain(values::thinking(input)));
-        let mut rendering = Rendering::new(self, json_texts, input);
-        rendering.run(MAIN, &data)?;
-        Ok(rendering.text)
+        let mut run = Run::new(&self.defined, input.now);
+        run.template(&self.main, &data(entries, input), true)?;
+        Ok(run.into_text())
     }
 
     fn insert(&self, prompt: &str, suffix: &str, input: &RenderInput<'_>) -> Result<String, Error> {
-        let entries = [("Prompt", Value::from(prompt)), ("Suffix", Value::from(suffix)), ("Response", Value::from(""))];
-        let data = values::map(entries.into_iter().chain(values::thinking(input)));
-        let mut rendering = Rendering::new(self, JsonTexts::default(), input);
-        rendering.run(MAIN, &data)?;
-        Ok(rendering.text)
+        let entries = [("Prompt", prompt.into()), ("Suffix", suffix.into()), ("Response", "".into())];
+        let mut run = Run::new(&self.defined, input.now);
+        run.template(&self.main, &data(entries, input), true)?;
+        Ok(run.into_text())
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -189,49 +203,6 @@ impl Engine for Go {
     }
 }
 
-/// State of one rendering, which may run the template many times.
-struct Rendering {
-    template: gotmpl::Template,
-    budget: Arc<Budget>,
-    text: String,
-}
-
-impl Rendering {
-    /// Prepares a rendering. The values in `json_texts` must outlive it.
-    fn new(go: &Go, json_texts: JsonTexts, input: &RenderInput<'_>) -> Self {
-        let budget = Arc::new(Budget::default());
-        let empty = gotmpl::Template::new("")
-            .missing_key(MissingKey::ZeroValue)
-            .max_range_iters(budget::MAX_TURNS)
-            .funcs(functions::function_map(Arc::clone(&budget), json_texts, input.now));
-        let defined =
-            go.defined.iter().fold(empty, |template, (name, body)| template.add_parse_tree(name, body.clone()));
-        let template =
-            defined.add_parse_tree(MAIN, go.main.clone()).add_parse_tree(UNTIL_RESPONSE, go.until_response.clone());
-        Self { template, budget, text: String::new() }
-    }
-
-    /// Runs a tree and appends its output.
-    fn run(&mut self, tree: &str, data: &Value) -> Result<(), Error> {
-        let mut output = Output { text: &mut self.text, budget: &self.budget };
-        let execute = || self.template.execute_template_fmt(&mut output, tree, data);
-        match (panic::catch_unwind(AssertUnwindSafe(execute)), self.budget.exceeded()) {
-            (_, Some(what)) => Err(Error::TooLarge { what }),
-            (Ok(Ok(())), None) => Ok(()),
-            (Ok(Err(TemplateError::RangeIterLimit)), None) => Err(Error::TooLarge { what: "steps" }),
-            (Ok(Err(TemplateError::RecursionLimit)), None) => Err(Error::TooLarge { what: "depth" }),
-            (Ok(Err(error)), None) => {
-                let what = match error {
-                    TemplateError::Exec(what) => what,
-                    error => error.to_string(),
-                };
-                Err(Error::Failed { reason: format!("line {}: {what}", self.budget.line()) })
-            }
-            (Err(_), None) => Err(Error::Failed { reason: "the template engine panicked".to_owned() }),
-        }
-    }
-}
-
 /// Values of one exchange.
 #[derive(Debug, Default)]
 struct Exchange<'a> {
@@ -240,10 +211,10 @@ struct Exchange<'a> {
     response: &'a str,
 }
 
-impl Exchange<'_> {
-    fn values(&self, input: &RenderInput<'_>) -> Value {
+impl<'a> Exchange<'a> {
+    fn data(&self, input: &RenderInput<'_>) -> Value<'a> {
         let entries = [("System", self.system), ("Prompt", self.prompt), ("Response", self.response)];
-        values::map(entries.map(|(name, text)| (name, Value::from(text))).into_iter().chain(values::thinking(input)))
+        data(entries.map(|(name, text)| (name, Value::from(text))), input)
     }
 }
 

@@ -1,262 +1,296 @@
 //! Functions that a template may call: those of Go and those of Ollama.
 //!
-//! Functions that read or create texts are implemented here. Each charges the budget before it runs, by the size of its
-//! arguments and an upper bound of its result.
+//! Functions that read or create texts charge the budget before they run, by the size of their arguments and an upper
+//! bound of the result.
 //!
 //! Spec: <https://pkg.go.dev/text/template#hdr-Functions>.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use gotmpl::{FuncMap, TemplateError, Value, html_escape, js_escape, url_encode};
+use gotmpl::{html_escape, js_escape, url_encode};
 
+use super::super::Error;
 use super::super::local_time::LocalTime;
 use super::budget::Budget;
-use super::text::{JSON_GROWTH, JsonTexts};
+use super::format;
+use super::json;
+use super::printf::printf;
+use super::values::{List, Struct, Text, Value};
 
-/// Name of the function that charges a step. No template can call it, because names have no spaces.
-pub(super) const STEP: &str = " step";
-/// Name of the function that prints the value of an action. No template can call it.
-pub(super) const PRINT: &str = " print";
-
-/// Functions of the engine with bounded cost.
-const ENGINE_FUNCTIONS: [&str; 6] = ["and", "call", "index", "len", "not", "or"];
-/// Functions that are defined here.
-const OWN_FUNCTIONS: [&str; 17] = [
-    "currentDate",
-    "eq",
-    "ge",
-    "gt",
-    "html",
-    "js",
-    "json",
-    "le",
-    "lt",
-    "ne",
-    "print",
-    "printf",
-    "println",
-    "slice",
-    "toTypeScriptType",
-    "urlquery",
-    "yesterdayDate",
-];
-
-/// Maximum width or precision of a `printf` verb in the engine.
-const MAX_WIDTH_BYTES: u64 = 1 << 16;
-/// Maximum output of `printf` per input byte: `\U0001F999` for a character, `0xff ` for a byte.
-const VERB_GROWTH: u64 = 10;
 /// Maximum output of escaping per input byte: `\u0026`, or `&#34;`.
 const ESCAPE_GROWTH: u64 = 6;
 
-/// Returns whether a function of this name exists.
-pub(super) fn exists(name: &str) -> bool {
-    ENGINE_FUNCTIONS.contains(&name) || OWN_FUNCTIONS.contains(&name)
+/// Type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// Any value. No value becomes `nil`.
+    Any,
+    /// Any value, or none.
+    Value,
+    Text,
 }
 
-type Result = std::result::Result<Value, TemplateError>;
+/// Parameters of a function, and the type of further arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Signature {
+    pub(super) fixed: &'static [Parameter],
+    pub(super) further: Option<Parameter>,
+}
+
+/// Reasons why a call fails.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The arguments are not valid.
+    Invalid(String),
+    /// A limit was exceeded.
+    Limit(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Limit(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Failure>;
 
 /// Context of function calls.
-struct Functions {
-    budget: Arc<Budget>,
-    json_texts: JsonTexts,
-    now: LocalTime,
+#[derive(Debug)]
+pub(super) struct Functions<'b> {
+    pub(super) budget: &'b Budget,
+    pub(super) now: LocalTime,
 }
 
-/// Returns the functions of one rendering. The values in `json_texts` must outlive them.
-pub(super) fn function_map(budget: Arc<Budget>, json_texts: JsonTexts, now: LocalTime) -> FuncMap {
-    let functions = Arc::new(Functions { budget, json_texts, now });
-    let entry = |name: &'static str| {
-        let functions = Arc::clone(&functions);
-        let call = move |arguments: &[Value]| functions.call(name, arguments);
-        (name.to_owned(), Arc::new(call) as gotmpl::ValueFunc)
+/// Returns the parameters of a function, or `None` if there is no such function.
+pub(super) fn signature(name: &str) -> Option<Signature> {
+    use Parameter::{Any, Text, Value};
+    let (fixed, further): (&[Parameter], _) = match name {
+        "json" | "toTypeScriptType" => (&[Any], None),
+        "currentDate" | "yesterdayDate" => (&[], Some(Text)),
+        "print" | "println" | "html" | "js" | "urlquery" => (&[], Some(Any)),
+        "printf" => (&[Text], Some(Any)),
+        "len" | "not" => (&[Value], None),
+        "and" | "or" | "index" | "slice" | "eq" | "call" => (&[Value], Some(Value)),
+        "ne" | "lt" | "le" | "gt" | "ge" => (&[Value, Value], None),
+        _ => return None,
     };
-    OWN_FUNCTIONS.into_iter().chain([STEP, PRINT]).map(entry).collect()
+    Some(Signature { fixed, further })
 }
 
-impl Functions {
-    fn call(&self, name: &'static str, arguments: &[Value]) -> Result {
-        match (name, arguments) {
-            (STEP, [Value::Int(line), Value::Int(cost)]) => {
-                self.budget.step(usize::try_from(*line).unwrap_or(0), u64::try_from(*cost).unwrap_or(u64::MAX))?;
-                Ok(Value::Nil)
-            }
-            // Go prints `<nil>` everywhere else.
-            (PRINT | "html" | "js" | "urlquery", [Value::Nil]) => self.escaped(name, "<no value>"),
-            (PRINT, [text @ Value::String(_)]) => Ok(text.clone()),
-            (PRINT, [_]) => self.print(arguments, false),
-            ("print", _) => self.print(arguments, false),
-            ("println", _) => self.print(arguments, true),
-            ("printf", [Value::String(format), rest @ ..]) => self.printf(format, rest),
-            ("html" | "js" | "urlquery", [value]) => {
-                self.budget.text(self.json_texts.bytes(value).saturating_mul(ESCAPE_GROWTH))?;
-                let mut text = String::new();
-                self.json_texts.write(&mut text, value);
-                self.escaped(name, &text)
-            }
+impl Functions<'_> {
+    /// Calls a function whose arguments have the types of its parameters. `and` and `or` are not called here, because
+    /// they do not evaluate all arguments.
+    pub(super) fn call<'a>(&self, name: &str, arguments: &[Value<'a>]) -> Result<Value<'a>> {
+        Ok(match (name, arguments) {
+            ("print", _) => self.print(arguments, false)?.into(),
+            ("println", _) => self.print(arguments, true)?.into(),
+            ("printf", [Value::Text(format), operands @ ..]) => printf(format.bytes(), operands, self.budget)?.into(),
+            ("html" | "js" | "urlquery", _) => self.escaped(name, arguments)?.into(),
             ("json", [value]) => {
-                self.budget.text(self.json_texts.bytes(value).saturating_mul(JSON_GROWTH))?;
-                let mut text = String::new();
-                self.json_texts.write_json(&mut text, value);
-                Ok(Value::from(text))
-            }
-            ("eq", [first, others @ ..]) if !others.is_empty() => {
-                for other in others {
-                    if self.equal(first, other)? {
-                        return Ok(Value::Bool(true));
-                    }
+                self.budget.text(format::size(value).saturating_mul(json::GROWTH))?;
+                let mut text = Vec::new();
+                if json::write(&mut text, value).is_none() {
+                    text.clear();
                 }
-                Ok(Value::Bool(false))
+                text.into()
             }
-            ("ne", [a, b]) => Ok(Value::Bool(!self.equal(a, b)?)),
-            ("lt", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_lt())),
-            ("le", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_le())),
-            ("gt", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_gt())),
-            ("ge", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_ge())),
-            ("slice", [value, bounds @ ..]) if bounds.len() <= 2 => self.slice(value, bounds),
+            ("len", [value]) => Value::Int(i64::try_from(length(value)?).unwrap_or(i64::MAX)),
+            ("not", [value]) => Value::Bool(!value.is_true()),
+            ("index", [value, keys @ ..]) => index(value, keys)?,
+            ("slice", [value, bounds @ ..]) => self.slice(value, bounds)?,
+            ("eq", [first, others @ ..]) => Value::Bool(self.equals_any(first, others)?),
+            ("ne", [a, b]) => Value::Bool(!self.equals_any(a, std::slice::from_ref(b))?),
+            ("lt", [a, b]) => Value::Bool(self.order(a, b)? == Some(Ordering::Less)),
+            ("le", [a, b]) => Value::Bool(matches!(self.order(a, b)?, Some(Ordering::Less | Ordering::Equal))),
+            ("gt", [a, b]) => Value::Bool(!matches!(self.order(a, b)?, Some(Ordering::Less | Ordering::Equal))),
+            ("ge", [a, b]) => Value::Bool(self.order(a, b)? != Some(Ordering::Less)),
             // Ollama ignores the format argument.
-            ("currentDate", _) => Ok(Value::from(self.now.strftime("%Y-%m-%d"))),
-            ("yesterdayDate", _) => Ok(Value::from(self.now.yesterday().strftime("%Y-%m-%d"))),
-            ("toTypeScriptType", [property]) => Ok(Value::from(typescript(property))),
-            _ => Err(failed(format!("{name} does not accept {}", type_names(arguments)))),
-        }
-    }
-
-    fn escaped(&self, name: &str, text: &str) -> Result {
-        Ok(Value::from(match name {
-            "html" => html_escape(text),
-            "js" => js_escape(text),
-            "urlquery" => url_encode(text),
-            _ => text.to_owned(),
-        }))
+            ("currentDate", _) => self.now.strftime("%Y-%m-%d").into(),
+            ("yesterdayDate", _) => self.now.yesterday().strftime("%Y-%m-%d").into(),
+            ("toTypeScriptType", [Value::Struct(Struct::Property(property))]) => property.typescript().into(),
+            ("toTypeScriptType", _) => "any".into(),
+            _ => return failed(format!("{name} does not accept {}", type_names(arguments))),
+        })
     }
 
     /// Concatenates all values. `println` adds spaces between all values, `print` only between values that are not
     /// texts.
-    fn print(&self, arguments: &[Value], line: bool) -> Result {
-        self.budget.text(arguments.iter().map(|value| self.json_texts.bytes(value) + 1).sum())?;
-        let is_text = |value: &Value| matches!(value, Value::String(_));
-        let mut text = String::new();
-        let mut before: Option<&Value> = None;
+    fn print(&self, arguments: &[Value<'_>], is_line: bool) -> Result<Vec<u8>> {
+        self.budget.text(arguments.iter().map(|value| format::size(value) + 1).sum())?;
+        let is_text = |value: &Value<'_>| matches!(value, Value::Text(_));
+        let mut text = Vec::new();
+        let mut before: Option<&Value<'_>> = None;
         for value in arguments {
-            if before.is_some_and(|before| line || !(is_text(before) || is_text(value))) {
-                text.push(' ');
+            if before.is_some_and(|before| is_line || !(is_text(before) || is_text(value))) {
+                text.push(b' ');
             }
-            self.json_texts.write(&mut text, value);
+            format::print(&mut text, value, true);
             before = Some(value);
         }
-        text.push_str(if line { "\n" } else { "" });
-        Ok(Value::from(text))
+        if is_line {
+            text.push(b'\n');
+        }
+        Ok(text)
     }
 
-    /// Calls the engine's `printf` through a template with a single call.
-    fn printf(&self, format: &str, arguments: &[Value]) -> Result {
-        self.budget.text(formatted_bytes(format, arguments, &self.json_texts))?;
-        let mut source = "{{printf".to_owned();
-        let mut values = vec![Value::from(format)];
-        for value in arguments {
-            values.push(self.json_texts.substitute(value));
-        }
-        for index in 0..values.len() {
-            source += &format!(" (index . {index})");
-        }
-        let call = gotmpl::Template::new("").parse(&(source + "}}"))?;
-        Ok(Value::from(call.execute_to_string(&Value::from(values))?))
+    fn escaped(&self, name: &str, arguments: &[Value<'_>]) -> Result<String> {
+        let bytes: u64 = arguments.iter().map(|value| format::size(value) + 16).sum();
+        self.budget.text(bytes.saturating_mul(ESCAPE_GROWTH))?;
+        // An argument prints as in an action.
+        let printed: Vec<Value<'_>> = arguments
+            .iter()
+            .map(|value| match value {
+                Value::None | Value::Nil => "<no value>".into(),
+                Value::Struct(Struct::Message(_)) => {
+                    let mut text = Vec::new();
+                    format::print(&mut text, value, false);
+                    text.into()
+                }
+                value => value.clone(),
+            })
+            .collect();
+        let text = self.print(&printed, false)?;
+        let text = String::from_utf8_lossy(&text);
+        Ok(match name {
+            "html" => html_escape(&text),
+            "js" => js_escape(&text),
+            _ => url_encode(&text),
+        })
     }
 
-    fn equal(&self, a: &Value, b: &Value) -> std::result::Result<bool, TemplateError> {
-        match (a, b) {
-            (Value::Nil, other) | (other, Value::Nil) => Ok(matches!(other, Value::Nil)),
-            (Value::Bool(a), Value::Bool(b)) => Ok(a == b),
-            _ => self.order(a, b).map(Ordering::is_eq),
+    fn equals_any(&self, first: &Value<'_>, others: &[Value<'_>]) -> Result<bool> {
+        if others.is_empty() {
+            return failed("eq needs two arguments");
         }
-    }
-
-    fn order(&self, a: &Value, b: &Value) -> std::result::Result<Ordering, TemplateError> {
-        match (a, b) {
-            (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
-            (Value::Float(a), Value::Float(b)) => Ok(a.total_cmp(b)),
-            (Value::String(a), Value::String(b)) => {
-                self.budget.read(a.len().min(b.len()) as u64)?;
-                Ok(a.cmp(b))
+        for other in others {
+            if self.equals(first, other)? {
+                return Ok(true);
             }
-            _ => Err(failed(format!("{} cannot be compared", type_names(&[a.clone(), b.clone()])))),
+        }
+        Ok(false)
+    }
+
+    fn equals(&self, a: &Value<'_>, b: &Value<'_>) -> Result<bool> {
+        let is_basic = |value: &Value<'_>| {
+            matches!(value, Value::Bool(_) | Value::Int(_) | Value::Byte(_) | Value::Float(_) | Value::Text(_))
+        };
+        let is_none = |value: &Value<'_>| matches!(value, Value::None | Value::Nil);
+        match (a, b) {
+            (Value::Bool(a), Value::Bool(b)) => Ok(a == b),
+            (Value::Float(a), Value::Float(b)) => Ok(a == b),
+            _ if is_basic(a) && is_basic(b) => Ok(self.order(a, b)? == Some(Ordering::Equal)),
+            _ if is_basic(a) && is_none(b) || is_none(a) && is_basic(b) => Ok(false),
+            _ if is_none(a) || is_none(b) => Ok(a.is_nil() && b.is_nil()),
+            (Value::Struct(Struct::Message(a)), Value::Struct(Struct::Message(b))) => Ok(std::ptr::eq(*a, *b)),
+            (Value::List(_), Value::List(_)) | (Value::Map(_), Value::Map(_)) if a.is_nil() || b.is_nil() => {
+                Ok(a.is_nil() && b.is_nil())
+            }
+            _ => failed(format!("{} cannot be compared", type_names(&[a.clone(), b.clone()]))),
         }
     }
 
-    fn slice(&self, value: &Value, bounds: &[Value]) -> Result {
-        let bound = |index: usize| match bounds.get(index) {
-            None => Ok(None),
-            Some(Value::Int(bound)) => Ok(Some(*bound)),
-            Some(other) => Err(failed(format!("slice does not accept {} as a bound", other.type_name()))),
+    /// Compares two values. Returns `None` if one is not a number.
+    fn order(&self, a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>> {
+        match (a, b) {
+            (Value::Int(a), Value::Int(b)) => Ok(Some(a.cmp(b))),
+            (Value::Byte(a), Value::Byte(b)) => Ok(Some(a.cmp(b))),
+            (Value::Int(a), Value::Byte(b)) => Ok(Some(a.cmp(&i64::from(*b)))),
+            (Value::Byte(a), Value::Int(b)) => Ok(Some(i64::from(*a).cmp(b))),
+            (Value::Float(a), Value::Float(b)) => Ok(a.partial_cmp(b)),
+            (Value::Text(a), Value::Text(b)) => {
+                self.budget.read(a.bytes().len().min(b.bytes().len()) as u64)?;
+                Ok(Some(a.bytes().cmp(b.bytes())))
+            }
+            _ => failed(format!("{} cannot be compared", type_names(&[a.clone(), b.clone()]))),
+        }
+    }
+
+    fn slice<'a>(&self, value: &Value<'a>, bounds: &[Value<'a>]) -> Result<Value<'a>> {
+        let length = match value {
+            Value::Text(text) if bounds.len() < 3 => text.bytes().len(),
+            Value::List(list) if bounds.len() <= 3 => list.items.len(),
+            value => {
+                return failed(format!("slice does not accept {} with {} indexes", value.type_name(), bounds.len()));
+            }
         };
-        let (first, end) = (bound(0)?, bound(1)?);
-        // The result. Templates slice the conversation once for each message, to look at the messages behind it.
-        let count = |length: usize| {
-            let index = |bound: i64| usize::try_from(bound).unwrap_or(0).min(length);
-            end.map_or(length, index).saturating_sub(first.map_or(0, index))
+        let bounds: Vec<usize> = bounds.iter().map(|bound| position(bound, length)).collect::<Result<_>>()?;
+        let (from, to) = (bounds.first().copied().unwrap_or(0), bounds.get(1).copied().unwrap_or(length));
+        if bounds.get(2).is_some_and(|end| to > *end) {
+            return failed("the indexes of slice decrease");
+        }
+        let sliced = match value {
+            Value::Text(text) => {
+                if let Text::Shared(_) = text {
+                    self.budget.text(to.saturating_sub(from) as u64)?;
+                }
+                text.slice(from, to).map(Value::Text)
+            }
+            Value::List(list) => {
+                list.items.slice(from, to).map(|items| Value::List(List { items, is_nil: list.is_nil }))
+            }
+            _ => None,
         };
-        let bytes = match value {
-            Value::List(items) => count(items.len()) * size_of::<Value>(),
-            Value::String(text) => count(text.len()),
-            _ => 0,
-        };
-        self.budget.read(bytes as u64)?;
-        value.slice(first, end)
+        sliced.map_or_else(|| failed("the indexes of slice decrease"), Ok)
     }
 }
 
-fn failed(message: String) -> TemplateError {
-    TemplateError::Exec(message)
+/// Returns an index that is at most the length.
+fn position(index: &Value<'_>, length: usize) -> Result<usize> {
+    let number = match index {
+        Value::Int(number) => usize::try_from(*number).ok(),
+        Value::Byte(number) => Some(usize::from(*number)),
+        other => return failed(format!("{} is not an index", other.type_name())),
+    };
+    match number.filter(|number| *number <= length) {
+        Some(number) => Ok(number),
+        None => failed("an index is out of range"),
+    }
+}
+
+fn length(value: &Value<'_>) -> Result<usize> {
+    match value {
+        Value::Text(text) => Ok(text.bytes().len()),
+        Value::List(list) => Ok(list.items.len()),
+        Value::Map(map) => Ok(map.len()),
+        other => failed(format!("{} has no length", other.type_name())),
+    }
+}
+
+fn index<'a>(value: &Value<'a>, keys: &[Value<'a>]) -> Result<Value<'a>> {
+    let mut value = value.clone();
+    if matches!(value, Value::None | Value::Nil) {
+        return failed("nil cannot be indexed");
+    }
+    for key in keys {
+        let item = match (&value, key) {
+            (Value::List(list), key) => list.items.get(position(key, list.items.len())?),
+            (Value::Text(text), key) => {
+                let at = position(key, text.bytes().len())?;
+                text.bytes().get(at).map(|byte| Value::Byte(*byte))
+            }
+            (Value::Map(map), Value::Text(key)) => {
+                let key = str::from_utf8(key.bytes()).ok();
+                Some(key.and_then(|key| map.get(key)).unwrap_or_else(|| map.zero()))
+            }
+            (other, key) => {
+                return failed(format!("{} cannot be indexed by {}", other.type_name(), key.type_name()));
+            }
+        };
+        value = match item {
+            Some(item) => item,
+            None => return failed("an index is out of range"),
+        };
+    }
+    Ok(value)
+}
+
+fn failed<T>(message: impl Into<String>) -> Result<T> {
+    Err(Failure::Invalid(message.into()))
 }
 
 /// Names the types of values for errors.
-fn type_names(values: &[Value]) -> String {
+fn type_names(values: &[Value<'_>]) -> String {
     let names: Vec<&str> = values.iter().take(4).map(Value::type_name).collect();
     let more = if values.len() > names.len() { ", ..." } else { "" };
     if names.is_empty() { "no arguments".to_owned() } else { names.join(", ") + more }
-}
-
-/// Upper bound of the output of `printf`. Every verb can select the longest argument.
-fn formatted_bytes(format: &str, arguments: &[Value], json_texts: &JsonTexts) -> u64 {
-    let longest = arguments.iter().map(|value| json_texts.bytes(value)).max().unwrap_or(0);
-    // Unused arguments are json_texts at the end.
-    let extra: u64 = arguments.iter().map(|value| 32 + json_texts.bytes(value)).sum();
-    let verbs = format.split('%').skip(1).fold(0_u64, |sum, after| {
-        let at = after.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (options, verb) = after.split_at_checked(at).unwrap_or((after, ""));
-        let growth = if options.is_empty() && verb.starts_with(['s', 'v', 'd']) { 1 } else { VERB_GROWTH };
-        let counts = options.contains(|letter: char| letter.is_ascii_digit() || letter == '*');
-        let width = if counts { 2 * MAX_WIDTH_BYTES } else { 512 };
-        sum.saturating_add(longest.saturating_mul(growth)).saturating_add(width)
-    });
-    verbs.saturating_add(format.len() as u64).saturating_add(extra)
-}
-
-/// Converts the type of a tool's property to TypeScript; `any` if it is not a property.
-fn typescript(property: &Value) -> String {
-    let list = |name: &str| match property.field(name) {
-        Some(Value::List(items)) => &**items,
-        _ => &[],
-    };
-    let names: Vec<String> = match (list("AnyOf"), list("Type")) {
-        ([], []) => return "any".to_owned(),
-        ([], types) => {
-            types.iter().map(|name| typescript_of_schema(name.as_str().unwrap_or_default()).to_owned()).collect()
-        }
-        (any_of, _) => any_of.iter().map(typescript).collect(),
-    };
-    names.join(" | ")
-}
-
-fn typescript_of_schema(name: &str) -> &'static str {
-    match name {
-        "string" => "string",
-        "number" | "integer" => "number",
-        "boolean" => "boolean",
-        "array" => "any[]",
-        "object" => "Record<string, any>",
-        "null" => "null",
-        _ => "any",
-    }
 }

@@ -34,12 +34,14 @@ pub(super) fn check(source: &str) -> Result<(), Error> {
         let mut words = action.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         let (word, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         match word {
+            "define" if !open.is_empty() => return invalid(line, "{{define}} inside a block"),
             "if" | "range" | "with" | "define" | "block" => {
                 open.push(OpenBlock { word, line, levels: 1, has_else: false })
             }
             "else" => match open.last_mut() {
                 Some(block) if matches!(block.word, "if" | "range" | "with") && !block.has_else => match second {
-                    "if" | "with" => block.levels += 1,
+                    "if" | "with" if second == block.word => block.levels += 1,
+                    "if" | "with" => return invalid(line, "{{else if}} or {{else with}} in a block of another kind"),
                     _ => block.has_else = true,
                 },
                 _ => return invalid(line, "{{else}} without a block that it belongs to"),
@@ -113,7 +115,10 @@ mod tests {
         refused("{{ else }}", "line 1: {{else}} without");
         refused("{{ if .A }}{{ else }}{{ else }}{{ end }}", "{{else}} without");
         refused("{{ define \"a\" }}{{ else }}{{ end }}", "{{else}} without");
+        refused("{{ if .A }}{{ define \"a\" }}{{ end }}{{ end }}", "line 1: {{define}} inside a block");
         refused("\n\n{{ range .A }}\n", "line 3: {{range}} is not ended");
+        refused("{{ range .A }}{{ else if .B }}{{ end }}", "line 1: {{else if}}");
+        refused("{{ if .A }}{{ else with .B }}{{ end }}", "line 1: {{else if}} or {{else with}}");
         refused("{{ \"a }}", "line 1: an action is not ended");
         refused("{{ /* a }}", "line 1: an action is not ended");
     }

@@ -1,15 +1,8 @@
-//! Analysis and rewriting of a template's syntax tree: its field names, its thinking tags, the position of the answer,
-//! and the actions that charge the budget.
+//! Analysis and rewriting of a template's syntax tree: its field names, its tags, and the position of the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gotmpl::parse::{ActionNode, BranchNode, CommandNode, Expr, ListNode, Node, Number, PipeNode, Pos, SmolStr};
-
-use super::super::Error;
-use super::functions::{self, PRINT, STEP};
-
-/// Variable that discards the result of a step. No template can name it.
-const DISCARD: &str = "$ nowhere";
+use gotmpl::parse::{ActionNode, BranchNode, CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
 
 /// Returns the branches of an `if`, `range` or `with`.
 fn branches(node: &Node) -> Option<&BranchNode> {
@@ -57,42 +50,25 @@ fn visit_expressions<'a>(pipe: &'a PipeNode, visit: &mut dyn FnMut(&'a Expr)) {
     }
 }
 
-/// Returns the names of all fields in a tree, in lower case.
+/// Returns the names of all fields in a tree, in lower case. As in Ollama, the value before a dot in `(value).Name` does
+/// not count.
 pub(super) fn field_names(list: &ListNode) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     visit_nodes(list, &mut |node| {
-        let Some(pipe) = pipe(node) else { return };
-        visit_expressions(pipe, &mut |expression| {
-            if let Expr::Field(_, fields) | Expr::Variable(_, _, fields) = expression {
-                names.extend(fields.iter().map(|name| name.to_lowercase()));
+        let mut pending: Vec<&PipeNode> = pipe(node).into_iter().collect();
+        while let Some(pipe) = pending.pop() {
+            for expression in pipe.commands.iter().flat_map(|command| &command.args) {
+                match expression {
+                    Expr::Field(_, fields) | Expr::Variable(_, _, fields) => {
+                        names.extend(fields.iter().map(|name| name.to_lowercase()));
+                    }
+                    Expr::Pipe(_, inner) => pending.push(inner),
+                    _ => {}
+                }
             }
-        });
+        }
     });
     names
-}
-
-/// Checks that all called functions exist, because a call may run late.
-///
-/// # Errors
-/// [`Error::Syntax`] with the line.
-pub(super) fn check(list: &ListNode) -> Result<(), Error> {
-    let mut unknown = None;
-    visit_nodes(list, &mut |node| {
-        let Some(pipe) = pipe(node) else { return };
-        visit_expressions(pipe, &mut |expression| {
-            if let Expr::Identifier(pos, name) = expression
-                && !functions::exists(name)
-            {
-                unknown.get_or_insert((pos.line, name.clone()));
-            }
-        });
-    });
-    match unknown {
-        Some((line, name)) => {
-            Err(Error::Syntax { reason: format!("line {line}: there is no function {:?}", name.as_str()) })
-        }
-        None => Ok(()),
-    }
 }
 
 /// Returns whether a pipe reads a field whose first name is `name`.
@@ -247,59 +223,4 @@ pub(super) fn with_response(mut list: ListNode) -> ListNode {
 
 fn call(pos: Pos, args: Vec<Expr>) -> PipeNode {
     PipeNode { pos, decl: Vec::new(), commands: vec![CommandNode { pos, args }], is_assign: false }
-}
-
-/// Inserts a step action before every node except text, and appends the print function to every printing action.
-pub(super) fn instrument(list: ListNode) -> ListNode {
-    let mut nodes = Vec::with_capacity(2 * list.nodes.len());
-    for node in list.nodes {
-        if !matches!(node, Node::Text(_)) {
-            nodes.push(step(&node, list.pos));
-        }
-        nodes.push(match node {
-            Node::Action(mut action) => {
-                if action.pipe.decl.is_empty() {
-                    let pos = action.pos;
-                    let print = vec![Expr::Identifier(pos, SmolStr::new_static(PRINT))];
-                    action.pipe.commands.push(CommandNode { pos, args: print });
-                }
-                Node::Action(action)
-            }
-            Node::List(inner) => Node::List(instrument(inner)),
-            Node::If(branch) => Node::If(instrument_branch(branch)),
-            Node::Range(branch) => Node::Range(instrument_branch(branch)),
-            Node::With(branch) => Node::With(instrument_branch(branch)),
-            other => other,
-        });
-    }
-    ListNode { pos: list.pos, nodes }
-}
-
-fn instrument_branch(branch: BranchNode) -> BranchNode {
-    BranchNode { body: instrument(branch.body), else_body: branch.else_body.map(instrument), ..branch }
-}
-
-/// Creates the step action of a node. The action charges the node's expressions to the budget and records the line.
-fn step(node: &Node, list: Pos) -> Node {
-    let mut cost: i64 = 1;
-    let pos = match node {
-        Node::Break(pos) | Node::Continue(pos) => *pos,
-        Node::Template(call) => call.pos,
-        node => pipe(node).map_or(list, |pipe| pipe.pos),
-    };
-    if let Some(pipe) = pipe(node) {
-        visit_expressions(pipe, &mut |expression| {
-            cost += match expression {
-                Expr::Field(_, fields) | Expr::Variable(_, _, fields) | Expr::Chain(_, _, fields) => {
-                    1 + i64::try_from(fields.len()).unwrap_or(i64::MAX / 2)
-                }
-                _ => 1,
-            };
-        });
-    }
-    let line = i64::try_from(pos.line).unwrap_or(0);
-    let number = |number: i64| Expr::Number(pos, Number::Int(number));
-    let mut pipe = call(pos, vec![Expr::Identifier(pos, SmolStr::new_static(STEP)), number(line), number(cost)]);
-    pipe.decl = vec![SmolStr::new_static(DISCARD)];
-    Node::Action(ActionNode { pos, pipe })
 }
