@@ -254,7 +254,7 @@ impl Json {
                 '\t' => into.push_str("\\t"),
                 '\u{8}' => into.push_str("\\b"),
                 '\u{c}' => into.push_str("\\f"),
-                letter if u32::from(letter) < 0x20 || (self.ensure_ascii && !letter.is_ascii()) => {
+                letter if u32::from(letter) < 0x20 || self.ensure_ascii && letter > '~' => {
                     for unit in letter.encode_utf16(&mut [0; 2]) {
                         into.push_str(&format!("\\u{unit:04x}"));
                     }

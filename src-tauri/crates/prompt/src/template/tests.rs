@@ -42,6 +42,7 @@ fn tojson_matches_json_dumps() {
     check(r#"{{ {"a": [1, "<é>"], "b": {}} | tojson }}"#, r#"{"a": [1, "<é>"], "b": {}}"#);
     check(r#"{{ {"b": 1, "a": []} | tojson(indent=2, sort_keys=true) }}"#, "{\n  \"a\": [],\n  \"b\": 1\n}");
     check(r#"{{ ["é", "🦙"] | tojson(ensure_ascii=true) }}"#, r#"["\u00e9", "\ud83e\udd99"]"#);
+    check("{{ \"~\x7f\" | tojson(ensure_ascii=true) }}{{ \"\x7f\" | tojson }}", "\"~\\u007f\"\"\x7f\"");
     check(r#"{{ [1, {"a": 2}] | tojson(separators=(",", ":")) }}"#, r#"[1,{"a":2}]"#);
 }
 
