@@ -171,7 +171,8 @@ impl Chat {
         let body = json!({"model": "slow", "messages": [{"role": "user", "content": "Count."}],
             "options": {"num_predict": 32_000, "num_ctx": 32_768, "temperature": 1, "seed": 1}});
         // Another program than the attackers, which send no name.
-        let stream = send(port, "POST", "/api/chat", &[("User-Agent", "chat")], &body.to_string()).expect("the daemon accepts connections");
+        let stream = send(port, "POST", "/api/chat", &[("User-Agent", "chat")], &body.to_string())
+            .expect("the daemon accepts connections");
         BufReader::new(stream)
     }
 

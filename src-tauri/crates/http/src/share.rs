@@ -1,7 +1,7 @@
 //! The client of an inference request, for fair sharing of a model's compute time.
 //!
-//! Clients of other machines are told apart by their address. Programs on this machine are told apart by the product in their
-//! `User-Agent`, so that an agent with many requests does not slow down an editor. A header cannot give another machine
+//! Another machine is one client. On this machine each program is a client, with the product in its `User-Agent` as name, so
+//! that an agent with many requests does not slow down an editor. A header cannot give another machine
 //! more than one share.
 //!
 //! `X-Cairn-Priority: batch` marks a request that may be slow, so that it delays no interactive one.

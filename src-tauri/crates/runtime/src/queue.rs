@@ -1,7 +1,7 @@
 //! The number of requests that a model accepts: those that it computes, and a limited queue.
 //!
 //! A request has its place from the moment at which it is accepted until its answer is complete, so that the number of accepted
-//! requests is exact under any concurrency. A paused answer whose client does not read has no place. Otherwise such
+//! requests is exact under any concurrency. An answer that is paused because its client does not read has no place. Otherwise such
 //! clients would fill the queue for ever.
 
 use std::sync::Arc;

@@ -174,8 +174,8 @@ impl Engine for Go {
         let tools = schema::tools(input.tools);
         let entries = [
             ("System", system.join("\n\n").into()),
-            ("Messages", list_or_nil(&messages, |messages| Items::Messages(messages))),
-            ("Tools", values::list(tools.as_deref(), |tools| Items::Tools(tools))),
+            ("Messages", list_or_nil(&messages, Items::Messages)),
+            ("Tools", values::list(tools.as_deref(), Items::Tools)),
             ("Response", "".into()),
         ];
         let mut run = Run::new(&self.defined, input.now);

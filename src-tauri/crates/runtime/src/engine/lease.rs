@@ -39,7 +39,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The same lease for a client, whose generations share the model's compute time with those of other clients.
+    /// The same lease for a client. Its generations share the model's compute time with those of other clients.
     #[must_use]
     pub fn for_client(mut self, client: Client) -> Self {
         self.client = client;

@@ -21,7 +21,7 @@ const FIRST_SHARED_ROWS: usize = 16;
 const MIN_ROWS: usize = 64;
 /// Weight of the newest decode step.
 const NEWEST_DECODE: f64 = 0.1;
-/// Weight of the newest step with prompt rows, whose number changes more.
+/// Weight of the newest step with prompt rows. Their number changes more.
 const NEWEST_PROMPT: f64 = 0.25;
 
 /// Cost of recent steps of one model. Times are in nanoseconds.
@@ -72,7 +72,7 @@ impl StepCost {
         self.base.map(|base| base + self.row.unwrap_or_default() * rows as f64)
     }
 
-    /// Largest number of decode rows whose step takes at most `stretch` times as long as a step with `rows` rows.
+    /// Largest number of decode rows in a step of at most `stretch` times the time of a step with `rows` rows.
     pub(crate) fn rows_within(&self, stretch: f64, rows: usize) -> usize {
         match (self.decode(rows), self.row) {
             (Some(time), Some(row)) if row > 0.0 => rows + ((stretch - 1.0) * time / row).min(1e6) as usize,

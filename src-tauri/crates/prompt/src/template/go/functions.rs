@@ -78,7 +78,7 @@ pub(super) fn signature(name: &str) -> Option<Signature> {
 }
 
 impl Functions<'_> {
-    /// Calls a function whose arguments have the types of its parameters. `and` and `or` are not called here, because
+    /// Calls a function with arguments of the types of its parameters. `and` and `or` are not called here, because
     /// they do not evaluate all arguments.
     pub(super) fn call<'a>(&self, name: &str, arguments: &[Value<'a>]) -> Result<Value<'a>> {
         Ok(match (name, arguments) {

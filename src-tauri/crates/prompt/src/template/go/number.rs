@@ -151,7 +151,7 @@ fn general(size: f64, precision: Option<usize>) -> String {
     let count = digits.bytes().filter(u8::is_ascii_digit).count();
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let limit = match exact.map(|exact| i64::try_from(exact).unwrap_or(i64::MAX)) {
-        // A number whose digits end before the point.
+        // A number with digits only before the point.
         Some(exact) if exact > count && count > exponent => count,
         Some(exact) => exact,
         None => 6,
@@ -203,7 +203,7 @@ pub(super) fn quote_letter(out: &mut Vec<u8>, letter: char, quote: char, is_asci
         '\r' => "\\r".to_owned(),
         '\t' => "\\t".to_owned(),
         '\u{b}' => "\\v".to_owned(),
-        letter if !needs_escape(letter) && !(is_ascii && code > 0x7e) => letter.to_string(),
+        letter if !(needs_escape(letter) || is_ascii && code > 0x7e) => letter.to_string(),
         '\0'..=' ' | '\u{7f}' => format!("\\x{code:02x}"),
         _ if code < 0x1_0000 => format!("\\u{code:04x}"),
         _ => format!("\\U{code:08x}"),
