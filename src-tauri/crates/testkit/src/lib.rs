@@ -1,4 +1,4 @@
-//! Test fixtures: models with random weights, a failing disk, a faulty registry and a real one, and a client that
+//! Test fixtures: models with random weights, a failing disk, a faulty registry and a real one, another server of models, and a client that
 //! behaves like Ollama's.
 //!
 //! Models are GGUF files generated from a seed.
@@ -22,6 +22,7 @@ pub mod presets;
 pub mod random;
 pub mod registry;
 pub mod spec;
+pub mod upstream;
 pub mod vocabulary;
 pub mod weights;
 

@@ -114,6 +114,14 @@ const PROOFS: &[Proof] = &[
         slice: KV_SLICE,
     },
     Proof {
+        name: "routing",
+        about: "simulation of 100,000 conversations with 64 remotes: prefix hits and time to the first token by routing policy and weight",
+        program: ["cairn-upstream", "routing"],
+        test: "routing_",
+        scale: &[("CAIRN_PROVE_RUNS", "100000")],
+        slice: None,
+    },
+    Proof {
         name: "storm",
         about: "a chat during an attack by 2,000 slow readers, 5,000 idle connections, 200 half-sent bodies, a registry and a page",
         program: INTEGRATION,

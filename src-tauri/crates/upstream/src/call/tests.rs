@@ -1,0 +1,293 @@
+//! Tests with real sockets: retries, cancellation, deadlines and exact bytes.
+
+use std::time::Duration;
+
+use cairn_prompt::Delta;
+use cairn_testkit::upstream::{Api, FakeUpstream, Step, ollama_answer, openai_answer};
+use cairn_wire::Usage;
+use cairn_wire::ollama::{ChatRequest, Message as ChatMessage};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::client::{ApiKey, Deadlines, UpstreamClient};
+use crate::detect::{Kind, detect};
+use crate::request::Endpoint;
+use crate::upstream::tests::http;
+
+const PATIENT: Deadlines =
+    Deadlines { list: Duration::from_secs(10), first_token: Duration::from_secs(20), idle: Duration::from_secs(20) };
+
+fn client(url: &str, key: Option<&str>, deadlines: Deadlines) -> UpstreamClient {
+    UpstreamClient::new(http(), "gpu", url.parse().unwrap(), key.and_then(ApiKey::new), deadlines)
+}
+
+fn upstream(name: &str, kind: Kind, url: &str, deadlines: Deadlines) -> Arc<Upstream> {
+    let client = UpstreamClient::new(http(), name, url.parse().unwrap(), None, deadlines);
+    Arc::new(Upstream::new(name, kind, client))
+}
+
+/// A plan whose first choice is the first server.
+fn plan(upstreams: &[&Arc<Upstream>]) -> Plan {
+    let target = |upstream: &&Arc<Upstream>| Target { upstream: Arc::clone(upstream), model: "m".to_owned() };
+    Plan { targets: upstreams.iter().map(target).collect(), prefix: Prefix::of_hashes(Vec::new()), is_incognito: false }
+}
+
+fn chat() -> Request {
+    let message = ChatMessage { role: "user".to_owned(), content: "Why?".to_owned(), ..ChatMessage::default() };
+    Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), messages: vec![message], ..ChatRequest::default() }))
+}
+
+fn raw(endpoint: Endpoint, body: Value) -> Request {
+    let Value::Object(body) = body else { panic!("an object") };
+    Request::Raw { endpoint, body }
+}
+
+/// The bytes, the text, the usage and the error of a call.
+async fn collect(mut call: Call) -> (Vec<u8>, String, Option<Usage>, Option<CallError>) {
+    let (mut bytes, mut text, mut end) = (Vec::new(), String::new(), None);
+    while let Some(frame) = call.next().await {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => return (bytes, text, end, Some(error)),
+        };
+        bytes.extend_from_slice(&frame.bytes);
+        for piece in frame.pieces {
+            match piece {
+                Piece::Delta(Delta::Text(more)) => text += &more,
+                Piece::Delta(_) => {}
+                Piece::End(usage) => end = Some(*usage),
+            }
+        }
+    }
+    (bytes, text, end, None)
+}
+
+fn sent(steps: &[Step]) -> String {
+    let text = |step: &Step| match step {
+        Step::Send(text) => text.clone(),
+        _ => String::new(),
+    };
+    steps.iter().map(text).collect()
+}
+
+#[tokio::test]
+async fn kind_of_server_is_detected() {
+    let check = async |api, expected| {
+        let server = FakeUpstream::start(api, &["a", "b"], Vec::new()).unwrap();
+        let client = client(&server.url(), None, PATIENT);
+        assert_eq!(detect(&client).await, Ok(expected), "{api:?}");
+        let upstream = Upstream::new("gpu", expected, client);
+        upstream.check().await.unwrap();
+        let names: Vec<_> = upstream.models().iter().map(|model| model.name.clone()).collect();
+        assert_eq!(names, ["a", "b"], "{api:?}");
+        let capabilities: &[&str] = if api == Api::Ollama { &["completion", "tools"] } else { &[] };
+        assert_eq!(upstream.models()[0].capabilities, capabilities, "from the description of {api:?}");
+    };
+    check(Api::Ollama, Kind::Ollama).await;
+    check(Api::OpenAi, Kind::OpenAi).await;
+    let closed = client("http://127.0.0.1:9", None, PATIENT);
+    assert!(matches!(detect(&closed).await, Err(Failure::Connect { .. })), "no server");
+}
+
+#[tokio::test]
+async fn stream_is_passed_on_byte_by_byte_and_counted() {
+    let steps = vec![
+        Step::Send(": ping\r\n\r\nda".to_owned()),
+        Step::Send("ta: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"S\"},\"x\":1.50}]}\n".to_owned()),
+        Step::Send("\n".to_owned()),
+        Step::Send("data:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"o\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n".to_owned()),
+    ];
+    let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
+    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let body = json!({"model": "m", "stream": true, "messages": [], "guided_regex": "x"});
+    let call = Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, body));
+    let (bytes, text, usage, error) = collect(call).await;
+    assert_eq!(error, None);
+    assert_eq!(String::from_utf8(bytes).unwrap(), sent(&steps), "the bytes of the server");
+    assert_eq!((text.as_str(), usage.unwrap().prompt_tokens), ("So", 9));
+    assert_eq!(server.seen()[0].body["guided_regex"], "x", "unknown fields are passed on");
+    let counts = upstream.counts();
+    assert_eq!((counts.requests, counts.complete, counts.prompt_tokens, counts.answer_tokens), (1, 1, 9, 2));
+}
+
+#[tokio::test]
+async fn usage_is_counted_and_hidden_unless_requested() {
+    let steps = openai_answer(&["So", "."]);
+    let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
+    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let request = |options: Value| {
+        let body = json!({"model": "m", "stream": true, "messages": [], "stream_options": options});
+        Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, body))
+    };
+    let (bytes, _, usage, _) = collect(request(json!({"include_usage": true}))).await;
+    assert_eq!(String::from_utf8(bytes).unwrap(), sent(&steps));
+    assert_eq!(usage.unwrap().cached_tokens, 12);
+    let (bytes, _, usage, _) = collect(request(Value::Null)).await;
+    let expected: String =
+        sent(&steps).split_inclusive("\n\n").filter(|event| !event.contains("total_tokens")).collect();
+    assert_eq!(String::from_utf8(bytes).unwrap(), expected, "all events but that of the usage");
+    assert_eq!((usage.unwrap().answer_tokens, upstream.counts().answer_tokens), (2, 4), "counted all the same");
+}
+
+#[tokio::test]
+async fn answer_is_the_same_from_both_kinds_of_server() {
+    for (api, kind, steps) in [
+        (Api::Ollama, Kind::Ollama, ollama_answer(&["So", "."])),
+        (Api::OpenAi, Kind::OpenAi, openai_answer(&["So", "."])),
+    ] {
+        let server = FakeUpstream::start(api, &["m"], steps).unwrap();
+        let upstream = upstream("gpu", kind, &server.url(), PATIENT);
+        let (_, text, usage, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+        let usage = usage.unwrap();
+        assert_eq!((error, text.as_str()), (None, "So."), "{api:?}");
+        assert_eq!((usage.prompt_tokens, usage.cached_tokens, usage.answer_tokens), (20, 12, 2), "{api:?}");
+        assert_eq!(server.seen()[0].head.header("x-cairn-remote"), Some("1"));
+    }
+}
+
+#[tokio::test]
+async fn request_is_repeated_at_another_server_before_the_first_token() {
+    let role = "{\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n".to_owned();
+    let failures = [
+        vec![Step::Status(500, r#"{"error":"out of memory"}"#.to_owned())],
+        vec![Step::Status(429, String::new())],
+        vec![Step::Status(404, String::new())],
+        vec![Step::Break],
+        vec![Step::Send(role.clone()), Step::Break],
+        vec![Step::Send("<html>\n".to_owned())],
+        vec![Step::Send("{\"error\":\"cannot load\"}\n".to_owned())],
+        vec![Step::Redirect("http://127.0.0.1:9/".to_owned())],
+    ];
+    let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
+    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    for (at, steps) in failures.into_iter().enumerate() {
+        let server = FakeUpstream::start(Api::Ollama, &["m"], steps.clone()).unwrap();
+        let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+        let (bytes, text, _, error) = collect(Call::start(plan(&[&first, &second]), chat())).await;
+        assert_eq!((error, text.as_str()), (None, "So"), "{steps:?}");
+        assert!(!String::from_utf8(bytes).unwrap().contains(&role), "nothing of the first server reaches the client");
+        assert_eq!((server.seen().len(), good.seen().len()), (1, at + 1), "{steps:?}");
+        assert_eq!((first.counts().retried, second.counts().complete), (1, at as u64 + 1));
+    }
+    let gone = upstream("a", Kind::Ollama, "http://127.0.0.1:9", PATIENT);
+    let (_, text, _, error) = collect(Call::start(plan(&[&gone, &second]), chat())).await;
+    assert_eq!((error, text.as_str()), (None, "So"), "no connection");
+}
+
+#[tokio::test]
+async fn request_is_never_repeated_after_the_first_token() {
+    let steps = vec![ollama_answer(&["So"]).remove(0), Step::Break];
+    let server = FakeUpstream::start(Api::Ollama, &["m"], steps).unwrap();
+    let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+    let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
+    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    let (_, text, _, error) = collect(Call::start(plan(&[&first, &second]), chat())).await;
+    assert!(matches!(&error, Some(CallError::Interrupted { remote, .. }) if remote == "a"), "{error:?}");
+    assert_eq!((text.as_str(), good.seen().len(), first.counts().failed), ("So", 0, 1));
+}
+
+#[tokio::test]
+async fn refused_request_is_not_repeated() {
+    let refusal = json!({"error": "invalid options at 127.0.0.1"}).to_string();
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(400, refusal)]).unwrap();
+    let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+    let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
+    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    let mut call = Call::start(plan(&[&first, &second]), chat());
+    let error = call.accepted(Duration::from_secs(10)).await.expect_err("the server refuses");
+    assert_eq!(error.to_string(), "remote \"a\": the server responded with status 400: invalid options at a");
+    assert!(call.next().await.is_none() && good.seen().is_empty());
+    assert!(!first.is_circuit_open() && first.counts().failed == 0, "the client's mistake");
+}
+
+#[tokio::test]
+async fn cancellation_closes_the_connection_to_the_server() {
+    for steps in [vec![Step::Hold], vec![ollama_answer(&["So"]).remove(0), Step::Hold]] {
+        let server = FakeUpstream::start(Api::Ollama, &["m"], steps.clone()).unwrap();
+        let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+        let mut call = Call::start(plan(&[&upstream]), chat());
+        call.accepted(Duration::from_secs(10)).await.unwrap();
+        if steps.len() > 1 {
+            call.next().await.unwrap().unwrap();
+        }
+        assert_eq!(upstream.outstanding(), 1);
+        drop(call);
+        assert!(tokio::task::spawn_blocking(move || server.wait_for_closed(1)).await.unwrap(), "{steps:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!((upstream.outstanding(), upstream.counts().failed), (0, 0), "{steps:?}");
+    }
+}
+
+#[tokio::test]
+async fn silent_server_is_left_after_its_deadline() {
+    let short = Deadlines { first_token: Duration::from_millis(300), idle: Duration::from_millis(200), ..PATIENT };
+    let check = async |steps: Vec<Step>, expected: &str| {
+        let server = FakeUpstream::start(Api::Ollama, &["m"], steps).unwrap();
+        let upstream = upstream("gpu", Kind::Ollama, &server.url(), short);
+        let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+        let error = error.expect("a failure").to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(upstream.outstanding(), 0);
+    };
+    check(vec![Step::Pause(Duration::from_secs(2))], "no response within 0.3 s").await;
+    check(vec![Step::Send("\n".to_owned()), Step::Hold], "no first token within 0.3 s").await;
+    check(vec![ollama_answer(&["So"]).remove(0), Step::Hold], "no part of the answer within 0.2 s").await;
+}
+
+#[tokio::test]
+async fn client_waits_for_headers_only_a_short_time() {
+    let server =
+        FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Pause(Duration::from_millis(500)), Step::Hold]).unwrap();
+    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let mut call = Call::start(plan(&[&upstream]), chat());
+    let started_at = Instant::now();
+    call.accepted(Duration::from_millis(50)).await.unwrap();
+    assert!(started_at.elapsed() < Duration::from_millis(400), "{:?}", started_at.elapsed());
+}
+
+#[tokio::test]
+async fn key_is_never_sent_to_the_target_of_a_redirect() {
+    let other = FakeUpstream::start(Api::OpenAi, &["m"], openai_answer(&["So"])).unwrap();
+    let redirect = vec![Step::Redirect(format!("{}/v1/chat/completions", other.url()))];
+    let server = FakeUpstream::start(Api::OpenAi, &["m"], redirect).unwrap();
+    let upstream = Arc::new(Upstream::new("gpu", Kind::OpenAi, client(&server.url(), Some("sk-secret"), PATIENT)));
+    let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+    assert!(matches!(&error, Some(CallError::Failed { failure: Failure::Redirect, .. })), "{error:?}");
+    assert_eq!(server.seen()[0].head.header("authorization"), Some("Bearer sk-secret"), "its own host");
+    assert!(other.seen().is_empty() && other.lists() == 0, "the redirect was not followed");
+}
+
+#[tokio::test]
+async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    for _ in 0..3 {
+        collect(Call::start(plan(&[&upstream]), chat())).await;
+    }
+    let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+    assert!(matches!(&error, Some(CallError::Unavailable { .. })), "{error:?}");
+    assert_eq!(server.seen().len(), 3, "the circuit is open");
+    server.set_steps(ollama_answer(&["So"]));
+    upstream.check().await.unwrap();
+    let (_, text, _, _) = collect(Call::start(plan(&[&upstream]), chat())).await;
+    assert_eq!(text, "So", "a successful check closes the circuit");
+}
+
+#[tokio::test]
+async fn conversation_returns_to_its_server() {
+    let servers: Vec<_> =
+        (0..3).map(|_| FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap()).collect();
+    let upstreams: Vec<_> =
+        servers.iter().map(|server| upstream("gpu", Kind::Ollama, &server.url(), PATIENT)).collect();
+    let all: Vec<&Arc<Upstream>> = upstreams.iter().collect();
+    let ask = async |blocks: Vec<u64>| {
+        let plan = Plan { prefix: Prefix::of_hashes(blocks), ..plan(&all) };
+        collect(Call::start(plan, chat())).await;
+        servers.iter().map(|server| server.seen().len()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask((0..9).collect()).await, [1, 0, 0], "the first of empty servers");
+    assert_eq!(ask((100..109).collect()).await, [1, 1, 0], "an empty server");
+    assert_eq!(ask((0..12).collect()).await, [2, 1, 0], "the next turn of the first conversation");
+    assert_eq!(ask((100..112).collect()).await, [2, 2, 0], "the next turn of the second");
+    assert_eq!(upstreams[1].counts().matching_blocks, 9);
+}

@@ -1,0 +1,129 @@
+//! Why a request to an upstream failed. The texts have no address of the server, because they reach clients of other machines.
+
+use std::time::Duration;
+
+/// Why a request to an upstream failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No connection could be opened.
+    #[error("cannot connect to the server")]
+    Connect {
+        /// The cause. It may contain an address.
+        detail: String,
+    },
+    /// The server sent nothing for too long.
+    #[error("the server sent no {expected} within {} s", limit.as_secs_f64())]
+    Timeout {
+        /// What was expected.
+        expected: &'static str,
+        /// The deadline.
+        limit: Duration,
+    },
+    /// The connection broke.
+    #[error("the server closed the connection before the end of the response")]
+    Closed {
+        /// The cause. It may contain an address.
+        detail: String,
+    },
+    /// The server redirects. An API key is for one host, so redirects are not followed.
+    #[error("the server redirects the request; add the remote under its final URL")]
+    Redirect,
+    /// The server refused the request.
+    #[error("the server responded with status {status}{}{text}", if text.is_empty() { "" } else { ": " })]
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of the server's error text, without its address.
+        text: String,
+    },
+    /// The response ended with an error of the server.
+    #[error("the server reported an error: {text}")]
+    Reported {
+        /// The beginning of the server's error text, without its address.
+        text: String,
+    },
+    /// The response is not in the format of the API.
+    #[error("the server sent an invalid response: {reason}")]
+    Malformed {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// The response is longer than the limit.
+    #[error("the server sent a response of more than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+}
+
+impl Failure {
+    /// Whether another upstream may succeed with the same request.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 401 | 403 | 404 | 408 | 429) || *status >= 500,
+            _ => true,
+        }
+    }
+
+    /// Whether the failure shows that the server is out of order. A busy server and a refused request do not.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 401 | 403) || *status >= 500 && *status != 503,
+            Self::Reported { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// The text with its cause, for the log and for clients of this machine. It may contain an address.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Connect { detail } | Self::Closed { detail } if !detail.is_empty() => format!("{self} ({detail})"),
+            _ => self.to_string(),
+        }
+    }
+
+    /// The failure as a word, for metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Connect { .. } => "connect",
+            Self::Timeout { .. } => "timeout",
+            Self::Closed { .. } => "closed",
+            Self::Redirect => "redirect",
+            Self::Status { .. } => "status",
+            Self::Reported { .. } => "reported",
+            Self::Malformed { .. } | Self::TooLarge { .. } => "malformed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_detail_has_the_cause() {
+        let failure = Failure::Connect { detail: "10.0.0.7:8000 refused".to_owned() };
+        assert_eq!(failure.to_string(), "cannot connect to the server");
+        assert!(failure.detail().contains("10.0.0.7"), "{}", failure.detail());
+    }
+
+    #[test]
+    fn refused_requests_are_neither_repeated_nor_outages() {
+        let check = |status: u16, is_retryable, is_outage| {
+            let failure = Failure::Status { status, text: String::new() };
+            assert_eq!((failure.is_retryable(), failure.is_outage()), (is_retryable, is_outage), "{status}");
+        };
+        check(400, false, false);
+        check(413, false, false);
+        check(404, true, false);
+        check(429, true, false);
+        check(503, true, false);
+        check(401, true, true);
+        check(500, true, true);
+        check(502, true, true);
+    }
+}

@@ -1,0 +1,147 @@
+//! Splits a streamed response into frames without changing a byte: lines of JSON, or server-sent events.
+//!
+//! The frames of a response, one after another, are the bytes of the response.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::failure::Failure;
+
+/// Most bytes of one frame of a stream.
+const MAX_FRAME_BYTES: usize = 16 << 20;
+/// Most bytes of an answer that is not streamed.
+const MAX_WHOLE_BYTES: usize = 64 << 20;
+
+/// How a response is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// One JSON object per line.
+    Lines,
+    /// Server-sent events, which end with an empty line.
+    Events,
+    /// One JSON object.
+    Whole,
+}
+
+/// Divides the bytes of a response.
+#[derive(Debug)]
+pub(crate) struct Framer {
+    framing: Framing,
+    buffered: BytesMut,
+    /// Bytes of `buffered` that contain no end of a frame.
+    scanned: usize,
+}
+
+impl Framer {
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self { framing, buffered: BytesMut::new(), scanned: 0 }
+    }
+
+    /// Adds bytes.
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
+        let limit_bytes = if self.framing == Framing::Whole { MAX_WHOLE_BYTES } else { MAX_FRAME_BYTES };
+        // A chunk has at most some hundred kilobytes, so that only an unfinished frame can reach the limit.
+        if self.buffered.len() + chunk.len() > limit_bytes {
+            return Err(Failure::TooLarge { limit_bytes });
+        }
+        self.buffered.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    /// Takes the next complete frame.
+    pub(crate) fn next(&mut self) -> Option<Bytes> {
+        if self.framing == Framing::Whole {
+            return None;
+        }
+        while let Some(at) = self.buffered[self.scanned..].iter().position(|byte| *byte == b'\n') {
+            let line_start = self.scanned;
+            let end = line_start + at + 1;
+            self.scanned = end;
+            let line = self.buffered[line_start..end].trim_ascii();
+            if self.framing == Framing::Lines || line.is_empty() {
+                self.scanned = 0;
+                return Some(self.buffered.split_to(end).freeze());
+            }
+        }
+        None
+    }
+
+    /// Takes the rest after the last byte.
+    pub(crate) fn finish(&mut self) -> Option<Bytes> {
+        self.scanned = 0;
+        let rest = std::mem::take(&mut self.buffered).freeze();
+        (!rest.is_empty()).then_some(rest)
+    }
+}
+
+/// Returns the data of a server-sent event; `None` for a comment or an event without data.
+pub(crate) fn event_data(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut data: Option<Vec<u8>> = None;
+    for line in frame.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let Some(value) = line.strip_prefix(b"data:") else { continue };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &mut data {
+            Some(data) => {
+                data.push(b'\n');
+                data.extend_from_slice(value);
+            }
+            none => *none = Some(value.to_vec()),
+        }
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(framing: Framing, text: &[u8], chunk: usize) -> Vec<Bytes> {
+        let mut framer = Framer::new(framing);
+        let mut frames = Vec::new();
+        for part in text.chunks(chunk.max(1)) {
+            framer.push(part).unwrap();
+            while let Some(frame) = framer.next() {
+                frames.push(frame);
+            }
+        }
+        frames.extend(framer.finish());
+        frames
+    }
+
+    #[test]
+    fn frames_end_at_lines_and_at_empty_lines() {
+        for chunk in 1..20 {
+            let frames = split(Framing::Lines, b"{\"a\":1}\n{\"b\":2}\nrest", chunk);
+            assert_eq!(frames, [&b"{\"a\":1}\n"[..], b"{\"b\":2}\n", b"rest"], "{chunk}");
+            let frames = split(Framing::Events, b"data: a\n\n: ping\r\n\r\ndata: b\ndata: c\n\n", chunk);
+            assert_eq!(frames, [&b"data: a\n\n"[..], b": ping\r\n\r\n", b"data: b\ndata: c\n\n"], "{chunk}");
+            assert_eq!(split(Framing::Whole, b"{\n\n}", chunk), [&b"{\n\n}"[..]], "{chunk}");
+        }
+    }
+
+    #[test]
+    fn data_of_events_is_joined_and_comments_have_none() {
+        assert_eq!(event_data(b"event: x\ndata: a\r\ndata:b\n\n").as_deref(), Some(&b"a\nb"[..]));
+        assert_eq!(event_data(b": ping\n\n"), None);
+    }
+
+    #[test]
+    fn endless_frame_is_refused() {
+        let mut framer = Framer::new(Framing::Events);
+        let chunk = vec![b'x'; 1 << 20];
+        let refused = (0..20).find_map(|_| framer.push(&chunk).err());
+        assert_eq!(refused, Some(Failure::TooLarge { limit_bytes: MAX_FRAME_BYTES }));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_the_bytes_of_the_response(text in "[a\\r\\n{}:]{0,200}", chunk in 1_usize..50) {
+            for framing in [Framing::Lines, Framing::Events, Framing::Whole] {
+                let joined: Vec<u8> = split(framing, text.as_bytes(), chunk).concat();
+                prop_assert_eq!(&joined, text.as_bytes(), "{:?}", framing);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The models of a server, as it lists and describes them.
+
+use bytes::Bytes;
+use cairn_wire::Timestamp;
+use cairn_wire::ollama::{Details, ShowResponse};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::client::UpstreamClient;
+use crate::detect::Kind;
+use crate::failure::Failure;
+
+/// Most models of one server. Further ones are ignored.
+pub const MAX_MODELS: usize = 1_000;
+/// Longest name of a model. Models with longer names are ignored.
+const MAX_NAME_BYTES: usize = 256;
+/// Most models that one check asks a server to describe, because its list has no capabilities.
+const MAX_DESCRIBED: usize = 32;
+
+/// A model of a server. Servers of OpenAI's API report only the name, and some the context size.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ListedModel {
+    /// The name, as the server spells it.
+    pub name: String,
+    /// Bytes on the server's disk; 0 if the server does not report it.
+    pub size_bytes: u64,
+    /// Digest of the manifest; empty if the server does not report it.
+    pub digest: String,
+    /// Time of the last change, if the server reports it.
+    pub modified_at: Option<Timestamp>,
+    /// Details of the model.
+    pub details: Details,
+    /// What the model can do; empty if the server does not report it.
+    pub capabilities: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+    #[serde(default)]
+    size: u64,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    modified_at: Value,
+    #[serde(default)]
+    details: Value,
+    #[serde(default)]
+    capabilities: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    id: String,
+    created: Option<i64>,
+    /// vLLM's and SGLang's field.
+    max_model_len: Option<u64>,
+}
+
+/// Lists the models of a server.
+pub(crate) async fn list(client: &UpstreamClient, kind: Kind) -> Result<Vec<ListedModel>, Failure> {
+    let mut models: Vec<ListedModel> = match kind.has_ollama_api() {
+        true => client.get::<Tags>("/api/tags").await?.models.into_iter().map(of_tag).collect(),
+        false => client.get::<List>("/v1/models").await?.data.into_iter().map(of_row).collect(),
+    };
+    models.retain(|model| {
+        let is_clean = !model.name.is_empty() && !model.name.chars().any(char::is_control);
+        is_clean && model.name.len() <= MAX_NAME_BYTES
+    });
+    models.truncate(MAX_MODELS);
+    Ok(models)
+}
+
+/// Adds capabilities that the list lacks, from the check before or from the server's descriptions.
+pub(crate) async fn complete(client: &UpstreamClient, models: &mut [ListedModel], before: &[ListedModel]) {
+    let mut described = 0;
+    for model in models.iter_mut().filter(|model| model.capabilities.is_empty()) {
+        let is_same = |other: &&ListedModel| other.name == model.name && other.digest == model.digest;
+        match before.iter().find(is_same).filter(|other| !other.capabilities.is_empty()) {
+            Some(other) => model.capabilities.clone_from(&other.capabilities),
+            None if described < MAX_DESCRIBED => {
+                described += 1;
+                // Without its description the model is listed all the same.
+                let Ok(shown) = show(client, &model.name).await else { return };
+                model.capabilities = shown.capabilities;
+            }
+            None => {}
+        }
+    }
+}
+
+fn of_tag(tag: Tag) -> ListedModel {
+    ListedModel {
+        name: tag.name,
+        size_bytes: tag.size,
+        digest: tag.digest.chars().filter(char::is_ascii_hexdigit).take(64).collect(),
+        modified_at: serde_json::from_value(tag.modified_at).ok(),
+        details: serde_json::from_value(tag.details).unwrap_or_default(),
+        capabilities: tag.capabilities,
+    }
+}
+
+fn of_row(row: Row) -> ListedModel {
+    ListedModel {
+        name: row.id,
+        modified_at: row
+            .created
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| Timestamp::from_unix_ms(seconds.saturating_mul(1000))),
+        details: Details { context_length: row.max_model_len, ..Details::default() },
+        ..ListedModel::default()
+    }
+}
+
+/// Describes a model. Only Ollama's API has a description; it includes the capabilities, which older versions do not list.
+pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowResponse, Failure> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Shown {
+        license: String,
+        modelfile: String,
+        parameters: String,
+        template: String,
+        system: String,
+        details: Details,
+        model_info: Map<String, Value>,
+        capabilities: Vec<String>,
+        modified_at: Value,
+    }
+    let body = Bytes::from(json!({"model": model}).to_string());
+    let shown: Shown = client.post("/api/show", body).await?;
+    Ok(ShowResponse {
+        license: shown.license,
+        modelfile: shown.modelfile,
+        parameters: shown.parameters,
+        template: shown.template,
+        template_reason: String::new(),
+        system: shown.system,
+        details: shown.details,
+        messages: Vec::new(),
+        model_info: shown.model_info,
+        tensors: Vec::new(),
+        capabilities: shown.capabilities,
+        modified_at: serde_json::from_value(shown.modified_at).unwrap_or(Timestamp::from_unix_ms(0)),
+        origin: None,
+    })
+}

@@ -1,0 +1,356 @@
+//! What the frames of an answer mean: deltas, the usage at the end, or an error. The bytes stay as they are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cairn_prompt::{Delta, ToolCall};
+use cairn_wire::Usage;
+use cairn_wire::ollama::Metrics;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::frames::{Framing, event_data};
+
+/// Most tool calls of one answer.
+const MAX_TOOL_CALLS: usize = 128;
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// Text, reasoning or a tool call.
+    Delta(Delta),
+    /// The end, with the usage that the server reported. Times that it did not report are 0.
+    End(Box<Usage>),
+}
+
+/// Result of reading a frame.
+pub(crate) type Read = Result<Vec<Piece>, Failure>;
+
+/// Reader of the frames of one answer.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Ollama,
+    OpenAi(Box<OpenAiReader>),
+}
+
+impl Reader {
+    /// Reads a frame. An error of the server is [`Failure::Reported`], with the text as the server sent it.
+    pub(crate) fn read(&mut self, framing: Framing, frame: &[u8]) -> Read {
+        let event;
+        let json = match framing {
+            Framing::Events => match event_data(frame) {
+                Some(data) => {
+                    event = data;
+                    &event
+                }
+                None => return Ok(Vec::new()),
+            },
+            Framing::Lines | Framing::Whole => frame,
+        };
+        match (json.trim_ascii(), self) {
+            ([], _) => Ok(Vec::new()),
+            (json, Self::Ollama) => read_ollama(json),
+            (b"[DONE]", Self::OpenAi(reader)) => Ok(reader.end().into_iter().collect()),
+            (json, Self::OpenAi(reader)) => reader.read(json),
+        }
+    }
+
+    /// Reads the end of the response. Servers of OpenAI's API may omit the marker of the end.
+    pub(crate) fn finish(&mut self, framing: Framing) -> Option<Piece> {
+        match self {
+            Self::OpenAi(reader) if reader.has_finished || framing == Framing::Whole => reader.end(),
+            _ => None,
+        }
+    }
+}
+
+const NOT_JSON: Failure = Failure::Malformed { reason: "a part of the answer is not the expected JSON" };
+
+fn read_ollama(json: &[u8]) -> Read {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Line {
+        error: Option<String>,
+        message: Option<Message>,
+        response: String,
+        thinking: String,
+        done: bool,
+        done_reason: Option<String>,
+        #[serde(flatten)]
+        metrics: Metrics,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Message {
+        content: String,
+        thinking: String,
+        tool_calls: Option<Vec<cairn_wire::ollama::ToolCall>>,
+    }
+    let line: Line = serde_json::from_slice(json).map_err(|_| NOT_JSON)?;
+    if let Some(text) = line.error {
+        return Err(Failure::Reported { text });
+    }
+    let message = line.message.unwrap_or_default();
+    let mut pieces = Vec::new();
+    push_text(&mut pieces, line.thinking + &message.thinking, Delta::Thinking);
+    push_text(&mut pieces, line.response + &message.content, Delta::Text);
+    for call in message.tool_calls.unwrap_or_default().into_iter().take(MAX_TOOL_CALLS) {
+        let call = ToolCall { id: call.id, name: call.function.name, arguments: call.function.arguments };
+        pieces.push(Piece::Delta(Delta::ToolCall(call)));
+    }
+    if line.done {
+        let metrics = line.metrics;
+        pieces.push(Piece::End(Box::new(Usage {
+            prompt_tokens: metrics.prompt_eval_count,
+            cached_tokens: metrics.cached_tokens.min(metrics.prompt_eval_count),
+            ram_tokens: metrics.ram_tokens,
+            ssd_tokens: metrics.ssd_tokens,
+            remote_tokens: metrics.remote_tokens,
+            restore: Duration::from_nanos(metrics.restore_duration),
+            recompute_estimate: Duration::from_nanos(metrics.recompute_duration),
+            load: Duration::from_nanos(metrics.load_duration),
+            prompt: Duration::from_nanos(metrics.prompt_eval_duration),
+            answer_tokens: metrics.eval_count,
+            answer: Duration::from_nanos(metrics.eval_duration),
+            length_reached: line.done_reason.as_deref() == Some("length"),
+            ..Usage::default()
+        })));
+    }
+    Ok(pieces)
+}
+
+fn push_text(pieces: &mut Vec<Piece>, text: String, delta: fn(String) -> Delta) {
+    if !text.is_empty() {
+        pieces.push(Piece::Delta(delta(text)));
+    }
+}
+
+/// State of a stream of OpenAI's API. Tool calls arrive in parts and are complete at the end of the answer.
+#[derive(Debug, Default)]
+pub(crate) struct OpenAiReader {
+    usage: Usage,
+    /// Whether an answer has its finish reason.
+    has_finished: bool,
+    has_ended: bool,
+    calls: BTreeMap<u64, PartialCall>,
+}
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    id: Option<String>,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Chunk {
+    error: Option<Value>,
+    choices: Option<Vec<Choice>>,
+    usage: Option<ChunkUsage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    #[serde(alias = "message")]
+    delta: Option<ChoiceDelta>,
+    /// Text of `/v1/completions`.
+    text: Option<String>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChoiceDelta {
+    content: Option<String>,
+    reasoning: Option<String>,
+    reasoning_content: Option<String>,
+    tool_calls: Option<Vec<CallPart>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CallPart {
+    index: Option<u64>,
+    id: Option<String>,
+    function: FunctionPart,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FunctionPart {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChunkUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+impl OpenAiReader {
+    fn read(&mut self, json: &[u8]) -> Read {
+        let chunk: Chunk = serde_json::from_slice(json).map_err(|_| NOT_JSON)?;
+        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            let message = error.get("message").and_then(Value::as_str).or(error.as_str());
+            return Err(Failure::Reported { text: message.map_or_else(|| error.to_string(), str::to_owned) });
+        }
+        let mut pieces = Vec::new();
+        for choice in chunk.choices.unwrap_or_default() {
+            let delta = choice.delta.unwrap_or_default();
+            push_text(&mut pieces, delta.reasoning_content.or(delta.reasoning).unwrap_or_default(), Delta::Thinking);
+            push_text(&mut pieces, delta.content.or(choice.text).unwrap_or_default(), Delta::Text);
+            for (at, part) in (0..).zip(delta.tool_calls.unwrap_or_default()) {
+                self.add_call(part.index.unwrap_or(at), part);
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.has_finished = true;
+                self.usage.length_reached |= reason == "length";
+                pieces.append(&mut self.take_calls()?);
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0);
+            self.usage.prompt_tokens = usage.prompt_tokens;
+            self.usage.cached_tokens = cached.min(usage.prompt_tokens);
+            self.usage.answer_tokens = usage.completion_tokens;
+        }
+        Ok(pieces)
+    }
+
+    fn add_call(&mut self, index: u64, part: CallPart) {
+        if self.calls.len() >= MAX_TOOL_CALLS && !self.calls.contains_key(&index) {
+            return;
+        }
+        let call = self.calls.entry(index).or_default();
+        call.id = call.id.take().or(part.id.filter(|id| !id.is_empty()));
+        call.name += &part.function.name.unwrap_or_default();
+        call.arguments += &part.function.arguments.unwrap_or_default();
+    }
+
+    fn take_calls(&mut self) -> Read {
+        let complete = |call: PartialCall| {
+            let arguments = match call.arguments.trim() {
+                "" => Value::Object(Map::new()),
+                text => serde_json::from_str(text)
+                    .map_err(|_| Failure::Malformed { reason: "the arguments of a tool call are not JSON" })?,
+            };
+            Ok(Piece::Delta(Delta::ToolCall(ToolCall { id: call.id, name: call.name, arguments })))
+        };
+        std::mem::take(&mut self.calls).into_values().map(complete).collect()
+    }
+
+    fn end(&mut self) -> Option<Piece> {
+        (!std::mem::replace(&mut self.has_ended, true)).then(|| Piece::End(Box::new(self.usage.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces of frames as one line.
+    fn line(mut reader: Reader, framing: Framing, frames: &[&str]) -> String {
+        let mut words = Vec::new();
+        let mut add = |piece: Piece| {
+            words.push(match piece {
+                Piece::Delta(Delta::Text(text)) => text,
+                Piece::Delta(Delta::Thinking(text)) => format!("({text})"),
+                Piece::Delta(Delta::ToolCall(call)) => format!("{}{}", call.name, call.arguments),
+                Piece::End(usage) => {
+                    let Usage { prompt_tokens, cached_tokens, answer_tokens, length_reached, .. } = *usage;
+                    format!("end {prompt_tokens}/{cached_tokens}/{answer_tokens}/{length_reached}")
+                }
+            });
+        };
+        for frame in frames {
+            match reader.read(framing, frame.as_bytes()) {
+                Ok(pieces) => pieces.into_iter().for_each(&mut add),
+                Err(failure) => return format!("{}! {failure}", words.join("|")),
+            }
+        }
+        reader.finish(framing).into_iter().for_each(&mut add);
+        words.join("|")
+    }
+
+    fn open_ai() -> Reader {
+        Reader::OpenAi(Box::default())
+    }
+
+    #[test]
+    fn lines_of_ollama_have_text_tool_calls_and_usage() {
+        let frames = [
+            r#"{"model":"m","message":{"role":"assistant","content":"","thinking":"hm"},"done":false}"#,
+            r#"{"message":{"content":"So"},"done":false}"#,
+            r#"{"message":{"content":"","tool_calls":[{"function":{"name":"add","arguments":{"a":1}}}]},"done":false}"#,
+            "\n",
+            r#"{"message":{"content":"."},"done":true,"done_reason":"length","prompt_eval_count":9,"eval_count":3,"cached_tokens":4}"#,
+        ];
+        assert_eq!(line(Reader::Ollama, Framing::Lines, &frames), r#"(hm)|So|add{"a":1}|.|end 9/4/3/true"#);
+        let frames = [r#"{"response":"a","done":false}"#, r#"{"response":"","done":true}"#];
+        assert_eq!(line(Reader::Ollama, Framing::Lines, &frames), "a|end 0/0/0/false", "of a generate request");
+        let error = line(Reader::Ollama, Framing::Lines, &[r#"{"error":"out of memory"}"#]);
+        assert_eq!(error, "! the server reported an error: out of memory");
+    }
+
+    #[test]
+    fn events_of_openai_have_text_tool_calls_and_usage() {
+        let frames = [
+            ": comment\n\n",
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\"}}]}\n\n",
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"So\"},\"finish_reason\":null}],\"usage\":null}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"add\",\"arguments\":\"{\\\"a\\\"\"}}]}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\":1}\"}}]}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n",
+            "data: [DONE]\n\n",
+        ];
+        assert_eq!(line(open_ai(), Framing::Events, &frames), r#"(hm)|So|add{"a":1}|end 9/4/3/false"#);
+        assert_eq!(
+            line(open_ai(), Framing::Events, &frames[..6]),
+            r#"(hm)|So|add{"a":1}|end 0/0/0/false"#,
+            "no marker"
+        );
+        assert_eq!(line(open_ai(), Framing::Events, &frames[..3]), "(hm)|So", "an incomplete answer has no end");
+        let error = ["data: {\"error\":{\"message\":\"out of memory\"}}\n\n"];
+        assert_eq!(line(open_ai(), Framing::Events, &error), "! the server reported an error: out of memory");
+    }
+
+    #[test]
+    fn whole_response_is_read_at_once() {
+        let json = r#"{"choices":[{"message":{"content":"So."},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":3}}"#;
+        assert_eq!(line(open_ai(), Framing::Whole, &[json]), "So.|end 9/0/3/true");
+    }
+
+    #[test]
+    fn frame_without_json_is_malformed() {
+        for (reader, framing, frame) in
+            [(Reader::Ollama, Framing::Lines, "<html>\n"), (open_ai(), Framing::Events, "data: <html>\n\n")]
+        {
+            assert!(line(reader, framing, &[frame]).contains("not the expected JSON"), "{frame}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_response_is_pieces_or_an_error(
+            frames in proptest::collection::vec("(data: )?[{}\\[\\]\":,a-z0-9 ]{0,60}|data: \\{\"choices\":\\[\\{\"delta\":[{}\"a-z:0-9]{0,20}", 0..8),
+        ) {
+            for (mut reader, framing) in [(Reader::Ollama, Framing::Lines), (open_ai(), Framing::Events), (open_ai(), Framing::Whole)] {
+                let _ = frames.iter().try_for_each(|frame| reader.read(framing, frame.as_bytes()).map(drop));
+                let _ = reader.finish(framing);
+            }
+        }
+    }
+}

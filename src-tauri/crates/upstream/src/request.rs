@@ -1,0 +1,225 @@
+//! A request for an answer, and the form that a server of some kind gets.
+
+use bytes::Bytes;
+use cairn_wire::OptionError;
+use cairn_wire::ollama::{ChatRequest, GenerateRequest};
+use serde_json::{Map, Value, json};
+
+use crate::affinity::Prefix;
+use crate::detect::Kind;
+use crate::frames::Framing;
+use crate::openai;
+use crate::reading::Reader;
+
+/// An endpoint that computes answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Ollama's `/api/chat`.
+    OllamaChat,
+    /// Ollama's `/api/generate`.
+    OllamaGenerate,
+    /// OpenAI's `/v1/chat/completions`.
+    OpenAiChat,
+    /// OpenAI's `/v1/completions`.
+    OpenAiCompletions,
+}
+
+impl Endpoint {
+    fn path(self) -> &'static str {
+        match self {
+            Self::OllamaChat => "/api/chat",
+            Self::OllamaGenerate => "/api/generate",
+            Self::OpenAiChat => "/v1/chat/completions",
+            Self::OpenAiCompletions => "/v1/completions",
+        }
+    }
+
+    fn is_ollama(self) -> bool {
+        matches!(self, Self::OllamaChat | Self::OllamaGenerate)
+    }
+
+    /// Whether a server of this kind has the endpoint.
+    #[must_use]
+    pub fn is_served_by(self, kind: Kind) -> bool {
+        !self.is_ollama() || kind.has_ollama_api()
+    }
+
+    /// Whether responses are streamed if the request does not decide.
+    fn streams_by_default(self) -> bool {
+        self.is_ollama()
+    }
+
+    fn framing(self, is_streamed: bool) -> Framing {
+        match (is_streamed, self.is_ollama()) {
+            (false, _) => Framing::Whole,
+            (true, true) => Framing::Lines,
+            (true, false) => Framing::Events,
+        }
+    }
+
+    fn reader(self) -> Reader {
+        if self.is_ollama() { Reader::Ollama } else { Reader::OpenAi(Box::default()) }
+    }
+}
+
+/// A request for an answer.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// The next message of a conversation, for any kind of server.
+    Chat(Box<ChatRequest>),
+    /// The answer to a prompt, for any kind of server.
+    Generate(Box<GenerateRequest>),
+    /// A client's own request, for servers that have the endpoint. Only the model's name is replaced.
+    Raw {
+        /// The endpoint that the client requested.
+        endpoint: Endpoint,
+        /// The body.
+        body: Map<String, Value>,
+    },
+}
+
+/// Why a request cannot be sent to a server of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Untranslatable {
+    /// The server's API has no such feature.
+    #[error("the OpenAI API of the remote does not support {0}")]
+    Feature(&'static str),
+    /// An option has a value of the wrong type.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+}
+
+/// A request as it is sent.
+pub(crate) struct Outbound {
+    pub(crate) path: &'static str,
+    pub(crate) body: Bytes,
+    pub(crate) framing: Framing,
+    pub(crate) reader: Reader,
+    /// Whether the client did not request the usage, so that its frame must not reach the client.
+    pub(crate) hides_usage: bool,
+}
+
+impl Request {
+    /// The blocks of the conversation, by which a server is chosen.
+    #[must_use]
+    pub fn prefix(&self) -> Prefix {
+        let text = |value: &Value| value.to_string().into_bytes();
+        match self {
+            Self::Chat(request) => {
+                let tools = request.tools.iter().flatten().map(text);
+                let messages = request.messages.iter().map(|message| {
+                    let calls = message.tool_calls.as_ref().map(|calls| serde_json::to_vec(calls).unwrap_or_default());
+                    [message.role.as_bytes(), message.content.as_bytes(), calls.as_deref().unwrap_or_default()].join(&0)
+                });
+                Prefix::of(&request.model, tools.chain(messages))
+            }
+            Self::Generate(request) => {
+                let parts = [request.system.as_deref(), Some(request.prompt.as_str())];
+                Prefix::of(&request.model, parts.into_iter().flatten().map(|part| part.as_bytes().to_vec()))
+            }
+            Self::Raw { body, .. } => {
+                let parts = ["tools", "system", "messages", "prompt"].into_iter().filter_map(|name| body.get(name));
+                let items = parts.flat_map(|part| match part {
+                    Value::Array(items) => items.iter().map(text).collect::<Vec<_>>(),
+                    Value::String(prompt) => vec![prompt.clone().into_bytes()],
+                    other => vec![text(other)],
+                });
+                let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+                Prefix::of(model, items)
+            }
+        }
+    }
+
+    /// The form for a server that calls the model `model`.
+    pub(crate) fn outbound(&self, kind: Kind, model: &str) -> Result<Outbound, Untranslatable> {
+        let as_object = |value: Result<Value, serde_json::Error>| match value {
+            Ok(Value::Object(body)) => body,
+            _ => Map::new(),
+        };
+        let (endpoint, mut body) = match self {
+            Self::Chat(request) if kind.has_ollama_api() => {
+                (Endpoint::OllamaChat, as_object(serde_json::to_value(request)))
+            }
+            Self::Generate(request) if kind.has_ollama_api() => {
+                (Endpoint::OllamaGenerate, as_object(serde_json::to_value(request)))
+            }
+            Self::Chat(request) => (Endpoint::OpenAiChat, openai::chat(request)?),
+            Self::Generate(request) => (Endpoint::OpenAiChat, openai::generate(request)?),
+            Self::Raw { endpoint, body } => (*endpoint, body.clone()),
+        };
+        body.insert("model".to_owned(), Value::from(model));
+        let stream = body.get("stream").and_then(Value::as_bool);
+        let is_streamed = stream.unwrap_or(endpoint.streams_by_default());
+        let mut hides_usage = false;
+        if is_streamed && !endpoint.is_ollama() {
+            // Without it the server does not report the usage of a stream.
+            let options = body.entry("stream_options").or_insert_with(|| json!({}));
+            hides_usage = options.get("include_usage").and_then(Value::as_bool) != Some(true);
+            match options {
+                Value::Object(options) => drop(options.insert("include_usage".to_owned(), Value::Bool(true))),
+                other => *other = json!({"include_usage": true}),
+            }
+        }
+        let body = serde_json::to_vec(&body).expect("JSON values are serialisable");
+        Ok(Outbound {
+            path: endpoint.path(),
+            body: body.into(),
+            framing: endpoint.framing(is_streamed),
+            reader: endpoint.reader(),
+            hides_usage,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(endpoint: Endpoint, body: Value) -> Request {
+        let Value::Object(body) = body else { panic!("an object") };
+        Request::Raw { endpoint, body }
+    }
+
+    #[test]
+    fn raw_request_differs_only_in_model_and_usage() {
+        let request =
+            raw(Endpoint::OpenAiChat, json!({"z": [1.50, {"b": 1, "a": 2}], "model": "m", "stream": true, "x": null}));
+        let sent = request.outbound(Kind::OpenAi, "Org/M").unwrap();
+        let expected = r#"{"z":[1.5,{"b":1,"a":2}],"model":"Org/M","stream":true,"x":null,"stream_options":{"include_usage":true}}"#;
+        assert_eq!(sent.body, expected);
+        assert_eq!((sent.path, sent.framing, sent.hides_usage), ("/v1/chat/completions", Framing::Events, true));
+        let request =
+            raw(Endpoint::OpenAiChat, json!({"model": "m", "stream": true, "stream_options": {"include_usage": true}}));
+        assert!(!request.outbound(Kind::OpenAi, "m").unwrap().hides_usage, "the client requested the usage");
+        let request = raw(Endpoint::OpenAiChat, json!({"model": "m"}));
+        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().framing, Framing::Whole, "not streamed by default");
+        let request = raw(Endpoint::OllamaChat, json!({"model": "m"}));
+        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().framing, Framing::Lines, "streamed by default");
+    }
+
+    #[test]
+    fn form_depends_on_the_kind_of_server() {
+        let request = Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), ..ChatRequest::default() }));
+        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().path, "/api/chat");
+        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().path, "/v1/chat/completions");
+        assert!(Endpoint::OpenAiChat.is_served_by(Kind::Ollama) && !Endpoint::OllamaChat.is_served_by(Kind::OpenAi));
+    }
+
+    #[test]
+    fn next_turn_has_the_blocks_of_the_turn_before() {
+        let long = "word ".repeat(1000);
+        let message = |role: &str, content: &str| cairn_wire::ollama::Message {
+            role: role.to_owned(),
+            content: content.to_owned(),
+            ..Default::default()
+        };
+        let chat = |messages: Vec<_>| {
+            Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), messages, ..ChatRequest::default() })).prefix()
+        };
+        let first = chat(vec![message("user", &long)]);
+        let second = chat(vec![message("user", &long), message("assistant", "Yes."), message("user", "Why?")]);
+        assert!(first.blocks().len() >= 9 && second.blocks().starts_with(first.blocks()), "a common prefix");
+        let other = chat(vec![message("system", "x"), message("user", &long)]);
+        assert_ne!(other.blocks()[0], first.blocks()[0], "another beginning");
+    }
+}
