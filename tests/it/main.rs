@@ -29,6 +29,7 @@ mod process;
 mod pulls;
 mod pushes;
 mod quantise;
+mod remotes;
 mod repl;
 #[cfg(target_os = "linux")]
 mod requests;

@@ -18,6 +18,8 @@ export interface TagsModel {
   details: ModelDetails;
   capabilities?: string[];
   origin?: string;
+  /** Names of the remotes that have the model, if it is not on this machine. */
+  remotes?: string[];
 }
 
 export interface PsModel {

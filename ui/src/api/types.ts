@@ -1155,6 +1155,79 @@ export type DeleteResponse = {
   freed_bytes: number | null;
 };
 
+/** `POST /app/remotes`: finds out what a server is, and stores it as a remote. */
+export type AddRemoteRequest = {
+  /** Name of the remote. */
+  name: string;
+  /** Address of the server, with or without `/v1`. */
+  url: string;
+  /** API key. */
+  key?: string;
+  /** Whether the key may be sent over plain HTTP to another machine. */
+  insecure?: boolean;
+};
+
+/** `POST /app/remotes/remove`. */
+export type RemoveRemoteRequest = {
+  /** Name of the remote. */
+  name: string;
+};
+
+/** `POST /app/remotes/check`: checks remotes now. */
+export type CheckRemotesRequest = {
+  /** Name of one remote; all if absent. */
+  name?: string;
+};
+
+/** Response of all paths. */
+export type RemotesResponse = {
+  /** Remotes in the order of their names. */
+  remotes: Remote[];
+};
+
+/** A remote and its state. */
+export type Remote = {
+  /** Its name. */
+  name: string;
+  /** Address of its server. */
+  url: string;
+  /** `cairn`, `ollama` or `openai`. */
+  kind: string;
+  /** Whether it has an API key. */
+  has_key: boolean;
+  /** Its state. */
+  state: RemoteState;
+  /** Why it is not available. */
+  reason?: string;
+  /** Names of its models. */
+  models: string[];
+  /** Those of them that a local model of the same name hides. */
+  hidden_models?: string[];
+  /** Requests in progress. */
+  outstanding: number;
+  /** Requests since the start of the daemon. */
+  requests: number;
+  /** Those of them that failed because of the remote. */
+  failures: number;
+  /** Prompt tokens of complete answers. */
+  prompt_tokens: number;
+  /** Prompt tokens that the remote reported as cached. */
+  cached_tokens: number;
+  /** Answer tokens. */
+  answer_tokens: number;
+};
+
+/** State of a remote. */
+export type RemoteState =
+  /** It was not checked yet. */
+  | "unknown"
+  /** It listed its models. */
+  | "up"
+  /** It did not list its models. */
+  | "down"
+  /** It failed repeatedly and gets no requests for a while. */
+  | "paused";
+
 /** `POST /app/scan`. The response is a stream of [`ScanLine`]s. */
 export type ScanRequest = {
   /** Absolute paths of folders to scan. */
@@ -1707,6 +1780,30 @@ export type ErrorCode =
   | "keys_unreadable"
   /** The file of the API keys cannot be written. Parameters: reason. */
   | "keys_unwritable"
+  /** The text cannot be the name of a remote. Parameters: name. */
+  | "remote_name_invalid"
+  /** Another remote has the name. Parameters: name. */
+  | "remote_name_taken"
+  /** There is no remote of that name. Parameters: name. */
+  | "remote_not_found"
+  /** The limit of remotes is reached. Parameters: limit. */
+  | "too_many_remotes"
+  /** The text is not the address of a remote. Parameters: reason. */
+  | "remote_url_invalid"
+  /** The API key of a remote cannot be sent. Parameters: reason. */
+  | "remote_key_invalid"
+  /** The server does not list its models. Parameters: url, reason. */
+  | "remote_not_a_server"
+  /** The file of the remotes cannot be read. Parameters: path, reason. */
+  | "remotes_unreadable"
+  /** The file of the remotes cannot be written. Parameters: reason. */
+  | "remotes_unwritable"
+  /** No remote that has the model could answer. Parameters: reason. */
+  | "remote_unavailable"
+  /** A remote refused the request. Parameters: remote, reason. */
+  | "remote_refused"
+  /** A remote failed during an answer. Parameters: remote, reason. */
+  | "remote_interrupted"
   /** Too many requests wait already. */
   | "server_busy"
   /** This version cannot do that. Parameters: feature. */
@@ -2286,6 +2383,8 @@ export type TagsModel = {
   capabilities?: string[];
   /** Origin of a model that is not in a library. Cairn's own field. */
   origin?: string;
+  /** Names of the remotes that have the model, if it is not on this machine. Cairn's own field. */
+  remotes?: string[];
 };
 
 /** Details of a model. */

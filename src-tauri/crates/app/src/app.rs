@@ -15,6 +15,7 @@ use crate::inference::{self, Inference};
 use crate::keys::ApiKeys;
 use crate::library::{Deleted, ModelLibrary};
 use crate::live_settings::LiveParts;
+use crate::remotes::Remotes;
 use crate::settings::{LiveValues, Settings, SettingsStore};
 use crate::system::SystemInfo;
 use crate::transfers::Transfers;
@@ -26,6 +27,7 @@ pub struct App {
     settings: SettingsStore,
     library: ModelLibrary,
     transfers: Transfers,
+    remotes: Remotes,
     cache: KvCache,
     inference: Inference,
     chats: ChatSessions,
@@ -70,10 +72,11 @@ impl App {
         let live = Arc::new(LiveValues::of(&settings));
         let library = ModelLibrary::new(&settings, &clock, &engine);
         let transfers = Transfers::new(&library, &settings, &clock, seed);
+        let remotes = Remotes::open(&library, &transfers, &settings);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
-        let inference = Inference::new(&engine, &library, &cache, &settings, &live, &clock);
+        let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
         let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
-        let system = SystemInfo::new(machine, &engine, &library, &cache, &settings, &clock);
+        let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
         let parts = LiveParts { cache: cache.clone(), transfers: transfers.clone(), system: system.clone() };
         let settings = SettingsStore::new(&settings, &live, Arc::new(parts));
@@ -85,6 +88,7 @@ impl App {
             settings,
             library,
             transfers,
+            remotes,
             cache,
             inference,
             chats,
@@ -118,6 +122,12 @@ impl App {
     #[must_use]
     pub fn transfers(&self) -> &Transfers {
         &self.transfers
+    }
+
+    /// Other servers whose models this daemon serves.
+    #[must_use]
+    pub fn remotes(&self) -> &Remotes {
+        &self.remotes
     }
 
     /// The cache of prefixes.

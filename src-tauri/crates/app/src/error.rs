@@ -1,6 +1,6 @@
 //! The error of any use case: one variant for each area.
 
-use crate::{cache, chats, inference, keys, library, settings, transfers};
+use crate::{cache, chats, inference, keys, library, remotes, settings, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,9 @@ pub enum Error {
     /// A transfer failed: pull, push, mirror or trust.
     #[error(transparent)]
     Transfers(#[from] transfers::Error),
+    /// Managing remotes failed.
+    #[error(transparent)]
+    Remotes(#[from] remotes::Error),
     /// A cache operation failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),

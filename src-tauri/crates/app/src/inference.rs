@@ -11,8 +11,11 @@ mod fit;
 mod generate;
 mod handle;
 mod load;
+mod local_answer;
 mod options;
 mod overflow;
+mod relay;
+mod remote;
 mod trace;
 
 pub use answer::{Answer, Done, Event};
@@ -22,10 +25,12 @@ pub use error::Error;
 pub use generate::Generate;
 pub use handle::Inference;
 pub use load::Reply;
+pub use relay::{Relay, RelayFrame};
 pub use trace::{TracePrompt, Traced};
 
 pub use cairn_grammar::{Constraint, Error as FormatError};
 pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
 pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, Priority, TokenLogprob};
+pub use cairn_upstream::{CallError, Endpoint, Failure, Untranslatable};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

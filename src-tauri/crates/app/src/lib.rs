@@ -8,6 +8,7 @@
 //! | [`settings`] | what the user set, where it was set, and changes at run time |
 //! | [`library`] | models on this machine |
 //! | [`transfers`] | pull, push, mirror, sign-in and trusted peers |
+//! | [`remotes`] | other servers whose models this daemon serves |
 //! | [`cache`] | the tiers of cached prefixes |
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |
@@ -29,6 +30,7 @@ pub mod keys;
 pub mod library;
 mod live_settings;
 pub mod panics;
+pub mod remotes;
 pub mod settings;
 pub mod system;
 pub mod transfers;

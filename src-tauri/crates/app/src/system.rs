@@ -6,6 +6,7 @@ mod handle;
 mod hardware;
 mod metrics;
 mod ps;
+mod remote_metrics;
 
 pub use handle::SystemInfo;
 pub use hardware::{DiskUse, Hardware, Kernel, Stored};

@@ -16,6 +16,7 @@ mod trust;
 
 use std::sync::Arc;
 
+use cairn_registry::Transport;
 use cairn_store::{Digest, GarbageFile, StagingError};
 
 use crate::clock::Clock;
@@ -71,6 +72,11 @@ impl Transfers {
     /// Resumes the pulls of the daemon that ran before.
     pub(crate) fn restore(&self) {
         self.pulls.restore();
+    }
+
+    /// The transport of all connections to other machines. Blocks on first use to load the system's certificates.
+    pub(crate) fn transport(&self) -> Result<Transport, PullError> {
+        self.pulls.registry_access().transport()
     }
 
     /// Digests that pulls in progress rely on.

@@ -2,6 +2,9 @@
 //! here, so that this file lists what `app` shares with the HTTP APIs.
 
 pub(crate) use cairn_wire::{
-    ErrorBody, KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage, app::KeyScope,
-    go_duration, human_count, ollama::Message as OllamaMessage,
+    ErrorBody, KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage,
+    app::KeyScope,
+    go_duration, human_count,
+    ollama::Message as OllamaMessage,
+    ollama::{ChatRequest, FunctionCall, GenerateRequest, ShowResponse, ToolCall as OllamaToolCall},
 };

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 mod json;
 pub(crate) mod key;
+pub(crate) mod remote;
 
 use cairn_app::settings::Flag;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -53,6 +54,8 @@ pub(crate) enum Verb {
     Downloads(Downloads),
     /// Create, list or revoke API keys for metrics
     Key(key::Key),
+    /// Use the models of other servers: list, add, remove or check them
+    Remote(remote::Remote),
     /// Share models with other machines, or pull them from a mirror
     Mirror(Mirror),
     /// Import a GGUF file into the library

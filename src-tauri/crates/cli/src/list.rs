@@ -47,9 +47,16 @@ fn table(models: &[TagsModel], now: SystemTime) -> String {
     let mut rows = vec![row(["NAME", "ID", "SIZE", "MODIFIED"])];
     for model in models {
         // The built-in model has no useful modification time.
-        let modified = model.origin.clone().unwrap_or_else(|| human::relative(model.modified_at, now));
-        let id: String = model.digest.chars().take(ID_CHARACTERS).collect();
-        rows.push(vec![model.name.clone(), id, human::bytes(model.size), modified]);
+        let modified = match (&model.origin, model.remotes.as_slice()) {
+            (Some(origin), []) => origin.clone(),
+            (None, []) => human::relative(model.modified_at, now),
+            (_, remotes) => format!("at {}", remotes.join(", ")),
+        };
+        let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+        let id = or_dash(model.digest.chars().take(ID_CHARACTERS).collect());
+        // Servers of the OpenAI API report no size.
+        let size = if model.size > 0 { human::bytes(model.size) } else { "-".to_owned() };
+        rows.push(vec![output::escape_controls(&model.name).into_owned(), id, size, modified]);
     }
     render(&rows)
 }
@@ -73,11 +80,19 @@ mod tests {
             details: Details::default(),
             capabilities: Vec::new(),
             origin: origin.map(str::to_owned),
+            remotes: Vec::new(),
         };
-        let models = [model("Llama3:latest", None), model("pebble:latest", Some("built in"))];
+        let at_remotes = TagsModel {
+            remotes: vec!["gpu".to_owned(), "nas".to_owned()],
+            size: 0,
+            digest: String::new(),
+            ..model("Org/M", Some("remote"))
+        };
+        let models = [model("Llama3:latest", None), model("pebble:latest", Some("built in")), at_remotes];
         let expected = "NAME             ID              SIZE      MODIFIED       \n\
                         Llama3:latest    0123456789ab    4.7 GB    2 hours ago    \n\
-                        pebble:latest    0123456789ab    4.7 GB    built in       \n";
+                        pebble:latest    0123456789ab    4.7 GB    built in       \n\
+                        Org/M            -               -         at gpu, nas    \n";
         assert_eq!(table(&models, now), expected, "all models");
     }
 

@@ -66,6 +66,11 @@ fn table(response: &LoginsResponse) -> String {
     render(&rows)
 }
 
+/// Reads a secret: from the terminal without echo, or from a pipe.
+pub(crate) async fn read_secret(prompt: &'static str) -> anyhow::Result<String> {
+    if terminal::is_stdin_terminal() { ask(prompt, true).await } else { read_piped_password() }
+}
+
 /// Reads a line from the terminal, without echo if it is secret.
 async fn ask(prompt: &'static str, secret: bool) -> anyhow::Result<String> {
     let hidden = if secret { Some(HiddenInput::begin()?) } else { None };

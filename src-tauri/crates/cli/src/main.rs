@@ -28,6 +28,7 @@ mod progress;
 mod ps;
 mod pull;
 mod push;
+mod remote;
 mod rm;
 mod run;
 mod scan;
@@ -140,6 +141,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&cli, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&cli, &args)),
         Some(Verb::Push(args)) => runtime.block_on(push::push(&cli, &args)),
+        Some(Verb::Remote(args)) => runtime.block_on(remote::remote(&cli, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&cli, &args)),
         Some(Verb::Run(args)) => run::run(&cli, &runtime, args),
         Some(Verb::Search(args)) => runtime.block_on(search::search(&cli, &args)),

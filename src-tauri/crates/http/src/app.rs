@@ -16,6 +16,7 @@ mod logins;
 mod mirror;
 mod models;
 mod open;
+mod remotes;
 mod scan;
 mod server;
 mod settings;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())
+        .merge(remotes::routes())
         .merge(scan::routes())
         .merge(server::routes())
         .merge(settings::routes())

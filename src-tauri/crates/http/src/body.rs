@@ -81,6 +81,27 @@ pub(crate) struct Body<T>(pub(crate) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        JsonBytes::from_request(request, state).await?.parse().map(Self)
+    }
+}
+
+/// Extractor of the bytes of a JSON body, for requests that may be passed on as they are.
+pub(crate) struct JsonBytes {
+    pub(crate) json: Vec<u8>,
+    _permit: Option<SemaphorePermit<'static>>,
+}
+
+impl JsonBytes {
+    /// Parses the body.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        serde_json::from_slice(&self.json).map_err(|error| ApiError::malformed(&error))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for JsonBytes {
+    type Rejection = ApiError;
+
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
         let expected = content_length(request.headers());
@@ -92,13 +113,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if read.as_ref().is_err_and(ApiError::is_too_large) {
             drain(&mut chunks, DRAIN_BYTES).await;
         }
-        let (json, _permit) = read?;
+        let (json, permit) = read?;
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
         }
         limit.check_values(&json)?;
-        serde_json::from_slice(&json).map(Self).map_err(|error| ApiError::malformed(&error))
+        Ok(Self { json, _permit: permit })
     }
 }
 

@@ -21,6 +21,7 @@ mod ollama;
 mod openai;
 mod panics;
 mod random;
+mod relay;
 mod request_log;
 mod requests;
 mod server;

@@ -47,7 +47,7 @@ impl<E, T: Serialize, F: Fn(E) -> Result<T, cairn_app::Error> + Send + 'static> 
     }
 }
 
-fn bytes<T: Serialize>(chunk: &T) -> Vec<u8> {
+pub(crate) fn bytes<T: Serialize>(chunk: &T) -> Vec<u8> {
     let mut line = serde_json::to_vec(chunk).expect("wire types have string keys and finite numbers");
     line.push(b'\n');
     line

@@ -12,7 +12,7 @@ mod push;
 mod root;
 mod show;
 mod status;
-mod tags;
+pub(crate) mod tags;
 pub(crate) mod unsupported;
 mod version;
 

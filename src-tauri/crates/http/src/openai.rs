@@ -126,7 +126,7 @@ fn top_logprob(token: TokenLogprob) -> wire::TopLogprob {
 }
 
 /// Returns the event that ends a failed stream.
-fn encode_error(error: &ErrorBody) -> Vec<u8> {
+pub(crate) fn encode_error(error: &ErrorBody) -> Vec<u8> {
     let mut stream = Vec::new();
     sse::push_data(&mut stream, &openai_error(StatusCode::INTERNAL_SERVER_ERROR, error));
     stream

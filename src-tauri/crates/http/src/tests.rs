@@ -25,6 +25,7 @@ mod pushes;
 mod registry;
 mod rejections;
 mod remote_clients;
+mod remotes;
 mod server;
 mod settings;
 mod tools;

@@ -11,6 +11,7 @@ mod libraries;
 mod logins;
 mod mirror;
 mod models;
+mod remotes;
 mod scan;
 mod server;
 mod session;
@@ -43,6 +44,7 @@ pub use mirror::{
     MirrorResponse,
 };
 pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
+pub use remotes::{AddRemoteRequest, CheckRemotesRequest, Remote, RemoteState, RemotesResponse, RemoveRemoteRequest};
 pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 pub use server::{LoggedRequest, ServerClient, ServerResponse};
 pub use session::{SessionRequest, SessionResponse, TicketResponse};

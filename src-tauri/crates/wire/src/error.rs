@@ -39,6 +39,30 @@ pub enum ErrorCode {
     KeysUnreadable,
     /// The file of the API keys cannot be written. Parameters: reason.
     KeysUnwritable,
+    /// The text cannot be the name of a remote. Parameters: name.
+    RemoteNameInvalid,
+    /// Another remote has the name. Parameters: name.
+    RemoteNameTaken,
+    /// There is no remote of that name. Parameters: name.
+    RemoteNotFound,
+    /// The limit of remotes is reached. Parameters: limit.
+    TooManyRemotes,
+    /// The text is not the address of a remote. Parameters: reason.
+    RemoteUrlInvalid,
+    /// The API key of a remote cannot be sent. Parameters: reason.
+    RemoteKeyInvalid,
+    /// The server does not list its models. Parameters: url, reason.
+    RemoteNotAServer,
+    /// The file of the remotes cannot be read. Parameters: path, reason.
+    RemotesUnreadable,
+    /// The file of the remotes cannot be written. Parameters: reason.
+    RemotesUnwritable,
+    /// No remote that has the model could answer. Parameters: reason.
+    RemoteUnavailable,
+    /// A remote refused the request. Parameters: remote, reason.
+    RemoteRefused,
+    /// A remote failed during an answer. Parameters: remote, reason.
+    RemoteInterrupted,
     /// Too many requests wait already.
     ServerBusy,
     /// This version cannot do that. Parameters: feature.

@@ -22,7 +22,6 @@ use super::ids::is_temporary;
 use super::live::Live;
 use super::title;
 use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
-use crate::library::pebble;
 use crate::panics::catch;
 use crate::values::Timestamp;
 
@@ -221,8 +220,7 @@ impl ChatSessions {
         }
         // Nothing after this write may fail: a stored answer must be computed.
         let (request, answer, asked) = store(&name, &chat)?;
-        let is_built_in = found.summary.name == pebble::NAME;
-        let live = Arc::new(Live::new(id, answer, request, found.key, is_built_in));
+        let live = Arc::new(Live::new(id, answer, request, found.key, found.is_built_in));
         self.state.live.lock().insert(id.to_owned(), Some(Arc::clone(&live)));
         Ok(AnswerStart { chats: Arc::clone(chats), live, entry, asked })
     }

@@ -15,8 +15,10 @@ use super::error::Error;
 use super::fit::Fitted;
 use super::handle::Inference;
 use super::load::Reply;
+use super::local_answer::LocalAnswer;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
+use super::remote::Place;
 use super::trace;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
@@ -69,7 +71,10 @@ impl Inference {
     /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
         let started_at = Instant::now();
-        let model = self.library.find(&chat.model)?;
+        let model = match self.place(&chat.model).await? {
+            Place::Local(model) => model,
+            Place::Remote(targets) => return self.chat_at_remote(chat, targets, started_at).await,
+        };
         let chosen = self.chosen(&model, chat.options.as_ref())?;
         if chat.messages.is_empty() {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
@@ -132,7 +137,7 @@ impl Chat {
             context_tokens: conversation.context_tokens as u64,
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
-        let answer = Answer::new(lease, request, Some(parser), false, overflow, started_at);
-        Ok(Reply::Answer(Box::new(answer.with_cache_miss(cache_miss))))
+        let answer = LocalAnswer::new(lease, request, Some(parser), false, overflow, started_at);
+        Ok(Reply::Answer(Box::new(Answer::local(answer.with_cache_miss(cache_miss)))))
     }
 }

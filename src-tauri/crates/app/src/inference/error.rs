@@ -16,6 +16,9 @@ pub enum Error {
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] crate::cache::Error),
+    /// A remote failed.
+    #[error(transparent)]
+    Remote(#[from] cairn_upstream::CallError),
     /// A feature that this version lacks.
     #[error("{0} is not supported yet by this version of Cairn")]
     Unsupported(&'static str),

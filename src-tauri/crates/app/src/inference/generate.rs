@@ -12,8 +12,10 @@ use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run
 use super::error::Error;
 use super::handle::Inference;
 use super::load::Reply;
+use super::local_answer::LocalAnswer;
 use super::options::Chosen;
 use super::overflow::{OverflowState, logged};
+use super::remote::Place;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
@@ -63,7 +65,10 @@ impl Inference {
     /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
         let started_at = Instant::now();
-        let model = self.library.find(&generate.model)?;
+        let model = match self.place(&generate.model).await? {
+            Place::Local(model) => model,
+            Place::Remote(targets) => return self.generate_at_remote(generate, targets, started_at).await,
+        };
         let chosen = self.chosen(&model, generate.options.as_ref())?;
         let unload = generate.prompt.is_empty() && generate.keep_alive == Some(KeepAlive::ZERO);
         if generate.raw && !unload && (generate.system.is_some() || !generate.context.is_empty()) {
@@ -132,7 +137,8 @@ impl Generate {
             turns: None,
         };
         let request = Request { logprobs: self.logprobs, scope: self.scope, visible_tokens, constraint, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, parser, !self.raw, overflow, started_at))))
+        let answer = LocalAnswer::new(lease, request, parser, !self.raw, overflow, started_at);
+        Ok(Reply::Answer(Box::new(Answer::local(answer))))
     }
 }
 

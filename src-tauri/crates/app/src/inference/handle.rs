@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use cairn_runtime::{Client, Engine, ModelStatus};
 
-use super::error::Error;
 use crate::cache::KvCache;
 use crate::clock::Clock;
 use crate::library::ModelLibrary;
-use crate::library::catalog::Model;
 use crate::library::template::LoggedTemplates;
+use crate::remotes::Remotes;
 use crate::settings::{LiveValues, Settings};
 
 /// Inference requests.
@@ -17,6 +16,7 @@ use crate::settings::{LiveValues, Settings};
 pub struct Inference {
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
+    pub(super) remotes: Remotes,
     pub(super) cache: KvCache,
     pub(super) logged_templates: Arc<LoggedTemplates>,
     pub(super) settings: Arc<Settings>,
@@ -30,6 +30,7 @@ impl Inference {
     pub(crate) fn new(
         engine: &Engine,
         library: &ModelLibrary,
+        remotes: &Remotes,
         cache: &KvCache,
         settings: &Arc<Settings>,
         live: &Arc<LiveValues>,
@@ -38,6 +39,7 @@ impl Inference {
         Self {
             engine: engine.clone(),
             library: library.clone(),
+            remotes: remotes.clone(),
             cache: cache.clone(),
             logged_templates: Arc::default(),
             settings: Arc::clone(settings),
@@ -51,11 +53,6 @@ impl Inference {
     #[must_use]
     pub fn for_client(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
-    }
-
-    /// Finds the model that a client calls `name`.
-    pub(crate) fn find(&self, name: &str) -> Result<Model, Error> {
-        Ok(self.library.find(name)?)
     }
 
     /// Returns the loaded models.

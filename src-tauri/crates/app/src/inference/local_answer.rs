@@ -1,4 +1,4 @@
-//! The stream of an answer: text, thinking and tool calls as separate deltas, and usage at the end.
+//! An answer of a local model: the engine's tokens become text, thinking and tool calls.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,37 +6,13 @@ use std::time::{Duration, Instant};
 use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
+use super::answer::{Done, Event};
 use super::error::Error;
 use super::overflow::OverflowState;
 use crate::values::Usage;
 
-/// Event of an answer.
-#[derive(Debug)]
-pub enum Event {
-    /// Text of the answer or of the thinking before it, or a tool call, and log probabilities of the tokens since the delta before, if
-    /// requested.
-    Delta(Delta, Vec<Logprob>),
-    /// The answer is complete; the last event.
-    Done(Done),
-    /// The answer is incomplete; the last event.
-    Failed(Error),
-}
-
-/// End of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Done {
-    /// The usage.
-    pub usage: Usage,
-    /// Token ids of the prompt and the answer, if requested.
-    pub context: Option<Vec<u32>>,
-    /// Log probabilities of the tokens after the last delta.
-    pub logprobs: Vec<Logprob>,
-    /// The stop string that ended the answer.
-    pub stop: Option<String>,
-}
-
-/// An answer in progress. Dropping it cancels the computation.
-pub struct Answer {
+/// An answer of a local model in progress. Dropping it cancels the computation.
+pub(crate) struct LocalAnswer {
     events: runtime::Generation,
     /// Keeps the model loaded until the answer is complete or dropped.
     lease: Option<runtime::Lease>,
@@ -58,7 +34,7 @@ pub struct Answer {
     ended: bool,
 }
 
-impl Answer {
+impl LocalAnswer {
     pub(crate) fn new(
         lease: runtime::Lease,
         request: runtime::Request,
@@ -100,14 +76,12 @@ impl Answer {
     }
 
     /// Tokens of the prompt.
-    #[must_use]
-    pub fn prompt_tokens(&self) -> usize {
+    pub(super) fn prompt_tokens(&self) -> usize {
         self.prompt_tokens
     }
 
-    /// Usage so far: the only usage of a cancelled answer. `None` before the first delta.
-    #[must_use]
-    pub fn so_far(&self) -> Option<Usage> {
+    /// Usage so far. `None` before the first delta.
+    pub(super) fn so_far(&self) -> Option<Usage> {
         self.usage.map(|usage| self.usage_of(usage))
     }
 
@@ -116,7 +90,7 @@ impl Answer {
     }
 
     /// Returns the next event; `None` after the last.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -209,7 +183,7 @@ impl Answer {
 }
 
 /// Returns an id for a tool call. It need only be unique in its conversation.
-fn call_id() -> String {
+pub(super) fn call_id() -> String {
     let mut bytes = [0; 4];
     // Without random numbers the id is still valid.
     let _ = getrandom::fill(&mut bytes);
@@ -250,7 +224,7 @@ mod tests {
         let thinking = Some(("<think>".to_owned(), "</think>".to_owned()));
         let format = AnswerFormat { thinking, tool_calls: None };
         let parser = thinks.then(|| AnswerParser::new(&format, &[], ThinkingStart::AtTag));
-        let mut answer = Answer::of(receiver.into(), parser, Some(vec![5, 6, 7]), Duration::ZERO, Instant::now());
+        let mut answer = LocalAnswer::of(receiver.into(), parser, Some(vec![5, 6, 7]), Duration::ZERO, Instant::now());
         let mut line = Vec::new();
         while let Some(event) = answer.next().await {
             line.push(match event {
@@ -314,7 +288,7 @@ mod tests {
     #[tokio::test]
     async fn usage_is_available_from_the_first_delta() {
         let (sender, receiver) = mpsc::channel(2);
-        let mut answer = Answer::of(receiver.into(), None, None, Duration::from_nanos(10), Instant::now());
+        let mut answer = LocalAnswer::of(receiver.into(), None, None, Duration::from_nanos(10), Instant::now());
         assert_eq!(answer.so_far(), None, "no usage during prefill");
         let usage = runtime::Usage { prompt_tokens: 9, cached_tokens: 8, eval_tokens: 1, ..runtime::Usage::default() };
         let piece = runtime::Delta { text: "So".to_owned(), usage, ..runtime::Delta::default() };

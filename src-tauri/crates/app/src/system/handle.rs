@@ -8,6 +8,7 @@ use cairn_runtime::Engine;
 use crate::cache::KvCache;
 use crate::clock::Clock;
 use crate::library::ModelLibrary;
+use crate::remotes::Remotes;
 use crate::settings::Settings;
 
 /// What the machine has and what the daemon does with it.
@@ -17,6 +18,7 @@ pub struct SystemInfo {
     pub(super) machine: Arc<Machine>,
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
+    pub(super) remotes: Remotes,
     pub(super) cache: KvCache,
     pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
@@ -27,6 +29,7 @@ impl SystemInfo {
         machine: Machine,
         engine: &Engine,
         library: &ModelLibrary,
+        remotes: &Remotes,
         cache: &KvCache,
         settings: &Arc<Settings>,
         clock: &Clock,
@@ -35,6 +38,7 @@ impl SystemInfo {
             machine: Arc::new(machine),
             engine: engine.clone(),
             library: library.clone(),
+            remotes: remotes.clone(),
             cache: cache.clone(),
             settings: Arc::clone(settings),
             clock: clock.clone(),

@@ -7,6 +7,7 @@ use cairn_tier::TierKind;
 use cairn_tier::tiers::{Health, RemovalReason, Status, TierStatus};
 
 use super::handle::SystemInfo;
+use super::remote_metrics::of_remotes;
 
 /// All samples of one metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,9 +45,15 @@ pub struct Sample {
 }
 
 impl SystemInfo {
-    /// Returns all metrics; none if there are no tiers.
+    /// Returns all metrics: those of the cache if there are tiers, and those of remotes if there are any.
     #[must_use]
     pub fn metrics(&self) -> Vec<Family> {
+        let mut families = self.cache_metrics();
+        families.extend(of_remotes(&self.remotes.upstreams()));
+        families
+    }
+
+    fn cache_metrics(&self) -> Vec<Family> {
         let usage = self.engine.metrics();
         let Some(status) = self.cache.tier_status(&usage) else { return Vec::new() };
         let usage = usage.into_iter().map(|(key, usage)| {
@@ -133,7 +140,7 @@ fn histogram(labels: &[(&'static str, String)], of: &Histogram) -> Vec<Sample> {
 }
 
 impl Sample {
-    fn of(labels: Vec<(&'static str, String)>, value: f64) -> Self {
+    pub(super) fn of(labels: Vec<(&'static str, String)>, value: f64) -> Self {
         Self { suffix: "", labels, value }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cache::CacheVerb;
 use super::key::KeyVerb;
+use super::remote::RemoteVerb;
 use super::{DownloadsVerb, MirrorVerb, Verb};
 
 impl Verb {
@@ -29,6 +30,12 @@ impl Verb {
                 MirrorVerb::Join { .. } | MirrorVerb::Allow { .. } | MirrorVerb::Forget { .. } => false,
             },
             Self::Ps(args) => args.json,
+            Self::Remote(args) => match &args.verb {
+                RemoteVerb::Add { json, .. } => *json,
+                RemoteVerb::List(args) => args.json,
+                // The list has the reason of each failure.
+                RemoteVerb::Check { .. } | RemoteVerb::Remove { .. } => false,
+            },
             Self::Scan(args) => args.json,
             Self::Search(args) => args.json,
             Self::Show(args) => args.json,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use cairn_app::inference::{FormatError, GenerateError, TemplateError};
+use cairn_app::inference::{CallError, Failure, FormatError, GenerateError, TemplateError, Untranslatable};
 use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
-use cairn_app::{Error, cache, chats, inference, keys, library, transfers};
+use cairn_app::{Error, cache, chats, inference, keys, library, remotes, transfers};
 use cairn_wire::{ErrorCode as Code, OptionError};
 
 /// Parameters of an error by name.
@@ -40,6 +40,7 @@ const NOT_FOUND: StatusCode = StatusCode::NOT_FOUND;
 const CONFLICT: StatusCode = StatusCode::CONFLICT;
 const UNSUPPORTED: StatusCode = StatusCode::NOT_IMPLEMENTED;
 const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
+const BAD_GATEWAY: StatusCode = StatusCode::BAD_GATEWAY;
 const INTERNAL: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
 
 /// Classifies any error of a use case.
@@ -49,6 +50,7 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Settings(error) => of_settings(error),
         Error::Library(error) => of_library(error),
         Error::Transfers(error) => of_transfers(error),
+        Error::Remotes(error) => of_remotes(error),
         Error::Cache(error) => of_cache(error),
         Error::Inference(error) => of_inference(error),
         Error::Chats(error) => of_chats(error),
@@ -307,6 +309,55 @@ fn of_login(error: &LoginError) -> Class {
     }
 }
 
+fn of_remotes(error: &remotes::Error) -> Class {
+    use remotes::Error as E;
+    match error {
+        E::Name(name) => Class::new(BAD, Code::RemoteNameInvalid).with("name", name),
+        E::Taken(name) => Class::new(CONFLICT, Code::RemoteNameTaken).with("name", name),
+        E::NotFound(name) => Class::new(NOT_FOUND, Code::RemoteNotFound).with("name", name),
+        E::TooMany => Class::new(CONFLICT, Code::TooManyRemotes).with("limit", remotes::MAX_REMOTES),
+        E::Url(reason) => with_reason(BAD, Code::RemoteUrlInvalid, reason),
+        E::Key | E::PlainKey(_) => with_reason(BAD, Code::RemoteKeyInvalid, error),
+        E::NoServer { url, failure } => {
+            Class::new(BAD_GATEWAY, Code::RemoteNotAServer).with("url", url).with("reason", failure.detail())
+        }
+        E::Network(reason) => with_reason(INTERNAL, Code::ProxyInvalid, reason),
+        E::Unreadable { path, reason } => {
+            with_reason(CONFLICT, Code::RemotesUnreadable, reason).with("path", path.display())
+        }
+        E::Unwritten(reason) => with_reason(INTERNAL, Code::RemotesUnwritable, reason),
+        E::Library(error) => of_library(error),
+    }
+}
+
+/// A refusal has the status of the remote if the request is to blame.
+fn of_call(error: &CallError) -> Class {
+    match error {
+        CallError::Failed { remote, failure: Failure::Status { status, .. } } => {
+            let status = match status {
+                429 | 503 => BUSY,
+                // The key of this daemon, not that of the client, is wrong.
+                401 | 403 => BAD_GATEWAY,
+                400..500 => StatusCode::from_u16(*status).unwrap_or(BAD),
+                _ => BAD_GATEWAY,
+            };
+            with_reason(status, Code::RemoteRefused, error).with("remote", remote)
+        }
+        CallError::Failed { remote, .. } => {
+            with_reason(BAD_GATEWAY, Code::RemoteUnavailable, error).with("remote", remote)
+        }
+        CallError::Interrupted { remote, failure } => {
+            with_reason(BAD_GATEWAY, Code::RemoteInterrupted, failure).with("remote", remote)
+        }
+        CallError::Unavailable { .. } => with_reason(BUSY, Code::RemoteUnavailable, error),
+        CallError::Untranslatable { reason, .. } => match reason {
+            Untranslatable::Option(error) => of_option(error),
+            Untranslatable::Feature(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
+        },
+        CallError::Aborted => Class::new(INTERNAL, Code::GenerationInterrupted),
+    }
+}
+
 fn of_cache(error: &cache::Error) -> Class {
     use cache::Error as E;
     match error {
@@ -325,6 +376,7 @@ fn of_inference(error: &inference::Error) -> Class {
     match error {
         E::Library(error) => of_library(error),
         E::Cache(error) => of_cache(error),
+        E::Remote(error) => of_call(error),
         E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
         E::CapabilityMissing { model, capability } => {

@@ -7,16 +7,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Delta, Done, Event, Image, Message, Reply, ToolCall};
+use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Image, Message, Reply, ToolCall};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, FunctionCall, Metrics, ReplyMessage};
 
 use super::FullAnswer;
 use super::unsupported::check_top_logprobs;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::share::RequestInference;
 use crate::{Server, ndjson};
@@ -30,8 +31,20 @@ async fn chat(
     RequestScope(scope): RequestScope,
     RequestInference(inference): RequestInference,
     log: LogHandle,
-    Body(request): Body<ChatRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: ChatRequest = body.parse()?;
+    let relayed = RelayRequest {
+        endpoint: Endpoint::OllamaChat,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: request.stream.unwrap_or(true),
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     check_top_logprobs(request.top_logprobs)?;
     log.set_model(&request.model);
     let stream = request.stream.unwrap_or(true);

@@ -5,16 +5,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Delta, Done, Event, Generate, Image, Reply};
+use cairn_app::inference::{CacheScope, Delta, Done, Endpoint, Event, Generate, Image, Reply};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
 use super::FullAnswer;
 use super::unsupported::check_top_logprobs;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::share::RequestInference;
 use crate::{Server, ndjson};
@@ -28,8 +29,20 @@ async fn generate(
     RequestScope(scope): RequestScope,
     RequestInference(inference): RequestInference,
     log: LogHandle,
-    Body(request): Body<GenerateRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: GenerateRequest = body.parse()?;
+    let relayed = RelayRequest {
+        endpoint: Endpoint::OllamaGenerate,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: request.stream.unwrap_or(true),
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     check_top_logprobs(request.top_logprobs)?;
     let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     if request.raw == Some(true) && has_text(&request.template) {

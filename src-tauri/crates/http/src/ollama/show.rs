@@ -20,9 +20,13 @@ pub(super) fn routes() -> Router<Server> {
 async fn show(State(server): State<Server>, Body(request): Body<ShowRequest>) -> Result<Response, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
     let verbose = request.verbose.unwrap_or(false);
-    let app = server.app().clone();
-    let shown = blocking(move || app.library().show(&name, verbose)).await??;
-    Ok(json(StatusCode::OK, &response(shown)))
+    let (app, local) = (server.app().clone(), name.clone());
+    let error = match blocking(move || app.library().show(&local, verbose)).await? {
+        Ok(shown) => return Ok(json(StatusCode::OK, &response(shown))),
+        Err(error) => error,
+    };
+    let shown = server.app().inference().show_at_remote(&name, error).await?;
+    Ok(json(StatusCode::OK, &shown))
 }
 
 fn response(shown: Shown) -> ShowResponse {

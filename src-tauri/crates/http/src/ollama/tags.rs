@@ -1,28 +1,39 @@
-//! `GET /api/tags`: the models of all libraries.
+//! `GET /api/tags`: the models of all libraries and remotes.
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::library::Summary;
+use cairn_app::remotes::ServedModel;
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::Server;
 use crate::error::{ApiError, blocking, json};
+use crate::relay::IsForwarded;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/tags", get(tags))
 }
 
-async fn tags(State(server): State<Server>) -> Result<Response, ApiError> {
-    let app = server.app().clone();
-    let listed = blocking(move || app.library().list()).await??;
+async fn tags(State(server): State<Server>, is_forwarded: IsForwarded) -> Result<Response, ApiError> {
+    let listed = served(&server, is_forwarded).await?;
     Ok(json(StatusCode::OK, &TagsResponse { models: listed.into_iter().map(row).collect() }))
 }
 
-fn row(model: Summary) -> TagsModel {
+/// Lists the models that a client gets.
+pub(crate) async fn served(server: &Server, is_forwarded: IsForwarded) -> Result<Vec<ServedModel>, ApiError> {
+    let remotes = server.app().remotes().clone();
+    if is_forwarded.0 {
+        return Ok(blocking(move || remotes.local()).await??);
+    }
+    remotes.settled().await;
+    Ok(blocking(move || remotes.served()).await??)
+}
+
+fn row(model: ServedModel) -> TagsModel {
+    let ServedModel { summary: model, remotes } = model;
     TagsModel {
         details: super::details(&model.details),
         model: model.name.clone(),
@@ -32,5 +43,6 @@ fn row(model: Summary) -> TagsModel {
         digest: model.digest,
         capabilities: model.capabilities,
         origin: model.origin.map(str::to_owned),
+        remotes,
     }
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Constraint, Delta, Done, Event, Reply};
+use cairn_app::inference::{CacheScope, Chat, Constraint, Delta, Done, Endpoint, Event, Reply};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
     ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, FinishReason,
@@ -14,9 +14,10 @@ use cairn_wire::openai::{
 
 use super::choices::{self, Choices};
 use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, think, tools};
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::share::RequestInference;
 use crate::streaming::{self, Encoder};
@@ -31,8 +32,20 @@ async fn chat(
     RequestScope(scope): RequestScope,
     RequestInference(inference): RequestInference,
     log: LogHandle,
-    Body(request): Body<ChatCompletionRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: ChatCompletionRequest = body.parse()?;
+    let relayed = RelayRequest {
+        endpoint: Endpoint::OpenAiChat,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: request.stream == Some(true),
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     if request.messages.is_empty() {
         return Err(ApiError::bad_request("[] is too short - 'messages'"));
     }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Delta, Event, Generate, Logprob, Reply};
+use cairn_app::inference::{CacheScope, Delta, Endpoint, Event, Generate, Logprob, Reply};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
     Completion, CompletionChoice, CompletionLogprobs, CompletionRequest, FinishReason, Prompts, Usage,
@@ -14,9 +14,10 @@ use serde_json::Map;
 
 use super::choices::{self, Choices};
 use super::{Envelope, Sampling, add_choice, finish_reason};
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
 use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::share::RequestInference;
 use crate::streaming::{self, Encoder};
@@ -31,8 +32,20 @@ async fn complete(
     RequestScope(scope): RequestScope,
     RequestInference(inference): RequestInference,
     log: LogHandle,
-    Body(mut request): Body<CompletionRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let mut request: CompletionRequest = body.parse()?;
+    let relayed = RelayRequest {
+        endpoint: Endpoint::OpenAiCompletions,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: request.stream == Some(true),
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     log.set_model(&request.model);
     let prompts = match std::mem::take(&mut request.prompt) {
         Prompts::One(prompt) => vec![prompt],

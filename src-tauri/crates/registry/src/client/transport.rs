@@ -68,6 +68,12 @@ pub struct Transport {
 }
 
 impl Transport {
+    /// An HTTP client with the same certificates, proxies and timeouts for connecting. It follows no redirects.
+    #[must_use]
+    pub fn http_client(&self) -> reqwest::Client {
+        self.http.clone()
+    }
+
     /// Creates a transport. Reads the certificates; makes no connection.
     ///
     /// # Errors

@@ -27,6 +27,9 @@ pub struct TagsModel {
     /// Origin of a model that is not in a library. Cairn's own field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// Names of the remotes that have the model, if it is not on this machine. Cairn's own field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remotes: Vec<String>,
 }
 
 /// Details of a model.

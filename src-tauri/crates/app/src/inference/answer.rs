@@ -1,0 +1,78 @@
+//! The stream of an answer: text, thinking and tool calls as separate deltas, and usage at the end.
+
+use cairn_prompt::Delta;
+use cairn_runtime::Logprob;
+
+use super::error::Error;
+use super::local_answer::LocalAnswer;
+use super::remote::RemoteAnswer;
+use crate::values::Usage;
+
+/// Event of an answer.
+#[derive(Debug)]
+pub enum Event {
+    /// Text of the answer or of the thinking before it, or a tool call, and log probabilities of the tokens since the delta before, if
+    /// requested.
+    Delta(Delta, Vec<Logprob>),
+    /// The answer is complete; the last event.
+    Done(Done),
+    /// The answer is incomplete; the last event.
+    Failed(Error),
+}
+
+/// End of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The usage.
+    pub usage: Usage,
+    /// Token ids of the prompt and the answer, if requested.
+    pub context: Option<Vec<u32>>,
+    /// Log probabilities of the tokens after the last delta.
+    pub logprobs: Vec<Logprob>,
+    /// The stop string that ended the answer.
+    pub stop: Option<String>,
+}
+
+/// An answer in progress. Dropping it cancels the computation.
+pub struct Answer(Source);
+
+enum Source {
+    Local(Box<LocalAnswer>),
+    Remote(Box<RemoteAnswer>),
+}
+
+impl Answer {
+    pub(crate) fn local(answer: LocalAnswer) -> Self {
+        Self(Source::Local(Box::new(answer)))
+    }
+
+    pub(crate) fn remote(answer: RemoteAnswer) -> Self {
+        Self(Source::Remote(Box::new(answer)))
+    }
+
+    /// Tokens of the prompt; 0 if a remote computes the answer, which counts them at its end.
+    #[must_use]
+    pub fn prompt_tokens(&self) -> usize {
+        match &self.0 {
+            Source::Local(answer) => answer.prompt_tokens(),
+            Source::Remote(_) => 0,
+        }
+    }
+
+    /// Usage so far: the only usage of a cancelled answer. `None` before the first delta.
+    #[must_use]
+    pub fn so_far(&self) -> Option<Usage> {
+        match &self.0 {
+            Source::Local(answer) => answer.so_far(),
+            Source::Remote(answer) => answer.so_far(),
+        }
+    }
+
+    /// Returns the next event; `None` after the last.
+    pub async fn next(&mut self) -> Option<Event> {
+        match &mut self.0 {
+            Source::Local(answer) => answer.next().await,
+            Source::Remote(answer) => answer.next().await,
+        }
+    }
+}

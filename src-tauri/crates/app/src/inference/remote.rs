@@ -1,0 +1,374 @@
+//! Answers of remotes: the request for their servers, and the answer as the same events as that of a local model.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use cairn_grammar::Constraint;
+use cairn_prompt::{self as prompt, Delta};
+use cairn_upstream::{Call, Piece, Plan, Request, Target};
+use serde_json::Value;
+
+use super::answer::{Answer, Done, Event};
+use super::chat::Chat;
+use super::error::Error;
+use super::generate::Generate;
+use super::handle::Inference;
+use super::load::Reply;
+use super::local_answer::call_id;
+use crate::library::catalog::Model;
+use crate::library::{self, pebble};
+use crate::remotes::Remotes;
+use crate::values::{
+    ChatRequest, FunctionCall, GenerateRequest, KeepAlive, OllamaMessage, OllamaToolCall, ShowResponse, Usage,
+};
+
+/// How long our own response waits for the status of a remote. A later failure is the last part of the response.
+pub(super) const STATUS_WAIT: Duration = Duration::from_millis(500);
+
+/// Where a model runs.
+pub(crate) enum Place {
+    /// On this machine.
+    Local(Model),
+    /// At one of these servers.
+    Remote(Vec<Target>),
+}
+
+/// What stored chats need to know of a model.
+pub(crate) struct FoundModel {
+    /// Engine key; equal keys mean equal files.
+    pub(crate) key: String,
+    /// Whether it is the built-in model.
+    pub(crate) is_built_in: bool,
+}
+
+impl Inference {
+    /// Finds the model that a client calls `name`, on this machine or at a remote that was checked.
+    pub(crate) fn find(&self, name: &str) -> Result<FoundModel, Error> {
+        match self.library.find(name) {
+            Ok(model) => Ok(FoundModel { is_built_in: model.summary.name == pebble::NAME, key: model.key }),
+            Err(error) if is_absent(&error) && self.remotes.find(name).is_some() => {
+                Ok(FoundModel { key: format!("remote:{name}"), is_built_in: false })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds where a model runs. A local model takes precedence.
+    pub(super) async fn place(&self, name: &str) -> Result<Place, Error> {
+        let error = match self.library.find(name) {
+            Ok(model) => return Ok(Place::Local(model)),
+            Err(error) => error,
+        };
+        if !is_absent(&error) {
+            return Err(error.into());
+        }
+        self.remotes.settled().await;
+        self.remotes.find(name).map(Place::Remote).ok_or_else(|| error.into())
+    }
+
+    /// Describes a model of a remote, after `error` of the library.
+    ///
+    /// # Errors
+    /// `error`, if no remote has the model; otherwise if its servers do not describe it.
+    pub async fn show_at_remote(&self, name: &str, error: library::Error) -> Result<ShowResponse, Error> {
+        if !is_absent(&error) {
+            return Err(error.into());
+        }
+        self.remotes.show(name).await?.ok_or_else(|| error.into())
+    }
+
+    pub(super) async fn chat_at_remote(
+        &self,
+        chat: Chat,
+        targets: Vec<Target>,
+        started_at: Instant,
+    ) -> Result<Reply, Error> {
+        let (is_incognito, keep_alive) = (chat.scope.incognito, chat.keep_alive);
+        let is_empty = chat.messages.is_empty();
+        let request = Request::Chat(Box::new(chat_request(chat, &targets)?));
+        match is_empty {
+            true => load_or_unload(request, targets, keep_alive).await,
+            false => start(request, targets, is_incognito, started_at).await,
+        }
+    }
+
+    pub(super) async fn generate_at_remote(
+        &self,
+        generate: Generate,
+        targets: Vec<Target>,
+        started_at: Instant,
+    ) -> Result<Reply, Error> {
+        let (is_incognito, keep_alive) = (generate.scope.incognito, generate.keep_alive);
+        let is_empty = generate.prompt.is_empty();
+        let request = Request::Generate(Box::new(generate_request(generate)?));
+        match is_empty {
+            true => load_or_unload(request, targets, keep_alive).await,
+            false => start(request, targets, is_incognito, started_at).await,
+        }
+    }
+}
+
+/// Whether the error means that there is no local model of that name.
+fn is_absent(error: &library::Error) -> bool {
+    matches!(error, library::Error::NotFound(_) | library::Error::Name(_))
+}
+
+async fn start(
+    request: Request,
+    targets: Vec<Target>,
+    is_incognito: bool,
+    started_at: Instant,
+) -> Result<Reply, Error> {
+    let plan = Plan { targets, prefix: request.prefix(), is_incognito };
+    let mut call = Call::start(plan, request);
+    call.accepted(STATUS_WAIT).await?;
+    Ok(Reply::Answer(Box::new(Answer::remote(RemoteAnswer::new(call, started_at)))))
+}
+
+/// Passes a request without a prompt on: it loads the model at one server, or unloads it at all of them.
+async fn load_or_unload(request: Request, targets: Vec<Target>, keep_alive: Option<KeepAlive>) -> Result<Reply, Error> {
+    let unloads = keep_alive == Some(KeepAlive::ZERO);
+    if !Remotes::have_ollama_api(&targets) {
+        return match unloads {
+            true => Err(Error::Unsupported("unloading a model of a remote with the OpenAI API")),
+            // These servers load their models when they start.
+            false => Ok(Reply::Loaded),
+        };
+    }
+    let prefix = request.prefix();
+    let plan = |targets| Plan { targets, prefix: prefix.clone(), is_incognito: true };
+    let plans =
+        if unloads { targets.into_iter().map(|target| plan(vec![target])).collect() } else { vec![plan(targets)] };
+    for plan in plans {
+        let mut call = Call::start(plan, request.clone());
+        while let Some(frame) = call.next().await {
+            frame?;
+        }
+    }
+    Ok(if unloads { Reply::Unloaded } else { Reply::Loaded })
+}
+
+/// Refuses what no remote can do with the request.
+fn check(images: bool, logprobs: bool, render_only: bool) -> Result<(), Error> {
+    match () {
+        () if images => Err(Error::Unsupported("sending images to a remote through this endpoint")),
+        () if logprobs => Err(Error::Unsupported("log probabilities of a remote through this endpoint")),
+        () if render_only => Err(Error::Unsupported("rendering the prompt of a remote's model")),
+        () => Ok(()),
+    }
+}
+
+fn format(constraint: Option<Constraint>) -> Result<Option<Value>, Error> {
+    match constraint {
+        None => Ok(None),
+        Some(Constraint::JsonObject) => Ok(Some(Value::from("json"))),
+        Some(Constraint::JsonSchema(schema)) => Ok(Some(schema)),
+        Some(Constraint::Regex(_) | Constraint::Lark(_)) => {
+            Err(Error::Unsupported("a regular expression or grammar for the answer of a remote"))
+        }
+    }
+}
+
+fn chat_request(chat: Chat, targets: &[Target]) -> Result<ChatRequest, Error> {
+    let has_images = chat.messages.iter().any(|message| !message.images.is_empty());
+    check(has_images, chat.logprobs.is_some(), chat.render_only)?;
+    if chat.prefix.is_some() {
+        return Err(Error::Unsupported("continuing an answer of a remote's model"));
+    }
+    let think = chat.think.filter(|think| !chat.is_think_optional || can_think(targets) || !think.is_on());
+    Ok(ChatRequest {
+        model: chat.model,
+        messages: chat.messages.into_iter().map(message).collect(),
+        stream: Some(true),
+        format: format(chat.format)?,
+        keep_alive: chat.keep_alive,
+        tools: (!chat.tools.is_empty()).then_some(chat.tools),
+        options: chat.options,
+        think,
+        truncate: chat.whole.then_some(false),
+        shift: chat.no_shift.then_some(false),
+        ..ChatRequest::default()
+    })
+}
+
+/// Whether a server lists thinking as a capability of the model.
+fn can_think(targets: &[Target]) -> bool {
+    targets.iter().any(|Target { upstream, model }| {
+        let models = upstream.models();
+        let listed = models.iter().find(|listed| listed.name == *model);
+        listed.is_some_and(|listed| listed.capabilities.iter().any(|name| name == "thinking"))
+    })
+}
+
+fn message(message: prompt::Message) -> OllamaMessage {
+    let call = |(index, call): (u32, prompt::ToolCall)| OllamaToolCall {
+        id: call.id,
+        function: FunctionCall { index, name: call.name, arguments: call.arguments },
+    };
+    let calls: Vec<_> = (0..).zip(message.tool_calls).map(call).collect();
+    OllamaMessage {
+        role: message.role,
+        content: message.content,
+        thinking: message.thinking,
+        images: None,
+        tool_calls: (!calls.is_empty()).then_some(calls),
+        tool_name: message.tool_name,
+        tool_call_id: message.tool_call_id,
+    }
+}
+
+fn generate_request(generate: Generate) -> Result<GenerateRequest, Error> {
+    check(!generate.images.is_empty(), generate.logprobs.is_some(), generate.render_only)?;
+    Ok(GenerateRequest {
+        model: generate.model,
+        prompt: generate.prompt,
+        suffix: generate.suffix,
+        system: generate.system,
+        template: generate.template,
+        context: (!generate.context.is_empty()).then_some(generate.context),
+        stream: Some(true),
+        raw: generate.raw.then_some(true),
+        format: format(generate.format)?,
+        keep_alive: generate.keep_alive,
+        options: generate.options,
+        think: generate.think,
+        truncate: generate.whole.then_some(false),
+        shift: generate.no_shift.then_some(false),
+        ..GenerateRequest::default()
+    })
+}
+
+/// An answer of a remote in progress. Dropping it closes the connection to the server.
+pub(crate) struct RemoteAnswer {
+    call: Call,
+    ready: VecDeque<Event>,
+    clock: AnswerClock,
+    deltas: u64,
+    has_ended: bool,
+}
+
+impl RemoteAnswer {
+    fn new(call: Call, started_at: Instant) -> Self {
+        Self { call, ready: VecDeque::new(), clock: AnswerClock::new(started_at), deltas: 0, has_ended: false }
+    }
+
+    /// Usage so far. Servers report token counts only at the end, so each delta counts as a token.
+    pub(super) fn so_far(&self) -> Option<Usage> {
+        (self.deltas > 0).then(|| self.clock.complete(Usage { answer_tokens: self.deltas, ..Usage::default() }))
+    }
+
+    /// Returns the next event; `None` after the last.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.has_ended {
+                return None;
+            }
+            match self.call.next().await {
+                Some(Ok(frame)) => frame.pieces.into_iter().for_each(|piece| self.push(piece)),
+                Some(Err(error)) => self.end(Event::Failed(error.into())),
+                None => self.end(Event::Failed(cairn_upstream::CallError::Aborted.into())),
+            }
+        }
+    }
+
+    fn push(&mut self, piece: Piece) {
+        match piece {
+            _ if self.has_ended => {}
+            Piece::Delta(mut delta) => {
+                if let Delta::ToolCall(call) = &mut delta {
+                    call.id.get_or_insert_with(call_id);
+                }
+                self.clock.record_first_token();
+                self.deltas += 1;
+                self.ready.push_back(Event::Delta(delta, Vec::new()));
+            }
+            Piece::End(usage) => {
+                let usage = self.clock.complete(*usage);
+                self.end(Event::Done(Done { usage, context: None, logprobs: Vec::new(), stop: None }));
+            }
+        }
+    }
+
+    fn end(&mut self, last: Event) {
+        self.ready.push_back(last);
+        self.has_ended = true;
+    }
+}
+
+/// Times of an answer of a remote, as this daemon sees them.
+pub(super) struct AnswerClock {
+    started_at: Instant,
+    first_token: Option<Duration>,
+}
+
+impl AnswerClock {
+    pub(super) fn new(started_at: Instant) -> Self {
+        Self { started_at, first_token: None }
+    }
+
+    pub(super) fn record_first_token(&mut self) {
+        self.first_token.get_or_insert_with(|| self.started_at.elapsed());
+    }
+
+    /// Adds the times that the server did not report.
+    pub(super) fn complete(&self, usage: Usage) -> Usage {
+        let total = self.started_at.elapsed();
+        let first_token = self.first_token.unwrap_or(total);
+        let or = |reported: Duration, seen: Duration| if reported.is_zero() { seen } else { reported };
+        Usage {
+            prompt: or(usage.prompt, first_token.saturating_sub(usage.load)),
+            answer: or(usage.answer, total.saturating_sub(first_token)),
+            first_token,
+            total,
+            ..usage
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::Think;
+
+    fn chat() -> Chat {
+        Chat { model: "m".to_owned(), messages: vec![prompt::Message::new("user", "Why?")], ..Chat::default() }
+    }
+
+    #[test]
+    fn request_without_counterpart_is_refused() {
+        let check = |chat: Chat, expected: &str| {
+            let error = chat_request(chat, &[]).expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let mut with_image = chat();
+        with_image.messages[0].images.push(prompt::Image::default());
+        check(with_image, "images");
+        check(Chat { logprobs: Some(0), ..chat() }, "log probabilities");
+        check(Chat { render_only: true, ..chat() }, "rendering");
+        check(Chat { prefix: Some(super::super::AnswerPrefix::default()), ..chat() }, "continuing");
+        check(Chat { format: Some(Constraint::Regex("a".to_owned())), ..chat() }, "regular expression");
+    }
+
+    #[test]
+    fn optional_thinking_is_omitted_for_models_that_cannot_think() {
+        let think = |think, is_think_optional| {
+            chat_request(Chat { think: Some(think), is_think_optional, ..chat() }, &[]).unwrap().think
+        };
+        assert_eq!(think(Think::Switch(true), true), None);
+        assert_eq!(think(Think::Switch(true), false), Some(Think::Switch(true)), "the server refuses it");
+        assert_eq!(think(Think::Switch(false), true), Some(Think::Switch(false)));
+    }
+
+    #[test]
+    fn times_that_the_server_does_not_report_are_measured() {
+        let mut clock = AnswerClock::new(Instant::now());
+        std::thread::sleep(Duration::from_millis(5));
+        clock.record_first_token();
+        let usage = clock.complete(Usage { answer: Duration::from_secs(9), ..Usage::default() });
+        assert!(usage.prompt >= Duration::from_millis(5) && usage.total >= usage.first_token, "{usage:?}");
+        assert_eq!(usage.answer, Duration::from_secs(9), "reported");
+    }
+}

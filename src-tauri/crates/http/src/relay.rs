@@ -1,0 +1,144 @@
+//! Passes the response of a remote on as the bytes that arrived, in the format of the client's API.
+
+use std::marker::PhantomData;
+
+use axum::body::Bytes;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cairn_app::inference::{CallError, Endpoint, Error, Relay, RelayFrame};
+use cairn_wire::ErrorBody;
+
+use crate::error::ApiError;
+use crate::request_log::LogHandle;
+use crate::streaming::{Encoder, Events, respond};
+use crate::{Server, ndjson, openai, sse};
+
+/// Header of requests of another daemon. It gets only local models, so that remotes never form a loop.
+const FORWARDED: &str = "x-cairn-remote";
+
+/// Extractor: whether another daemon sent the request.
+pub(crate) struct IsForwarded(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for IsForwarded {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self(parts.headers.contains_key(FORWARDED)))
+    }
+}
+
+/// A client's request that a remote may answer as it is.
+pub(crate) struct RelayRequest<'a> {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) model: &'a str,
+    pub(crate) json: &'a [u8],
+    pub(crate) is_streamed: bool,
+    pub(crate) is_incognito: bool,
+}
+
+/// Answers a request if its model is at remotes that have the endpoint.
+pub(crate) async fn relay(
+    server: &Server,
+    log: &LogHandle,
+    request: RelayRequest<'_>,
+) -> Result<Option<Response>, ApiError> {
+    let RelayRequest { endpoint, model, json, is_streamed, is_incognito } = request;
+    let Some(mut relay) = server.app().inference().relay(endpoint, model, json, is_incognito).await? else {
+        return Ok(None);
+    };
+    log.set_model(model);
+    let (guard, log) = (server.activity().begin(), log.clone());
+    if is_streamed {
+        let response = match endpoint {
+            Endpoint::OllamaChat | Endpoint::OllamaGenerate => {
+                respond(Vec::new(), relay, guard, Frames::<Lines>::new(log))
+            }
+            Endpoint::OpenAiChat | Endpoint::OpenAiCompletions => {
+                respond(Vec::new(), relay, guard, Frames::<ServerSentEvents>::new(log))
+            }
+        };
+        return Ok(Some(response));
+    }
+    let mut body = Vec::new();
+    while let Some(frame) = relay.next().await {
+        let frame = frame?;
+        record(&log, &frame);
+        body.extend_from_slice(&frame.bytes);
+    }
+    drop(guard);
+    if body.is_empty() {
+        return Err(Error::from(CallError::Aborted).into());
+    }
+    let headers = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
+    Ok(Some((StatusCode::OK, headers, Bytes::from(body)).into_response()))
+}
+
+fn record(log: &LogHandle, frame: &RelayFrame) {
+    if frame.has_delta {
+        log.record_first_token();
+    }
+    if let Some(usage) = &frame.usage {
+        log.set_usage(usage);
+    }
+}
+
+impl Events for Relay {
+    type Event = Result<RelayFrame, Error>;
+
+    fn next(&mut self) -> impl Future<Output = Option<Self::Event>> + Send {
+        Relay::next(self)
+    }
+}
+
+/// The format of a stream's last part if the remote fails.
+trait Format: Send + 'static {
+    const CONTENT_TYPE: &'static str;
+    fn encode_error(error: &ErrorBody) -> Vec<u8>;
+}
+
+struct Lines;
+
+impl Format for Lines {
+    const CONTENT_TYPE: &'static str = "application/x-ndjson";
+
+    fn encode_error(error: &ErrorBody) -> Vec<u8> {
+        ndjson::bytes(error)
+    }
+}
+
+struct ServerSentEvents;
+
+impl Format for ServerSentEvents {
+    const CONTENT_TYPE: &'static str = sse::CONTENT_TYPE;
+
+    fn encode_error(error: &ErrorBody) -> Vec<u8> {
+        openai::encode_error(error)
+    }
+}
+
+struct Frames<F> {
+    log: LogHandle,
+    format: PhantomData<F>,
+}
+
+impl<F> Frames<F> {
+    fn new(log: LogHandle) -> Self {
+        Self { log, format: PhantomData }
+    }
+}
+
+impl<F: Format> Encoder<Result<RelayFrame, Error>> for Frames<F> {
+    const CONTENT_TYPE: &'static str = F::CONTENT_TYPE;
+
+    fn encode(&mut self, frame: Result<RelayFrame, Error>) -> Result<Vec<u8>, cairn_app::Error> {
+        let frame = frame?;
+        record(&self.log, &frame);
+        Ok(frame.bytes.to_vec())
+    }
+
+    fn encode_error(error: &ErrorBody) -> Vec<u8> {
+        F::encode_error(error)
+    }
+}
