@@ -124,7 +124,7 @@ impl App {
         &self.transfers
     }
 
-    /// Other servers whose models this daemon serves.
+    /// Other servers with models that this daemon serves.
     #[must_use]
     pub fn remotes(&self) -> &Remotes {
         &self.remotes

@@ -8,7 +8,7 @@
 //! | [`settings`] | what the user set, where it was set, and changes at run time |
 //! | [`library`] | models on this machine |
 //! | [`transfers`] | pull, push, mirror, sign-in and trusted peers |
-//! | [`remotes`] | other servers whose models this daemon serves |
+//! | [`remotes`] | other servers with models that this daemon serves |
 //! | [`cache`] | the tiers of cached prefixes |
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |

@@ -4,11 +4,12 @@
 
 mod handle;
 mod hardware;
+mod metric_family;
 mod metrics;
 mod ps;
 mod remote_metrics;
 
 pub use handle::SystemInfo;
 pub use hardware::{DiskUse, Hardware, Kernel, Stored};
-pub use metrics::{Family, FamilyKind, Sample};
+pub use metric_family::{Family, FamilyKind, Sample};
 pub use ps::Running;

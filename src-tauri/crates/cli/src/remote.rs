@@ -1,4 +1,4 @@
-//! `cairn remote`: other servers whose models the daemon serves.
+//! `cairn remote`: other servers with models that the daemon serves.
 
 use anyhow::bail;
 use cairn_wire::app::{

@@ -42,7 +42,7 @@ pub enum Step {
 
 /// A request for an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// Request line and headers.
     pub head: Request,
     /// The body; null if it is not JSON.
@@ -61,9 +61,9 @@ struct Shared {
     steps: Mutex<Vec<Step>>,
     /// Status of lists of models; 200 if they succeed.
     list_status: AtomicUsize,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ReceivedRequest>>,
     lists: AtomicUsize,
-    /// Answers whose connection the client closed.
+    /// Answers with a connection that the client closed.
     closed: AtomicUsize,
     stopped: AtomicBool,
 }
@@ -117,7 +117,7 @@ impl FakeUpstream {
 
     /// The requests for answers so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
         self.shared.seen.lock().clone()
     }
 
@@ -170,7 +170,7 @@ impl Shared {
             }
             (_, path) if is_answer(self.api, path) => {
                 let body = serde_json::from_slice(&body).unwrap_or_default();
-                self.seen.lock().push(Seen { head, body });
+                self.seen.lock().push(ReceivedRequest { head, body });
                 self.answer(&mut stream, &mut reader)
             }
             _ => respond(&mut stream, 404, "404 page not found"),

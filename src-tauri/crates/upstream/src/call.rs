@@ -15,8 +15,9 @@ use crate::counters::add;
 use crate::failure::Failure;
 use crate::frames::{Framer, Framing};
 use crate::reading::Piece;
-use crate::request::{Outbound, Request, Untranslatable};
+use crate::request::{Outbound, Request};
 use crate::route;
+use crate::untranslatable::Untranslatable;
 use crate::upstream::{OpenRequest, Upstream};
 
 /// Capacity of the channel in frames. A client that does not read stops the reading from the server.

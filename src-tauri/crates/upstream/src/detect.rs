@@ -1,40 +1,11 @@
 //! Detection of a server's API.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::client::UpstreamClient;
 use crate::failure::Failure;
+use crate::kind::Kind;
 use crate::models;
-
-/// What a server is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Another Cairn, with Ollama's API and OpenAI's.
-    Cairn,
-    /// Ollama, with its own API and OpenAI's.
-    Ollama,
-    /// Any server with the API of OpenAI: vLLM, SGLang, llama-server and others.
-    OpenAi,
-}
-
-impl Kind {
-    /// Whether the server has Ollama's API. All kinds have OpenAI's.
-    #[must_use]
-    pub fn has_ollama_api(self) -> bool {
-        self != Self::OpenAi
-    }
-
-    /// The kind as a word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cairn => "cairn",
-            Self::Ollama => "ollama",
-            Self::OpenAi => "openai",
-        }
-    }
-}
 
 /// Finds out what a server is. Only a server with `/api/version` and `/api/tags` counts as Ollama: some servers of OpenAI's
 /// API have parts of Ollama's.

@@ -1,4 +1,4 @@
-//! Upstreams: other servers with an HTTP API of Ollama or OpenAI, whose models this daemon serves as its own.
+//! Upstreams: other servers with an HTTP API of Ollama or OpenAI. This daemon serves their models as its own.
 //!
 //! - [`BaseUrl`] and [`Kind`] describe a server; [`UpstreamClient`] sends requests to it, with deadlines and limits.
 //! - [`Upstream`] is the state of one server: its models, its health, its circuit [`breaker`], its open requests, and the
@@ -21,11 +21,13 @@ mod counters;
 mod detect;
 mod failure;
 mod frames;
+mod kind;
 mod models;
 mod openai;
 mod reading;
 mod request;
 pub mod route;
+mod untranslatable;
 mod upstream;
 
 pub use affinity::Prefix;
@@ -33,9 +35,11 @@ pub use base_url::{BaseUrl, UrlError};
 pub use call::{Call, CallError, Delivery, Plan, Target};
 pub use client::{ApiKey, Deadlines, UpstreamClient};
 pub use counters::Counts;
-pub use detect::{Kind, detect};
+pub use detect::detect;
 pub use failure::Failure;
+pub use kind::Kind;
 pub use models::{ListedModel, MAX_MODELS};
 pub use reading::Piece;
-pub use request::{Endpoint, Request, Untranslatable};
+pub use request::{Endpoint, Request};
+pub use untranslatable::Untranslatable;
 pub use upstream::{Health, Upstream};

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::client::UpstreamClient;
-use crate::detect::Kind;
 use crate::failure::Failure;
+use crate::kind::Kind;
 
 /// Most models of one server. Further ones are ignored.
 pub const MAX_MODELS: usize = 1_000;

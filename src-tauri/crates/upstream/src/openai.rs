@@ -8,7 +8,7 @@ use cairn_wire::ollama::{ChatRequest, GenerateRequest, Message, ToolCall};
 use cairn_wire::{OptionError, Options, Think};
 use serde_json::{Map, Value, json};
 
-use crate::request::Untranslatable;
+use crate::untranslatable::Untranslatable;
 
 /// Translates a chat request to the body of `/v1/chat/completions`, with a streamed response.
 pub(crate) fn chat(request: &ChatRequest) -> Result<Map<String, Value>, Untranslatable> {

@@ -1,15 +1,15 @@
 //! A request for an answer, and the form that a server of some kind gets.
 
 use bytes::Bytes;
-use cairn_wire::OptionError;
 use cairn_wire::ollama::{ChatRequest, GenerateRequest};
 use serde_json::{Map, Value, json};
 
 use crate::affinity::Prefix;
-use crate::detect::Kind;
 use crate::frames::Framing;
+use crate::kind::Kind;
 use crate::openai;
 use crate::reading::Reader;
+use crate::untranslatable::Untranslatable;
 
 /// An endpoint that computes answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,17 +76,6 @@ pub enum Request {
         /// The body.
         body: Map<String, Value>,
     },
-}
-
-/// Why a request cannot be sent to a server of its kind.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untranslatable {
-    /// The server's API has no such feature.
-    #[error("the OpenAI API of the remote does not support {0}")]
-    Feature(&'static str),
-    /// An option has a value of the wrong type.
-    #[error(transparent)]
-    Option(#[from] OptionError),
 }
 
 /// A request as it is sent.

@@ -11,8 +11,8 @@ use crate::affinity::{Affinity, Prefix, SERVER_BLOCKS};
 use crate::breaker::Breaker;
 use crate::client::UpstreamClient;
 use crate::counters::{Counters, Counts, add};
-use crate::detect::Kind;
 use crate::failure::Failure;
+use crate::kind::Kind;
 use crate::models::{self, ListedModel};
 use crate::route::Candidate;
 

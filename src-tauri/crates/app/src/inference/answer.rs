@@ -1,37 +1,9 @@
 //! The stream of an answer: text, thinking and tool calls as separate deltas, and usage at the end.
 
-use cairn_prompt::Delta;
-use cairn_runtime::Logprob;
-
-use super::error::Error;
+use super::event::Event;
 use super::local_answer::LocalAnswer;
-use super::remote::RemoteAnswer;
+use super::remote_answer::RemoteAnswer;
 use crate::values::Usage;
-
-/// Event of an answer.
-#[derive(Debug)]
-pub enum Event {
-    /// Text of the answer or of the thinking before it, or a tool call, and log probabilities of the tokens since the delta before, if
-    /// requested.
-    Delta(Delta, Vec<Logprob>),
-    /// The answer is complete; the last event.
-    Done(Done),
-    /// The answer is incomplete; the last event.
-    Failed(Error),
-}
-
-/// End of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Done {
-    /// The usage.
-    pub usage: Usage,
-    /// Token ids of the prompt and the answer, if requested.
-    pub context: Option<Vec<u32>>,
-    /// Log probabilities of the tokens after the last delta.
-    pub logprobs: Vec<Logprob>,
-    /// The stop string that ended the answer.
-    pub stop: Option<String>,
-}
 
 /// An answer in progress. Dropping it cancels the computation.
 pub struct Answer(Source);

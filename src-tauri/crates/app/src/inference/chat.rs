@@ -18,7 +18,7 @@ use super::load::Reply;
 use super::local_answer::LocalAnswer;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
-use super::remote::Place;
+use super::place::Place;
 use super::trace;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};

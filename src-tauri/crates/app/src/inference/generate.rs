@@ -15,7 +15,7 @@ use super::load::Reply;
 use super::local_answer::LocalAnswer;
 use super::options::Chosen;
 use super::overflow::{OverflowState, logged};
-use super::remote::Place;
+use super::place::Place;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
 

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::error::Error;
 use super::handle::Inference;
 use super::options::{self, Chosen};
-use super::remote::Place;
+use super::place::Place;
 use crate::library::catalog::Model;
 use crate::library::template;
 

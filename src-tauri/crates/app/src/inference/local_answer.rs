@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
-use super::answer::{Done, Event};
 use super::error::Error;
+use super::event::{Done, Event};
 use super::overflow::OverflowState;
 use crate::values::Usage;
 

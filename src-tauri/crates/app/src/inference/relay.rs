@@ -1,4 +1,4 @@
-//! Relay: a client's request goes to a remote as it is, and the bytes of the response come back as they are. So fields that this
+//! Relay: a client's request goes to a remote as it is, and the bytes of the response are passed on as they are. So fields that this
 //! version does not have, such as images and extensions of a server, pass through.
 
 use std::time::Instant;
@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::handle::Inference;
-use super::remote::{AnswerClock, Place, STATUS_WAIT};
+use super::place::Place;
+use super::remote::STATUS_WAIT;
+use super::remote_answer::AnswerClock;
 use crate::values::Usage;
 
 /// A response of a remote in progress. Dropping it closes the connection to the server.

@@ -1,71 +1,30 @@
-//! Answers of remotes: the request for their servers, and the answer as the same events as that of a local model.
+//! Answers of remotes: the request for their servers.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use cairn_grammar::Constraint;
-use cairn_prompt::{self as prompt, Delta};
-use cairn_upstream::{Call, Piece, Plan, Request, Target};
+use cairn_prompt as prompt;
+use cairn_upstream::{Call, Plan, Request, Target};
 use serde_json::Value;
 
-use super::answer::{Answer, Done, Event};
+use super::answer::Answer;
 use super::chat::Chat;
 use super::error::Error;
 use super::generate::Generate;
 use super::handle::Inference;
 use super::load::Reply;
-use super::local_answer::call_id;
-use crate::library::catalog::Model;
-use crate::library::{self, pebble};
+use super::place::is_absent;
+use super::remote_answer::RemoteAnswer;
+use crate::library;
 use crate::remotes::Remotes;
 use crate::values::{
-    ChatRequest, FunctionCall, GenerateRequest, KeepAlive, OllamaMessage, OllamaToolCall, ShowResponse, Usage,
+    ChatRequest, FunctionCall, GenerateRequest, KeepAlive, OllamaMessage, OllamaToolCall, ShowResponse,
 };
 
 /// How long our own response waits for the status of a remote. A later failure is the last part of the response.
 pub(super) const STATUS_WAIT: Duration = Duration::from_millis(500);
 
-/// Where a model runs.
-pub(crate) enum Place {
-    /// On this machine.
-    Local(Model),
-    /// At one of these servers.
-    Remote(Vec<Target>),
-}
-
-/// What stored chats need to know of a model.
-pub(crate) struct FoundModel {
-    /// Engine key; equal keys mean equal files.
-    pub(crate) key: String,
-    /// Whether it is the built-in model.
-    pub(crate) is_built_in: bool,
-}
-
 impl Inference {
-    /// Finds the model that a client calls `name`, on this machine or at a remote that was checked.
-    pub(crate) fn find(&self, name: &str) -> Result<FoundModel, Error> {
-        match self.library.find(name) {
-            Ok(model) => Ok(FoundModel { is_built_in: model.summary.name == pebble::NAME, key: model.key }),
-            Err(error) if is_absent(&error) && self.remotes.find(name).is_some() => {
-                Ok(FoundModel { key: format!("remote:{name}"), is_built_in: false })
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Finds where a model runs. A local model takes precedence.
-    pub(super) async fn place(&self, name: &str) -> Result<Place, Error> {
-        let error = match self.library.find(name) {
-            Ok(model) => return Ok(Place::Local(model)),
-            Err(error) => error,
-        };
-        if !is_absent(&error) {
-            return Err(error.into());
-        }
-        self.remotes.settled().await;
-        self.remotes.find(name).map(Place::Remote).ok_or_else(|| error.into())
-    }
-
     /// Describes a model of a remote, after `error` of the library.
     ///
     /// # Errors
@@ -106,11 +65,6 @@ impl Inference {
             false => start(request, targets, is_incognito, started_at).await,
         }
     }
-}
-
-/// Whether the error means that there is no local model of that name.
-fn is_absent(error: &library::Error) -> bool {
-    matches!(error, library::Error::NotFound(_) | library::Error::Name(_))
 }
 
 async fn start(
@@ -238,96 +192,6 @@ fn generate_request(generate: Generate) -> Result<GenerateRequest, Error> {
     })
 }
 
-/// An answer of a remote in progress. Dropping it closes the connection to the server.
-pub(crate) struct RemoteAnswer {
-    call: Call,
-    ready: VecDeque<Event>,
-    clock: AnswerClock,
-    deltas: u64,
-    has_ended: bool,
-}
-
-impl RemoteAnswer {
-    fn new(call: Call, started_at: Instant) -> Self {
-        Self { call, ready: VecDeque::new(), clock: AnswerClock::new(started_at), deltas: 0, has_ended: false }
-    }
-
-    /// Usage so far. Servers report token counts only at the end, so each delta counts as a token.
-    pub(super) fn so_far(&self) -> Option<Usage> {
-        (self.deltas > 0).then(|| self.clock.complete(Usage { answer_tokens: self.deltas, ..Usage::default() }))
-    }
-
-    /// Returns the next event; `None` after the last.
-    pub(super) async fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
-            if self.has_ended {
-                return None;
-            }
-            match self.call.next().await {
-                Some(Ok(frame)) => frame.pieces.into_iter().for_each(|piece| self.push(piece)),
-                Some(Err(error)) => self.end(Event::Failed(error.into())),
-                None => self.end(Event::Failed(cairn_upstream::CallError::Aborted.into())),
-            }
-        }
-    }
-
-    fn push(&mut self, piece: Piece) {
-        match piece {
-            _ if self.has_ended => {}
-            Piece::Delta(mut delta) => {
-                if let Delta::ToolCall(call) = &mut delta {
-                    call.id.get_or_insert_with(call_id);
-                }
-                self.clock.record_first_token();
-                self.deltas += 1;
-                self.ready.push_back(Event::Delta(delta, Vec::new()));
-            }
-            Piece::End(usage) => {
-                let usage = self.clock.complete(*usage);
-                self.end(Event::Done(Done { usage, context: None, logprobs: Vec::new(), stop: None }));
-            }
-        }
-    }
-
-    fn end(&mut self, last: Event) {
-        self.ready.push_back(last);
-        self.has_ended = true;
-    }
-}
-
-/// Times of an answer of a remote, as this daemon sees them.
-pub(super) struct AnswerClock {
-    started_at: Instant,
-    first_token: Option<Duration>,
-}
-
-impl AnswerClock {
-    pub(super) fn new(started_at: Instant) -> Self {
-        Self { started_at, first_token: None }
-    }
-
-    pub(super) fn record_first_token(&mut self) {
-        self.first_token.get_or_insert_with(|| self.started_at.elapsed());
-    }
-
-    /// Adds the times that the server did not report.
-    pub(super) fn complete(&self, usage: Usage) -> Usage {
-        let total = self.started_at.elapsed();
-        let first_token = self.first_token.unwrap_or(total);
-        let or = |reported: Duration, seen: Duration| if reported.is_zero() { seen } else { reported };
-        Usage {
-            prompt: or(usage.prompt, first_token.saturating_sub(usage.load)),
-            answer: or(usage.answer, total.saturating_sub(first_token)),
-            first_token,
-            total,
-            ..usage
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,15 +224,5 @@ mod tests {
         assert_eq!(think(Think::Switch(true), true), None);
         assert_eq!(think(Think::Switch(true), false), Some(Think::Switch(true)), "the server refuses it");
         assert_eq!(think(Think::Switch(false), true), Some(Think::Switch(false)));
-    }
-
-    #[test]
-    fn times_that_the_server_does_not_report_are_measured() {
-        let mut clock = AnswerClock::new(Instant::now());
-        std::thread::sleep(Duration::from_millis(5));
-        clock.record_first_token();
-        let usage = clock.complete(Usage { answer: Duration::from_secs(9), ..Usage::default() });
-        assert!(usage.prompt >= Duration::from_millis(5) && usage.total >= usage.first_token, "{usage:?}");
-        assert_eq!(usage.answer, Duration::from_secs(9), "reported");
     }
 }

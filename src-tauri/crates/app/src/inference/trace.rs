@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::conversation::{Conversation, Cut, Rendering, run_blocking, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
-use super::remote::Place;
+use super::place::Place;
 use cairn_prompt::Message;
 
 /// A prompt to look up.

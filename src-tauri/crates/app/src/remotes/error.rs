@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cairn_disk::DiskError;
 use cairn_upstream::{Failure, UrlError};
 
-use super::store::{MAX_NAME_BYTES, MAX_REMOTES};
+use super::limits::{MAX_NAME_BYTES, MAX_REMOTES};
 
 /// Why an operation on remotes failed. Only clients of this machine see these errors, so they may have addresses.
 #[derive(Debug, thiserror::Error)]

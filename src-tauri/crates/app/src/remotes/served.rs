@@ -85,7 +85,7 @@ impl Remotes {
     }
 }
 
-/// The description of a model whose server has only a list.
+/// The description of a model of a server that has only a list.
 fn listed_only(upstream: &Upstream, model: &str) -> ShowResponse {
     let models = upstream.models();
     let listed = models.iter().find(|listed| listed.name == model).cloned().unwrap_or_default();

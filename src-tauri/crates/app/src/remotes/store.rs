@@ -9,12 +9,10 @@ use cairn_upstream::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::limits::{MAX_NAME_BYTES, MAX_REMOTES};
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
-/// Most remotes of a user.
-pub const MAX_REMOTES: usize = 128;
-pub(super) const MAX_NAME_BYTES: usize = 64;
 
 /// A remote as it is stored.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

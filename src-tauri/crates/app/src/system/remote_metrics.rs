@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cairn_upstream::{Counts, Health, Upstream};
 
-use super::metrics::{Family, FamilyKind, Sample};
+use super::metric_family::{Family, FamilyKind, Sample};
 
 /// Name, description and value of a counter per remote.
 type Counter = (&'static str, &'static str, fn(&Counts) -> u64);

@@ -1,4 +1,4 @@
-//! `/app/remotes`: other servers whose models this daemon serves.
+//! `/app/remotes`: other servers with models that this daemon serves.
 
 use axum::Router;
 use axum::extract::State;

@@ -26,7 +26,7 @@ fn upstream(name: &str, kind: Kind, url: &str, deadlines: Deadlines) -> Arc<Upst
     Arc::new(Upstream::new(name, kind, client))
 }
 
-/// A plan whose first choice is the first server.
+/// A plan that tries the first server first.
 fn plan(upstreams: &[&Arc<Upstream>]) -> Plan {
     let target = |upstream: &&Arc<Upstream>| Target { upstream: Arc::clone(upstream), model: "m".to_owned() };
     Plan { targets: upstreams.iter().map(target).collect(), prefix: Prefix::of_hashes(Vec::new()), is_incognito: false }

@@ -25,7 +25,7 @@ pub(crate) enum Policy {
     ConsistentHashing,
     /// Cairn's choice, with this weight of open requests. It sees its own requests only, not the caches.
     Cairn(usize),
-    /// The server whose real cache has most of the conversation.
+    /// The server that really caches most of the conversation.
     Oracle,
     /// As least outstanding; hits are those of one cache without limit that all servers share.
     Endless,

@@ -60,7 +60,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// People who chat: several assistants, short questions, long pauses.
+    /// Chats of people: several assistants, short questions, long pauses.
     pub(crate) fn chats(conversations: usize) -> Self {
         Self {
             name: "chats",

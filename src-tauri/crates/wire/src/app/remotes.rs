@@ -1,4 +1,4 @@
-//! `/app/remotes`: other servers whose models the daemon serves. Responses never have API keys.
+//! `/app/remotes`: other servers with models that the daemon serves. Responses never have API keys.
 
 use serde::{Deserialize, Serialize};
 

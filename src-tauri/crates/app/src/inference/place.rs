@@ -1,0 +1,55 @@
+//! Where a model runs: on this machine or at a remote.
+
+use cairn_upstream::Target;
+
+use super::error::Error;
+use super::handle::Inference;
+use crate::library::catalog::Model;
+use crate::library::{self, pebble};
+
+/// Where a model runs.
+pub(crate) enum Place {
+    /// On this machine.
+    Local(Model),
+    /// At one of these servers.
+    Remote(Vec<Target>),
+}
+
+/// What stored chats need to know of a model.
+pub(crate) struct FoundModel {
+    /// Engine key; equal keys mean equal files.
+    pub(crate) key: String,
+    /// Whether it is the built-in model.
+    pub(crate) is_built_in: bool,
+}
+
+impl Inference {
+    /// Finds the model that a client calls `name`, on this machine or at a remote that was checked.
+    pub(crate) fn find(&self, name: &str) -> Result<FoundModel, Error> {
+        match self.library.find(name) {
+            Ok(model) => Ok(FoundModel { is_built_in: model.summary.name == pebble::NAME, key: model.key }),
+            Err(error) if is_absent(&error) && self.remotes.find(name).is_some() => {
+                Ok(FoundModel { key: format!("remote:{name}"), is_built_in: false })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds where a model runs. A local model takes precedence.
+    pub(super) async fn place(&self, name: &str) -> Result<Place, Error> {
+        let error = match self.library.find(name) {
+            Ok(model) => return Ok(Place::Local(model)),
+            Err(error) => error,
+        };
+        if !is_absent(&error) {
+            return Err(error.into());
+        }
+        self.remotes.settled().await;
+        self.remotes.find(name).map(Place::Remote).ok_or_else(|| error.into())
+    }
+}
+
+/// Whether the error means that there is no local model of that name.
+pub(super) fn is_absent(error: &library::Error) -> bool {
+    matches!(error, library::Error::NotFound(_) | library::Error::Name(_))
+}
