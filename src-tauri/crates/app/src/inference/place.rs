@@ -10,7 +10,7 @@ use crate::library::{self, pebble};
 /// Where a model runs.
 pub(crate) enum Place {
     /// On this machine.
-    Local(Model),
+    Local(Box<Model>),
     /// At one of these servers.
     Remote(Vec<Target>),
 }
@@ -38,7 +38,7 @@ impl Inference {
     /// Finds where a model runs. A local model takes precedence.
     pub(super) async fn place(&self, name: &str) -> Result<Place, Error> {
         let error = match self.library.find(name) {
-            Ok(model) => return Ok(Place::Local(model)),
+            Ok(model) => return Ok(Place::Local(Box::new(model))),
             Err(error) => error,
         };
         if !is_absent(&error) {

@@ -9,7 +9,8 @@ use tokio::task::spawn_blocking;
 use super::error::Error;
 use super::handle::{Entry, Remotes};
 use super::index::canonical;
-use super::store::{MAX_REMOTES, StoredRemote, is_name, quotable};
+use super::limits::MAX_REMOTES;
+use super::store::{StoredRemote, is_name, quotable};
 
 /// A remote to add.
 #[derive(Clone)]

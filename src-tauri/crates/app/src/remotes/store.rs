@@ -9,7 +9,7 @@ use cairn_upstream::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::limits::{MAX_NAME_BYTES, MAX_REMOTES};
+use super::limits::MAX_NAME_BYTES;
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::client::{ApiKey, Deadlines, UpstreamClient};
-use crate::detect::{Kind, detect};
+use crate::detect::detect;
+use crate::kind::Kind;
 use crate::request::Endpoint;
 use crate::upstream::tests::http;
 
