@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Home, kill, refused, succeeded, text};
 
-/// Returns a home with an imported model.
-fn with_model(model: &ModelSpec, name: &str) -> Home {
-    let home = Home::new();
+/// Imports a model into the home of a running daemon.
+fn import(home: &Home, model: &ModelSpec, name: &str) {
     let file = home.folder.path().join("model.gguf");
     cairn_testkit::write_file(model, &file).expect("the home is writable");
     succeeded(&home.run(&["import", &file.to_string_lossy(), name]));
-    home
 }
 
 fn url(home: &Home) -> String {
@@ -34,8 +32,9 @@ fn answer(reply: &str) -> String {
 
 #[test]
 fn daemon_serves_the_models_of_another_daemon() {
-    let owner = with_model(&cairn_testkit::tiny_llama(), "mine");
+    let owner = Home::new();
     let owning = owner.serve();
+    import(&owner, &cairn_testkit::tiny_llama(), "mine");
     let user = Home::new();
     let serving = user.serve();
     let added = succeeded(&user.run(&["remote", "add", "nas", &url(&owner)]));
@@ -72,9 +71,11 @@ fn daemon_serves_the_models_of_another_daemon() {
 
 #[test]
 fn killed_daemon_is_replaced_before_the_first_token_and_named_after_it() {
-    let (first, second) =
-        (with_model(&cairn_testkit::slow_llama(), "mine"), with_model(&cairn_testkit::slow_llama(), "mine"));
+    let (first, second) = (Home::new(), Home::new());
     let (mut dying, _living) = (first.serve(), second.serve());
+    for home in [&first, &second] {
+        import(home, &cairn_testkit::slow_llama(), "mine");
+    }
     let user = Home::new();
     let serving = user.serve();
     succeeded(&user.run(&["remote", "add", "a", &url(&first)]));
@@ -98,8 +99,9 @@ fn killed_daemon_is_replaced_before_the_first_token_and_named_after_it() {
 
 #[test]
 fn key_of_a_remote_is_read_from_standard_input_and_never_shown() {
-    let owner = with_model(&cairn_testkit::tiny_llama(), "mine");
+    let owner = Home::new();
     let _owning = owner.serve();
+    import(&owner, &cairn_testkit::tiny_llama(), "mine");
     let user = Home::new();
     let serving = user.serve();
     let mut child = user
