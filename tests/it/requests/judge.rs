@@ -14,6 +14,7 @@ const DECLARED: &[(&str, u16, &[&str])] = &[
     ("/app/downloads", 500, REGISTRY),
     ("/app/logins", 500, &["login_unreachable", "registry_untrusted", "registry_unreachable", "login_store_failed"]),
     ("/app/mirror/join", 500, &["join_failed"]),
+    ("/app/remotes", 502, &["remote_not_a_server"]),
     ("/app/chats", 503, &["generation_interrupted"]),
 ];
 

@@ -336,6 +336,11 @@ fn machine(world: &World) -> Vec<Seed> {
             "insecure": true}),
         ),
         seed("POST", "/app/logins/forget", json!({"registry": registry})),
+        seed("GET", "/app/remotes", Value::Null),
+        // The registry is no server of models.
+        seed("POST", "/app/remotes", json!({"name": "nas", "url": registry, "key": "sk-1", "insecure": false})).refused(),
+        seed("POST", "/app/remotes/check", json!({})),
+        seed("POST", "/app/remotes/remove", json!({"name": "nas"})).refused(),
         seed("GET", "/app/server", Value::Null),
         seed("GET", "/app/server/events", Value::Null),
         seed("POST", "/app/session", json!({"ticket": world.ticket})),
