@@ -14,6 +14,7 @@
 //! | `operators`, `filters` | Jinja operators and filters that charge the budget |
 //! | `python` | `str`, `repr` and `json.dumps` of Python |
 //! | `go` | Go's language |
+//! | `trial` | whether a template can render any conversation |
 //! | `local_time` | dates |
 
 mod budget;
@@ -24,6 +25,7 @@ mod jinja;
 pub(crate) mod local_time;
 mod operators;
 mod python;
+mod trial;
 
 use std::fmt;
 use std::sync::Arc;

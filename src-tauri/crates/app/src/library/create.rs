@@ -167,7 +167,8 @@ impl Create {
         let quantize = non_empty(&self.quantize).map(str::parse).transpose()?;
         // A model with unreadable options or an unreadable template cannot be run.
         if let Some(template) = non_empty(&self.template) {
-            cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
+            let template = cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
+            template.check_renders().map_err(Error::InvalidTemplate)?;
         }
         Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
         Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
