@@ -12,6 +12,7 @@
 //! | `engine` | set-up, compiler and interpreter of Jinja |
 //! | `budget` | limits of one Jinja rendering |
 //! | `operators`, `filters` | Jinja operators and filters that charge the budget |
+//! | `fold` | conversations for strict Jinja templates |
 //! | `python` | `str`, `repr` and `json.dumps` of Python |
 //! | `go` | Go's language |
 //! | `trial` | whether a template can render any conversation |
@@ -20,6 +21,7 @@
 mod budget;
 mod engine;
 mod filters;
+mod fold;
 mod go;
 mod jinja;
 pub(crate) mod local_time;

@@ -265,7 +265,7 @@ impl Conversation {
 
     pub(crate) fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
         match &self.choice.template {
-            Some(template) => self.with_input(messages, |input| Ok(template.render(input)?)),
+            Some(template) => self.with_input(messages, |input| Ok(template.render_reshaped(input)?)),
             None => Ok(plain(messages)),
         }
     }

@@ -25,7 +25,7 @@ impl Template {
             for tools in [None, Some(&tools)] {
                 let input =
                     RenderInput { messages: &messages, tools, add_generation_prompt: true, ..RenderInput::default() };
-                match self.render(&input) {
+                match self.render_reshaped(&input) {
                     Ok(_) => return Ok(()),
                     Err(error) => first = first.and(Err(error)),
                 }
