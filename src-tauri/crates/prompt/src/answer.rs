@@ -44,6 +44,8 @@ pub use tool::Tool;
 
 /// The tags of most reasoning models.
 const THINK: (&str, &str) = ("<think>", "</think>");
+/// The tags of Gemma 4.
+const GEMMA4: (&str, &str) = ("<|channel>thought", "<channel|>");
 
 /// What the answers of a model look like.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl AnswerFormat {
             "qwen3.5" | "qwen3.8" | "ornith" | "nemotron-3-nano" | "nemotron-3.5-nano" => {
                 (Some(THINK), Some(Syntax::Xml))
             }
-            "gemma4" => (Some(("<|channel>thought", "<channel|>")), Some(Syntax::Gemma4)),
+            "gemma4" => (Some(GEMMA4), Some(Syntax::Gemma4)),
             "gemma4-no-thinking" => (None, Some(Syntax::Gemma4)),
             "functiongemma" => (None, Some(Syntax::FunctionGemma)),
             "deepseek3" | "deepseek3.1" | "cogito" => (Some(THINK), Some(Syntax::DeepSeek)),
@@ -114,6 +116,15 @@ impl AnswerFormat {
             _ => return None,
         };
         Some(AnswerFormat::new(thinking, syntax))
+    }
+
+    /// Returns the tags of reasoning that the models of a family (`general.architecture`) write, if all write the same.
+    pub fn thinking_tags_of_family(family: &str) -> Option<(&'static str, &'static str)> {
+        match family {
+            "gemma4" => Some(GEMMA4),
+            "seed_oss" => Some(("<seed:think>", "</seed:think>")),
+            _ => None,
+        }
     }
 
     /// Returns whether answers have tags around plain text too, so that they need the parser even without tools.

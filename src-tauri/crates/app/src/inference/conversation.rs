@@ -231,11 +231,8 @@ impl Conversation {
     pub(crate) fn encode_messages(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
         let mut text = self.render(messages)?;
         if let Some(prefix) = &self.prefix {
-            append_prefix(
-                &mut text,
-                prefix,
-                self.choice.template.as_ref().and_then(|template| template.thinking_tags()),
-            );
+            let tags = self.choice.format.thinking.as_ref();
+            append_prefix(&mut text, prefix, tags.map(|(open, close)| (open.as_str(), close.as_str())));
         }
         Ok(Rendered { tokens: self.encode(&text, true), text })
     }

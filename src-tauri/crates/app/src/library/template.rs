@@ -30,6 +30,8 @@ struct TemplateSources<'a> {
     parser: &'a str,
     /// Whether the model's family uses the harmony format.
     is_harmony: bool,
+    /// Tags of reasoning that the model's family writes, whatever its template contains.
+    family_tags: Option<(&'static str, &'static str)>,
     /// The Go template of a library's layer.
     layer: Option<&'a str>,
     /// The Jinja template of the model's file.
@@ -48,11 +50,12 @@ pub(crate) fn choose(
     setting: Option<bool>,
 ) -> Result<Choice, prompt::Error> {
     let details = &model.summary.details;
-    let harmony = |family: &String| matches!(family.as_str(), "gptoss" | "gpt-oss" | "gpt_oss");
+    let families = || std::iter::once(&details.family).chain(&details.families);
     TemplateSources {
         renderer: &model.renderer,
         parser: &model.parser,
-        is_harmony: harmony(&details.family) || details.families.iter().any(harmony),
+        is_harmony: families().any(|family| matches!(family.as_str(), "gptoss" | "gpt-oss" | "gpt_oss")),
+        family_tags: families().find_map(|family| AnswerFormat::thinking_tags_of_family(family)),
         layer: model.template.as_deref(),
         file,
         setting,
@@ -117,7 +120,10 @@ impl TemplateSources<'_> {
             false => None,
         };
         let format = AnswerFormat::by_parser_name(self.parser).or_else(by_name);
-        let format = format.or_else(|| template.map(Template::answer_format)).unwrap_or_default();
+        let mut format = format.or_else(|| template.map(Template::answer_format)).unwrap_or_default();
+        if self.parser.is_empty() && format.thinking.is_none() {
+            format.thinking = self.family_tags.map(|(open, close)| (open.to_owned(), close.to_owned()));
+        }
         Ok(Choice { template: template.cloned(), format, reason })
     }
 
@@ -156,9 +162,11 @@ fn prefers_jinja(jinja: Capabilities, go: Capabilities) -> bool {
 }
 
 impl Choice {
-    /// Returns the capabilities of the template.
+    /// Returns the capabilities of the template. A format that the config or the family determines may think although the
+    /// template does not reveal it.
     pub(crate) fn capabilities(&self) -> Capabilities {
-        self.template.as_ref().map(Template::capabilities).unwrap_or_default()
+        let of_template = self.template.as_ref().map(Template::capabilities).unwrap_or_default();
+        Capabilities { thinking: of_template.thinking || self.format.thinking.is_some(), ..of_template }
     }
 }
 
@@ -176,8 +184,15 @@ mod tests {
     const JINJA_THINKS: &str = "{{ tools }}<think></think>";
     const JINJA_ROUND: &str = "{{ tools }}{{ tool_calls }}{{ tool_response }}";
 
-    const NOTHING: TemplateSources<'_> =
-        TemplateSources { renderer: "", parser: "", is_harmony: false, layer: None, file: Ok(None), setting: None };
+    const NOTHING: TemplateSources<'_> = TemplateSources {
+        renderer: "",
+        parser: "",
+        is_harmony: false,
+        family_tags: None,
+        layer: None,
+        file: Ok(None),
+        setting: None,
+    };
 
     fn check(layer: &str, file: &str, sources: TemplateSources<'_>, wanted: &str) {
         let file = (!file.is_empty()).then(|| Template::jinja(file)).transpose();
@@ -235,6 +250,26 @@ mod tests {
             "Go: the library's layer, in harmony",
         );
         check(HARMONY, JINJA_THINKS, NOTHING, "Jinja: the file's own can do more");
+    }
+
+    #[test]
+    fn family_and_parser_reveal_thinking() {
+        let tags = |sources: TemplateSources<'_>| {
+            let choice = TemplateSources { layer: Some(GO), ..sources }.choose().expect("the template is valid");
+            let thinks = choice.capabilities().thinking;
+            let open = choice.format.thinking.map(|(open, _)| open);
+            assert_eq!(thinks, open.is_some(), "tags imply the capability");
+            open
+        };
+        let gemma4 = AnswerFormat::thinking_tags_of_family("gemma4");
+        let seed = AnswerFormat::thinking_tags_of_family("seed_oss");
+        assert_eq!(tags(NOTHING), None, "an ordinary model");
+        assert_eq!(tags(TemplateSources { family_tags: gemma4, ..NOTHING }).as_deref(), Some("<|channel>thought"));
+        assert_eq!(tags(TemplateSources { family_tags: seed, ..NOTHING }).as_deref(), Some("<seed:think>"));
+        let harmony = tags(TemplateSources { is_harmony: true, ..NOTHING });
+        assert_eq!(harmony.as_deref(), Some("<|channel|>analysis<|message|>"));
+        let parser = TemplateSources { parser: "gemma4-no-thinking", family_tags: gemma4, ..NOTHING };
+        assert_eq!(tags(parser), None, "the parser of the config has precedence");
     }
 
     #[test]
