@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use cairn_wire::Timestamp;
@@ -59,7 +59,9 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
         handle.list();
     }
     request.extensions_mut().insert(handle.clone());
+    let mut unanswered = Unanswered(Some(handle.clone()));
     let response = next.run(request).await;
+    unanswered.0 = None;
     handle.set_status(response.status());
     response.map(|body| axum::body::Body::new(LoggedBody::new(body, handle)))
 }
@@ -67,6 +69,19 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
 /// Returns the name of the program that sent a request.
 pub(crate) fn client_name(headers: &HeaderMap) -> String {
     name(headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default())
+}
+
+/// A request without a response. If this is dropped, the client disconnected, which ends the request.
+struct Unanswered(Option<LogHandle>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            // The status that Ollama and nginx log.
+            handle.set_status(StatusCode::from_u16(499).expect("499 is a valid status"));
+            handle.finish();
+        }
+    }
 }
 
 /// Returns the product name of a `User-Agent`, without its version (RFC 9110, section 10.1.5).

@@ -160,10 +160,17 @@ impl Catalog {
 
     /// Finds the model that a client calls `text`.
     pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
-        let name: ModelRef = text.parse()?;
-        let model = self.look_up(&name)?.ok_or_else(|| Error::NotFound(text.to_owned()))?;
+        let model = match (self.named(text), local_name(text)) {
+            (Ok(Some(model)), _) => model,
+            (result, None) => result?.ok_or_else(|| Error::NotFound(text.to_owned()))?,
+            (_, Some(local)) => self.named(local)?.ok_or_else(|| Error::NotFound(text.to_owned()))?,
+        };
         self.by_key.lock().insert(model.key.clone(), model.summary.clone());
         Ok(model)
+    }
+
+    fn named(&self, text: &str) -> Result<Option<Model>, Error> {
+        self.look_up(&text.parse()?)
     }
 
     fn look_up(&self, name: &ModelRef) -> Result<Option<Model>, Error> {
@@ -244,6 +251,12 @@ impl Catalog {
         self.opened.lock().insert(name, path.to_owned());
         Ok(opened)
     }
+}
+
+/// Returns a name without Ollama's mark for a model of this machine, `:local`.
+fn local_name(text: &str) -> Option<&str> {
+    let (name, mark) = text.trim().rsplit_once(':')?;
+    mark.eq_ignore_ascii_case("local").then_some(name)
 }
 
 /// Whether this is the name of the built-in model.

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::library::Shown;
@@ -17,15 +17,26 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/show", post(show))
 }
 
-async fn show(State(server): State<Server>, Body(request): Body<ShowRequest>) -> Result<Response, ApiError> {
+/// Start of the `User-Agent` of an editor that lists models by `general.basename`, as if it were the name of the model.
+const EDITOR: &str = "GitHubCopilotChat/";
+
+async fn show(
+    State(server): State<Server>,
+    headers: HeaderMap,
+    Body(request): Body<ShowRequest>,
+) -> Result<Response, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
     let verbose = request.verbose.unwrap_or(false);
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let is_editor = agent.is_some_and(|agent| agent.starts_with(EDITOR));
     let (app, local) = (server.app().clone(), name.clone());
-    let error = match blocking(move || app.library().show(&local, verbose)).await? {
-        Ok(shown) => return Ok(json(StatusCode::OK, &response(shown))),
-        Err(error) => error,
+    let mut shown = match blocking(move || app.library().show(&local, verbose)).await? {
+        Ok(shown) => response(shown),
+        Err(error) => server.app().inference().show_at_remote(&name, error).await?,
     };
-    let shown = server.app().inference().show_at_remote(&name, error).await?;
+    if is_editor {
+        shown.model_info.insert("general.basename".to_owned(), name.into());
+    }
     Ok(json(StatusCode::OK, &shown))
 }
 

@@ -1,5 +1,7 @@
 //! Tests of `/app/server`: the log of requests and clients.
 
+use std::time::Duration;
+
 use cairn_wire::app::ServerResponse;
 use tokio_stream::StreamExt;
 
@@ -45,6 +47,28 @@ async fn request_log_has_usage_and_no_prompts() {
     let all = serde_json::to_string(&server).unwrap();
     assert!(!all.contains("secret"), "no prompt and no query string: {all}");
     assert!(server.url == "http://127.0.0.1:11434" && !server.lan && !server.share, "{server:?}");
+}
+
+#[tokio::test]
+async fn request_of_a_disconnected_client_ends_with_status_499() {
+    let daemon = Daemon::start();
+    let endless = r#"{"model":"m","prompt":"hi","stream":false,"options":{"num_predict":100000,"num_ctx":2048}}"#;
+    let answer = daemon.post("/api/generate", endless);
+    assert!(tokio::time::timeout(Duration::from_millis(100), answer).await.is_err(), "the answer takes longer");
+    let server = server_response(&daemon).await;
+    assert_eq!((server.requests[0].status, server.requests[0].running), (499, false), "{:?}", server.requests[0]);
+}
+
+#[tokio::test]
+async fn show_has_the_requested_name_for_an_editor() {
+    let daemon = Daemon::start();
+    let basename = async |agent: &str| {
+        let shown = post_as(&daemon, agent, "/api/show", r#"{"model":"m"}"#).await;
+        let shown: serde_json::Value = serde_json::from_str(shown.split_once('\n').unwrap().1).unwrap();
+        shown["model_info"]["general.basename"].as_str().map(str::to_owned)
+    };
+    assert_eq!(basename("GitHubCopilotChat/0.31").await.as_deref(), Some("m"), "the editor");
+    assert_ne!(basename("curl/8.5").await.as_deref(), Some("m"), "another client");
 }
 
 #[tokio::test]

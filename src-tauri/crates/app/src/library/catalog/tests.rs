@@ -58,6 +58,20 @@ fn built_in_model_is_listed_unless_hidden() {
 }
 
 #[test]
+fn mark_of_a_local_model_is_not_part_of_its_name() {
+    let fixture = fixture(false);
+    fixture.store("tiny", &[("model", &tiny_gguf())]);
+    for name in ["tiny:local", "tiny:latest:LOCAL", " pebble:local "] {
+        assert!(fixture.catalog.find(name).is_ok(), "{name}");
+    }
+    assert!(
+        matches!(fixture.catalog.find("other:local"), Err(Error::NotFound(name)) if name == "other:local"),
+        "missing"
+    );
+    assert!(fixture.catalog.find("tiny:1:2").is_err(), "another tag");
+}
+
+#[test]
 fn library_model_has_the_content_of_its_layers() {
     let fixture = fixture(false);
     fixture.store(
