@@ -172,6 +172,36 @@ fn api_keys_do_not_share_cached_prefixes() {
 }
 
 #[test]
+fn api_keys_do_not_share_cached_prefixes_after_a_restart() {
+    let place = CacheHome::new();
+    let mut daemon = place.serve();
+    let key = |name: &str| succeeded(&place.home.run(&["key", "create", name])).trim().to_owned();
+    let (ann, bob) = (key("ann"), key("bob"));
+    let prompt = words(8, 300);
+    let cached = |key: &str| {
+        let headers = [("x-api-key", key)];
+        count(&place.ask(&prompt, if key.is_empty() { &[] } else { &headers }), "cached_tokens")
+    };
+    assert_eq!(cached(&ann), 0, "first request");
+    let whole = cached(&ann);
+    assert!(whole > 512, "all but the last token: {whole}");
+    assert_eq!((cached(&bob), cached("")), (0, 0), "another key, and no key");
+    assert_eq!(cached("any text"), whole, "a text that is no key uses the scope of local programs");
+    assert!(kill(daemon.child.id(), "-TERM"), "the daemon runs");
+    assert!(daemon.child.wait().expect("the process exits").success(), "the exit code is 0");
+    drop(daemon);
+
+    let _daemon = place.serve();
+    let eve = key("eve");
+    assert_eq!(cached(&eve), 0, "a new key misses the tiers");
+    assert_eq!(cached(&ann), whole, "the same key hits the tiers");
+    assert_eq!(cached(&bob), whole, "so does the other key, in its own scope");
+    succeeded(&place.home.run(&["key", "revoke", "ann"]));
+    let again = key("ann");
+    assert_eq!(cached(&again), 0, "a new key with an old name has a scope of its own");
+}
+
+#[test]
 fn cache_clear_leaves_an_empty_folder() {
     let place = CacheHome::new();
     let mut daemon = place.serve();

@@ -97,7 +97,7 @@ fn write_home(fixture: &Path) {
     let home = home();
     let daemon = home.serve();
     ask(&home, "PATCH", "/app/settings", &json!({"ui.language": "zh-CN"}));
-    let key = ask(&home, "POST", "/app/keys", &json!({"name": "grafana", "scope": "metrics"}))["key"].clone();
+    let key = ask(&home, "POST", "/app/keys", &json!({"name": "grafana", "scopes": ["metrics"]}))["key"].clone();
     let login = ["login", &*format!("http://{}", registry.host()), "--username", "u"];
     succeeded(&home.run_with_input(&login, "password"));
     pause_pull(&home, &registry);

@@ -16,6 +16,7 @@ mod hostile;
 mod house;
 mod imports;
 mod kept;
+mod keys;
 mod layers;
 mod libraries;
 mod logins;

@@ -77,10 +77,26 @@ fn use_local_secrets(home: &Home, daemon: &Daemon<'_>, secrets: &mut Secrets) {
     let key = succeeded(&home.run(&["key", "create", "grafana", "--scope", "metrics"]));
     let key = secrets.add("API key", key.trim());
     assert_eq!(ask("GET", "/metrics", &key, "").0, 200);
-    assert_eq!(ask("GET", "/app/server", &key, "").0, 401, "also a refused token");
+    assert_eq!(ask("GET", "/app/server", &key, "").0, 403, "also a refused key");
     refused(&home.run(&["key", "create", &key, "--scope", "metrics"]), "not a valid name");
     succeeded(&home.run(&["key", "revoke", &key]));
     refused(&home.run(&["key", "revoke", &key]), "no API key is named");
+    for scope in ["chat", "models", "admin"] {
+        let key = succeeded(&home.run(&["key", "create", scope, "--scope", scope]));
+        let key = secrets.add("key of a client of the network", key.trim());
+        secrets.add("digest of a key", &cairn_store::Digest::of(key.as_bytes()).hex());
+        for header in ["Authorization", "x-api-key"] {
+            let value = if header == "Authorization" { format!("Bearer {key}") } else { key.clone() };
+            let headers = [(header, value.as_str()), ("X-Forwarded-For", "192.0.2.9")];
+            for path in ["/api/chat", "/v1/chat/completions", "/v1/messages", "/api/copy", "/app/load"] {
+                exchange(home.port, "POST", path, &headers, "{}").expect("a response");
+            }
+        }
+        succeeded(&home.run(&["key", "revoke", scope]));
+        let headers = [("x-api-key", key.as_str()), ("X-Forwarded-For", "192.0.2.9")];
+        let (status, refusal) = exchange(home.port, "POST", "/api/chat", &headers, "{}").expect("a response");
+        assert!(status == 401 && !refusal.contains(&key), "a revoked key: {refusal}");
+    }
 
     let client_key = secrets.add("key of a client", "client-key-7d1f");
     let prompt = secrets.add("prompt", "prompt-secret-51");

@@ -326,7 +326,7 @@ fn machine(world: &World) -> Vec<Seed> {
         seed("GET", "/app/hardware", Value::Null),
         seed("GET", "/app/hardware/events", Value::Null),
         seed("GET", "/app/keys", Value::Null),
-        seed("POST", "/app/keys", json!({"name": "grafana", "scope": "metrics"})),
+        seed("POST", "/app/keys", json!({"name": "grafana", "scopes": ["metrics"]})),
         seed("POST", "/app/keys/revoke", json!({"name": "grafana"})),
         seed("GET", "/app/logins", Value::Null),
         seed(

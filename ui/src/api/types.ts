@@ -854,20 +854,26 @@ export type DiskHolds =
 
 /** What an API key allows. */
 export type KeyScope =
-  /** Read `/metrics`, from any machine. */
-  | "metrics";
+  /** Generate, and list models. */
+  | "chat"
+  /** Pull, push, create, copy, delete and list models. */
+  | "models"
+  /** Read `/metrics`. */
+  | "metrics"
+  /** Everything, also Cairn's own API with chats, settings and keys. */
+  | "admin";
 
 /** `POST /app/keys`: creates a key. */
 export type CreateKeyRequest = {
-  /** Name of the key, for lists and to revoke it. */
+  /** Name of the key, for lists, the request log and to revoke it. */
   name: string;
   /** What the key allows. */
-  scope: KeyScope;
+  scopes: KeyScope[];
 };
 
 /** Response to [`CreateKeyRequest`]. */
 export type CreateKeyResponse = {
-  /** The key, for `Authorization: Bearer KEY`. It is shown only here. */
+  /** The key, for `Authorization: Bearer KEY` or `x-api-key: KEY`. It is shown only here. */
   key: string;
 };
 
@@ -888,9 +894,11 @@ export type ListedKey = {
   /** Name of the key. */
   name: string;
   /** What the key allows. */
-  scope: KeyScope;
+  scopes: KeyScope[];
   /** When the key was created. */
   created_at: Timestamp;
+  /** When the key was used, at most an hour before its last use. Absent if it was never used. */
+  last_used_at?: Timestamp;
 };
 
 /** `GET /app/libraries`: all libraries; Cairn's own is first. */
@@ -1357,6 +1365,8 @@ export type LoggedRequest = {
   client: string;
   /** The client's IP address. */
   address: string;
+  /** Name of the client's API key, if it has a valid one. */
+  key?: string;
   /** `GET`, `POST`, ... */
   method: string;
   /** Path without the query. */
@@ -1760,6 +1770,12 @@ export type ErrorCode =
   | "body_too_large"
   /** The daemon token is missing or wrong. */
   | "unauthorized"
+  /** From another machine, the path needs an API key. Parameters: scope. */
+  | "api_key_missing"
+  /** The API key is wrong or was revoked. */
+  | "api_key_invalid"
+  /** The API key has none of the scopes that the path needs. Parameters: scope. */
+  | "api_key_scope"
   /** The one-time address of the interface was used before or is too old. */
   | "session_expired"
   /** This client may not do that. Parameters: reason. */

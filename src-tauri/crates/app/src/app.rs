@@ -78,6 +78,7 @@ impl App {
         let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
         let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
+        keys.save_uses_at_intervals();
         let parts = LiveParts { cache: cache.clone(), transfers: transfers.clone(), system: system.clone() };
         let settings = SettingsStore::new(&settings, &live, Arc::new(parts));
         let in_use = transfers.clone();

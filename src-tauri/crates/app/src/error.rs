@@ -1,5 +1,6 @@
 //! The error of any use case: one variant for each area.
 
+use crate::secret::RandomError;
 use crate::{cache, chats, inference, keys, library, remotes, settings, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
@@ -32,4 +33,7 @@ pub enum Error {
     /// An operation on API keys failed.
     #[error(transparent)]
     Keys(#[from] keys::Error),
+    /// The system gives no random numbers.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }

@@ -1,37 +1,69 @@
-//! API keys: random secrets. A key gives a program on any machine one kind of access, until the user revokes the key.
+//! API keys: random secrets. A key gives a program on any machine the access of its scopes, until the user revokes it.
 //!
 //! `api-keys.json` in the settings folder has the digest of each key. The key itself is shown once, when it is created.
+//! The daemon reads the file at its start and is the only program that writes it. The time of a key's last use is
+//! coarse: it changes at most once an hour, and is written now and then instead of with each request.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+mod file;
+
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use cairn_disk::{Disk, DiskError, Mode, RealDisk};
-use cairn_store::Digest;
+use cairn_disk::DiskError;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::secret::{RandomError, SecretDigest, random_hex};
 use crate::settings::Settings;
 use crate::values::{KeyScope, Timestamp};
+use file::Keys;
 
-/// Version of the file's format.
-const FORMAT: u32 = 1;
-/// Most keys of a user.
-pub const MAX_KEYS: usize = 1_000;
+/// Most keys of a user. Each request with a key compares it with all of them.
+pub const MAX_KEYS: usize = 256;
 const MAX_NAME_BYTES: usize = 64;
-const PREFIX: &str = "cairn-";
+/// Lets secret scanners find keys.
+const PREFIX: &str = "cairn_";
+/// Random bytes of a key.
+const KEY_BYTES: usize = 32;
+/// Prefix and number of digits of keys that earlier versions created.
+const FIRST_FORM: (&str, usize) = ("cairn-", 32);
+/// Resolution of the time of a key's last use.
+const USE_RESOLUTION: Duration = Duration::from_secs(3600);
+/// Time between two writes of changed times of use.
+const SAVE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// An API key as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ApiKey {
     /// What the key allows.
-    pub scope: KeyScope,
+    pub scopes: Vec<KeyScope>,
     /// Creation time.
     pub created_at: Timestamp,
-    /// SHA-256 digest of the key's text, in hexadecimal digits.
-    digest: String,
+    /// When the key was used, at most [`USE_RESOLUTION`] before its last use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Timestamp>,
+    digest: SecretDigest,
+}
+
+/// A key that a client has presented.
+#[derive(Debug, Clone)]
+pub struct PresentedKey {
+    /// Name of the key.
+    pub name: String,
+    /// What the key allows.
+    pub scopes: Vec<KeyScope>,
+    /// Digest of the key's text.
+    pub digest: SecretDigest,
+}
+
+impl PresentedKey {
+    /// Whether the key has a scope that includes `needed`.
+    #[must_use]
+    pub fn allows(&self, needed: KeyScope) -> bool {
+        self.scopes.iter().any(|scope| scope.includes(needed))
+    }
 }
 
 /// Why an operation on API keys failed.
@@ -40,6 +72,9 @@ pub enum Error {
     /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.
     #[error("{0:?} is not a valid name of an API key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_'")]
     Name(String),
+    /// A key without a scope would allow nothing.
+    #[error("cannot create the API key: it has no scope; the scopes are {}", KeyScope::ALL.map(KeyScope::name).join(", "))]
+    NoScope,
     /// Another key has the name.
     #[error("cannot create the API key: {0:?} already exists; revoke it or choose another name")]
     Taken(String),
@@ -61,14 +96,8 @@ pub enum Error {
     #[error("cannot store the API keys: {0}")]
     Unwritten(#[from] DiskError),
     /// The system gives no random numbers.
-    #[error("cannot read random numbers from the system: {0}")]
-    Random(getrandom::Error),
-}
-
-#[derive(Serialize, Deserialize)]
-struct File {
-    version: u32,
-    keys: BTreeMap<String, ApiKey>,
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// The API keys of this user. Clones share them.
@@ -78,8 +107,16 @@ pub struct ApiKeys(Arc<Shared>);
 struct Shared {
     path: PathBuf,
     clock: Clock,
+    state: Mutex<State>,
+    /// Serialises writes of the file. Requests do not wait for them.
+    writing: Mutex<()>,
+}
+
+struct State {
     /// Keys by name, or why the file cannot be read.
-    keys: Mutex<Result<BTreeMap<String, ApiKey>, String>>,
+    keys: Result<Keys, String>,
+    /// Whether a time of use is newer than in the file.
+    has_unsaved_use: bool,
 }
 
 impl ApiKeys {
@@ -89,24 +126,32 @@ impl ApiKeys {
     }
 
     fn at(path: PathBuf, clock: &Clock) -> Self {
-        let keys = read(&path);
+        let keys = file::read(&path);
         if let Err(reason) = &keys {
             tracing::warn!(path = %path.display(), reason, "cannot read the API keys; no key is valid");
         }
-        Self(Arc::new(Shared { path, clock: clock.clone(), keys: Mutex::new(keys) }))
+        let state = Mutex::new(State { keys, has_unsaved_use: false });
+        Self(Arc::new(Shared { path, clock: clock.clone(), state, writing: Mutex::default() }))
     }
 
     /// Creates a key and returns its text, which is not stored. Blocks.
     ///
     /// # Errors
-    /// If the name is invalid or taken, or the file cannot be read or written.
-    pub fn create(&self, name: &str, scope: KeyScope) -> Result<String, Error> {
+    /// If the name is invalid or taken, there is no scope, or the file cannot be read or written.
+    pub fn create(&self, name: &str, scopes: &[KeyScope]) -> Result<String, Error> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_allowed) || is_key(name) {
             return Err(Error::Name(quotable(name)));
         }
-        let text = random_key()?;
-        let key = ApiKey { scope, created_at: Timestamp(self.0.clock.now()), digest: digest(&text) };
+        let mut scopes = scopes.to_vec();
+        scopes.sort_unstable();
+        scopes.dedup();
+        if scopes.is_empty() {
+            return Err(Error::NoScope);
+        }
+        let text = format!("{PREFIX}{}", random_hex::<KEY_BYTES>()?);
+        let created_at = Timestamp(self.0.clock.now());
+        let key = ApiKey { scopes, created_at, last_used_at: None, digest: SecretDigest::of(&text) };
         self.change(|keys| {
             if keys.contains_key(name) {
                 return Err(Error::Taken(name.to_owned()));
@@ -125,10 +170,10 @@ impl ApiKeys {
     /// # Errors
     /// If there is no such key, or the file cannot be read or written.
     pub fn revoke(&self, name: &str) -> Result<(), Error> {
-        let digest = digest(name);
+        let digest = SecretDigest::of(name);
         self.change(|keys| {
             let all = keys.len();
-            keys.retain(|other, key| other != name && key.digest != digest);
+            keys.retain(|other, key| other != name && !key.digest.matches(&digest));
             if keys.len() < all { Ok(()) } else { Err(Error::NotFound(quotable(name))) }
         })
     }
@@ -137,40 +182,87 @@ impl ApiKeys {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn list(&self) -> Result<BTreeMap<String, ApiKey>, Error> {
-        self.current().clone().map_err(|reason| self.unreadable(reason))
+    pub fn list(&self) -> Result<Vec<(String, ApiKey)>, Error> {
+        let keys = self.current().keys.clone().map_err(|reason| self.unreadable(reason))?;
+        Ok(keys.into_iter().collect())
+    }
+
+    /// Returns the key with this text, and records its use. Compares digests in constant time, so the duration reveals
+    /// nothing about the keys.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Option<PresentedKey> {
+        let presented = SecretDigest::of(text);
+        let now = self.0.clock.now();
+        let mut state = self.0.state.lock();
+        let State { keys, has_unsaved_use } = &mut *state;
+        let mut found = None;
+        for (name, key) in keys.as_mut().ok()? {
+            if key.digest.matches(&presented) {
+                found = Some((name, key));
+            }
+        }
+        let (name, key) = found?;
+        if key.last_used_at.is_none_or(|last| is_older(last, now)) {
+            key.last_used_at = Some(Timestamp(now));
+            *has_unsaved_use = true;
+        }
+        Some(PresentedKey { name: name.clone(), scopes: key.scopes.clone(), digest: key.digest })
+    }
+
+    /// Writes changed times of use to the file. Blocks.
+    pub fn save_uses(&self) {
+        if !self.0.state.lock().has_unsaved_use {
+            return;
+        }
+        if let Err(error) = self.change(|_| Ok(())) {
+            tracing::warn!(%error, "cannot store when API keys were used");
+        }
+    }
+
+    /// Saves changed times of use at intervals, until the last handle is dropped. Needs a tokio runtime.
+    pub(crate) fn save_uses_at_intervals(&self) {
+        let shared = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SAVE_INTERVAL).await;
+                let Some(shared) = shared.upgrade() else { return };
+                if let Err(error) = tokio::task::spawn_blocking(move || Self(shared).save_uses()).await {
+                    tracing::warn!(%error, "cannot store when API keys were used");
+                }
+            }
+        });
     }
 
     /// The keys. An unreadable file is read again, because the user may have repaired it.
-    fn current(&self) -> MutexGuard<'_, Result<BTreeMap<String, ApiKey>, String>> {
-        let mut keys = self.0.keys.lock();
-        if keys.is_err() {
-            *keys = read(&self.0.path);
+    fn current(&self) -> MutexGuard<'_, State> {
+        let mut state = self.0.state.lock();
+        if state.keys.is_err() {
+            state.keys = file::read(&self.0.path);
         }
-        keys
-    }
-
-    /// Whether `text` is a key with this scope. Its digest is compared, so the time of the comparison reveals nothing
-    /// about the key.
-    #[must_use]
-    pub fn allows(&self, text: &str, scope: KeyScope) -> bool {
-        let digest = digest(text);
-        let keys = self.0.keys.lock();
-        keys.as_ref().is_ok_and(|keys| keys.values().any(|key| key.scope == scope && key.digest == digest))
+        state
     }
 
     /// Changes the keys in the file, and in memory if that succeeds.
-    fn change(&self, apply: impl FnOnce(&mut BTreeMap<String, ApiKey>) -> Result<(), Error>) -> Result<(), Error> {
-        let mut keys = self.current();
-        let mut changed = keys.clone().map_err(|reason| self.unreadable(reason))?;
-        apply(&mut changed)?;
-        let file = File { version: FORMAT, keys: changed };
-        let json = serde_json::to_vec_pretty(&file).expect("texts and numbers are serialisable");
-        if let Some(folder) = self.0.path.parent() {
-            RealDisk.create_dir_all(folder)?;
+    fn change(&self, apply: impl FnOnce(&mut Keys) -> Result<(), Error>) -> Result<(), Error> {
+        let _writing = self.0.writing.lock();
+        let mut changed = {
+            let mut state = self.current();
+            state.has_unsaved_use = false;
+            state.keys.clone().map_err(|reason| self.unreadable(reason))?
+        };
+        let written = apply(&mut changed).and_then(|()| file::write(&self.0.path, &changed).map_err(Error::from));
+        let mut state = self.0.state.lock();
+        if let Err(error) = written {
+            state.has_unsaved_use = true;
+            return Err(error);
         }
-        RealDisk.write_atomic(&self.0.path, &json, Mode::Private)?;
-        *keys = Ok(file.keys);
+        // Keys may have been used during the write.
+        for (name, before) in state.keys.iter().flatten() {
+            if let Some(key) = changed.get_mut(name).filter(|key| key.digest.matches(&before.digest)) {
+                key.last_used_at = before.last_used_at;
+            }
+        }
+        state.keys = Ok(changed);
         Ok(())
     }
 
@@ -179,35 +271,17 @@ impl ApiKeys {
     }
 }
 
-fn read(path: &Path) -> Result<BTreeMap<String, ApiKey>, String> {
-    match RealDisk.read(path) {
-        Ok(bytes) => parse(&bytes),
-        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
-        Err(error) => Err(error.source.to_string()),
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    let Version { version } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    if version != FORMAT {
-        return Err(format!("unsupported format version {version} (supported: {FORMAT})"));
-    }
-    let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    Ok(file.keys)
-}
-
-fn digest(key: &str) -> String {
-    Digest::of(key.as_bytes()).hex().to_owned()
+/// Whether a time of use is old enough to be replaced. A time in the future is too: the clock was set back.
+fn is_older(last: Timestamp, now: SystemTime) -> bool {
+    now.duration_since(last.0).map_or(true, |age| age >= USE_RESOLUTION)
 }
 
 /// Whether a text has the form of a key.
 fn is_key(text: &str) -> bool {
-    let digits = text.strip_prefix(PREFIX).unwrap_or_default();
-    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    [(PREFIX, 2 * KEY_BYTES), FIRST_FORM].into_iter().any(|(prefix, length)| {
+        let digits = text.strip_prefix(prefix).unwrap_or_default();
+        digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 /// Returns a name as errors may quote it: the beginning of a text that may be a key, because errors are logged.
@@ -219,96 +293,5 @@ fn quotable(name: &str) -> String {
     }
 }
 
-/// Returns `cairn-` and 128 random bits in hexadecimal digits. The prefix lets secret scanners find keys.
-fn random_key() -> Result<String, Error> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(Error::Random)?;
-    Ok(format!("{PREFIX}{}", hex::encode(bytes)))
-}
-
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::time::{Duration, SystemTime};
-
-    use super::*;
-
-    fn open(folder: &tempfile::TempDir) -> ApiKeys {
-        let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_secs(7));
-        ApiKeys::at(folder.path().join("new/api-keys.json"), &clock)
-    }
-
-    #[test]
-    fn key_is_valid_until_it_is_revoked() {
-        let folder = tempfile::tempdir().unwrap();
-        let keys = open(&folder);
-        let text = keys.create("grafana", KeyScope::Metrics).unwrap();
-        assert!(text.strip_prefix("cairn-").is_some_and(|hex| hex.len() == 32), "{text:?}");
-        assert!(keys.allows(&text, KeyScope::Metrics) && !keys.allows(&text[1..], KeyScope::Metrics));
-        assert!(matches!(keys.create("grafana", KeyScope::Metrics), Err(Error::Taken(_))), "a name is unique");
-
-        let reopened = open(&folder);
-        assert!(reopened.allows(&text, KeyScope::Metrics), "a key survives a restart");
-        assert_eq!(reopened.list().unwrap()["grafana"].created_at, Timestamp::from_unix_ms(7_000));
-        let stored = fs::read_to_string(folder.path().join("new/api-keys.json")).unwrap();
-        assert!(!stored.contains(&text) && !stored.contains(&text["cairn-".len()..]), "only its digest is stored");
-
-        reopened.revoke("grafana").unwrap();
-        assert!(matches!(reopened.revoke("grafana"), Err(Error::NotFound(_))));
-        for keys in [reopened, open(&folder)] {
-            assert!(!keys.allows(&text, KeyScope::Metrics), "a revoked key is invalid at once and after a restart");
-        }
-    }
-
-    #[test]
-    fn invalid_names_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let keys = open(&folder);
-        for name in ["", "a b", "é", "a/b", &"a".repeat(65)] {
-            assert!(matches!(keys.create(name, KeyScope::Metrics), Err(Error::Name(_))), "{name:?}");
-        }
-        keys.create(&"a".repeat(64), KeyScope::Metrics).unwrap();
-    }
-
-    #[test]
-    fn text_of_a_key_revokes_it_and_is_never_quoted() {
-        let folder = tempfile::tempdir().unwrap();
-        let keys = open(&folder);
-        let text = keys.create("a", KeyScope::Metrics).unwrap();
-        keys.create("b", KeyScope::Metrics).unwrap();
-        let name = keys.create(&text, KeyScope::Metrics).expect_err("a key cannot be a name").to_string();
-        keys.revoke(&text).unwrap();
-        assert!(!keys.allows(&text, KeyScope::Metrics), "the text selects the key");
-        assert_eq!(keys.list().unwrap().into_keys().collect::<Vec<_>>(), ["b"], "the other key stays");
-        let absent = keys.revoke(&text).expect_err("the key is revoked").to_string();
-        for error in [name, absent] {
-            assert!(!error.contains(&text[.."cairn-".len() + 5]) && error.contains("cairn-"), "{error}");
-        }
-    }
-
-    #[test]
-    fn file_is_read_again_after_its_repair() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("new")).unwrap();
-        let path = folder.path().join("new/api-keys.json");
-        fs::write(&path, "{").unwrap();
-        let keys = open(&folder);
-        assert!(keys.list().is_err());
-        fs::remove_file(&path).unwrap();
-        assert!(keys.list().unwrap().is_empty(), "a removed file has no keys");
-        keys.create("a", KeyScope::Metrics).unwrap();
-    }
-
-    #[test]
-    fn file_of_newer_or_damaged_format_is_kept() {
-        for content in [r#"{"version":2,"keys":[]}"#, "{", r#"{"version":1,"keys":{"a":{}}}"#] {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir(folder.path().join("new")).unwrap();
-            fs::write(folder.path().join("new/api-keys.json"), content).unwrap();
-            let keys = open(&folder);
-            assert!(matches!(keys.create("a", KeyScope::Metrics), Err(Error::Unreadable { .. })), "{content}");
-            assert!(matches!(keys.list(), Err(Error::Unreadable { .. })), "{content}");
-            assert_eq!(fs::read_to_string(folder.path().join("new/api-keys.json")).unwrap(), content);
-        }
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@
 //! | [`chats`] | stored chats and their answers |
 //! | [`system`] | hardware, loaded models, metrics |
 //! | [`keys`] | API keys and what they allow |
+//! | [`secret`] | random secrets and their digests |
 //!
 //! **Invariants:** nothing here names a transport or its status codes. Prompts and answers are never logged. A request
 //! for something that this version cannot do is refused, not silently half-answered.
@@ -31,6 +32,7 @@ pub mod library;
 mod live_settings;
 pub mod panics;
 pub mod remotes;
+pub mod secret;
 pub mod settings;
 pub mod system;
 pub mod transfers;

@@ -19,6 +19,7 @@ mod other_apps;
 mod places;
 mod problem;
 mod reader;
+mod require_key;
 mod row;
 mod sources;
 mod table;
@@ -39,6 +40,7 @@ pub use origin::Origin;
 pub use other_apps::{AppFolder, ModelApp};
 pub use places::{NoHome, Places, System};
 pub use problem::SettingProblem;
+pub use require_key::RequireKey;
 pub use row::{Applies, Kind, Row};
 pub use sources::{Flag, FlagError, Sources};
 pub use table::{

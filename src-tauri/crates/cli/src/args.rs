@@ -52,7 +52,7 @@ pub(crate) enum Verb {
     Desktop,
     /// List downloads; pause, resume, cancel or discard them
     Downloads(Downloads),
-    /// Create, list or revoke API keys for metrics
+    /// Create, list or revoke API keys for other machines and programs
     Key(key::Key),
     /// Use the models of other servers: list, add, remove or check them
     Remote(remote::Remote),

@@ -28,6 +28,8 @@ pub(crate) struct Client {
     base: String,
     /// The daemon token for `/app`; `None` if the server is not this user's daemon.
     token: Option<String>,
+    /// The API key for another server.
+    api_key: Option<String>,
     http: reqwest::Client,
 }
 
@@ -75,7 +77,12 @@ impl Client {
             builder = builder.no_proxy();
         }
         let http = builder.build().context("cannot set up the HTTP client")?;
-        Ok(Self { base: address.to_string(), token, http })
+        Ok(Self { base: address.to_string(), token, api_key: None, http })
+    }
+
+    /// Sends an API key if the server is not this user's daemon.
+    pub(crate) fn with_api_key(self, api_key: Option<String>) -> Self {
+        Self { api_key: api_key.filter(|_| self.token.is_none()), ..self }
     }
 
     /// Whether the server answers.
@@ -200,8 +207,8 @@ impl Client {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Response> {
-        let request = match &self.token {
-            Some(token) => request.bearer_auth(token),
+        let request = match self.token.as_ref().or(self.api_key.as_ref()) {
+            Some(credential) => request.bearer_auth(credential),
             None => request,
         };
         let response = request

@@ -18,17 +18,20 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use cairn_app::secret::{SecretDigest, random_hex};
 use cairn_app::settings::Origin;
 use cairn_app::{App, VERSION};
 use cairn_disk::{Disk, Lock, LockError, Mode, RealDisk};
 use cairn_hardware::Machine;
-use cairn_http::{Activity, Server, Token};
+use cairn_http::{Activity, Server};
 use cairn_wire::Timestamp;
 use cairn_wire::app::DaemonFile;
 use tokio::runtime::Runtime;
 
 use crate::{CliContext, args, log};
 
+/// Random bytes of the daemon token.
+const TOKEN_BYTES: usize = 16;
 /// Time without clients or work after which a daemon that a client started shuts down.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time between two checks for activity.
@@ -71,12 +74,13 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     if moved {
         tracing::warn!("port {} is taken by another program", settings.server.address.port);
     }
-    let token = random_hex()?;
+    let token = random_hex::<TOKEN_BYTES>()?;
     let pid = std::process::id();
-    let seed = u64::from_str_radix(&random_hex()?[..16], 16).expect("sixteen hex digits are 64 bits");
+    let seed = u64::from_str_radix(&random_hex::<8>()?, 16).expect("sixteen hex digits are 64 bits");
     let app = App::start(settings, Machine::probe(), clock.clone(), seed, cairn_http::chat_error)?;
     let activity = Activity::new(Instant::now());
-    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid, host_name.clone());
+    let server =
+        Server::new(app.clone(), activity.clone(), vec![address], SecretDigest::of(&token), pid, host_name.clone());
     let file = DaemonFile {
         pid,
         started_at: Timestamp(clock.now()),
@@ -127,6 +131,7 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     // Blocks this thread on purpose: all worker threads may be busy.
     app.cache().close();
     app.chats().close();
+    app.keys().save_uses();
     // A stale file is harmless, because clients check the lock.
     if let Err(error) = overwrite(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
         tracing::debug!(%error, "cannot clear daemon.json");
@@ -222,14 +227,6 @@ fn detach_from_client() {
     if let Err(error) = rustix::process::setsid() {
         eprintln!("cannot leave the terminal session of the client: {error}");
     }
-}
-
-/// Returns 128 random bits as hexadecimal text.
-fn random_hex() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("cannot get random numbers from the system: {error}"))?;
-    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Access control by the table in [`table`]: client machine, `Host` header, web page and token.
+//! Access control by the table in [`table`]: client machine, `Host` header, web page, and token or API key.
 
 mod host;
 mod page;
@@ -12,18 +12,19 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cairn_wire::ErrorCode;
-use cairn_wire::app::KeyScope;
 
 use crate::Server;
 use crate::client::ClientInfo;
+use crate::credential::Credential;
 use crate::error::{ApiError, RegistryError};
 use host::OwnNames;
 use page::Sender;
 pub use table::document;
-use table::{Facts, Refusal, Row, Token};
+use table::{Facts, Refusal, Row, any_of};
 
 /// Request headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\
+                               X-Api-Key,Anthropic-Version,Anthropic-Beta,Anthropic-Dangerous-Direct-Browser-Access,\
                                X-Cairn-Owner,X-Cairn-Incognito,X-Cairn-Priority,\
                                x-stainless-lang,x-stainless-package-version,x-stainless-os,x-stainless-arch,\
                                x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,\
@@ -38,17 +39,15 @@ const PAGE_REFUSAL_DELAY: Duration = Duration::from_millis(100);
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     let row = Row::of(request.uri().path());
     let (facts, sender) = facts(&server, &request);
-    // Preflight requests never carry a token.
-    let is_preflight = request.method() == Method::OPTIONS;
-    let response = match row.decide(&facts, |token| is_preflight || has_token(&server, request.headers(), token)) {
+    let response = match row.decide(&facts) {
         Err(refusal) => {
             if matches!(refusal, Refusal::Page | Refusal::Host) {
                 tokio::time::sleep(PAGE_REFUSAL_DELAY).await;
             }
-            refused(request.uri().path(), request.headers(), refusal)
+            refused(&request, refusal, &facts.credential)
         }
-        Ok(()) if is_preflight && sender.cors.is_some() => preflight(),
-        Ok(()) if is_preflight => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) if facts.is_preflight && sender.cors.is_some() => preflight(),
+        Ok(()) if facts.is_preflight => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => next.run(request).await,
     };
     match sender.cors.filter(|_| row.allows_page(sender.page)) {
@@ -72,6 +71,9 @@ fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
         host: names.classify(name),
         page: sender.page,
         shares: settings.sharing.share,
+        require_key: server.app().settings().require_key(),
+        credential: request.extensions().get::<Credential>().cloned().unwrap_or_default(),
+        is_preflight: request.method() == Method::OPTIONS,
     };
     (facts, sender)
 }
@@ -82,19 +84,11 @@ pub(crate) fn own_names(server: &Server) -> OwnNames<'_> {
     OwnNames { addresses: server.addresses(), machine: server.host_name(), configured }
 }
 
-fn has_token(server: &Server, headers: &HeaderMap, required: Token) -> bool {
-    let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    bearer.is_some_and(|token| {
-        server.is_authorized(token)
-            || (required == Token::Metrics && server.app().keys().allows(token, KeyScope::Metrics))
-    })
-}
-
 /// Returns the response to a refused request.
-fn refused(path: &str, headers: &HeaderMap, refusal: Refusal) -> Response {
+fn refused(request: &Request, refusal: Refusal, credential: &Credential) -> Response {
     let text = match refusal {
         Refusal::Host => {
-            let host = text(headers, header::HOST).unwrap_or_default();
+            let host = text(request.headers(), header::HOST).unwrap_or_default();
             format!(
                 "forbidden: the Host header names {host:?}, which is no name of this machine for this path; if it is one, \
                  add it to CAIRN_NAMES on the daemon"
@@ -105,24 +99,50 @@ fn refused(path: &str, headers: &HeaderMap, refusal: Refusal) -> Response {
                           allows origins for /api"
                 .to_owned()
         }
-        Refusal::Machine => {
-            "forbidden: this path is open to programs on the daemon's machine only; other machines can \
-                             chat and list models"
-                .to_owned()
-        }
+        Refusal::Machine => "forbidden: this path is open to programs on the daemon's machine only".to_owned(),
         Refusal::NotShared => {
             "this machine does not share its models; set CAIRN_SHARE=1 on it to share them".to_owned()
         }
         Refusal::Token => "unauthorized: missing or wrong token".to_owned(),
+        Refusal::NoKey(scopes) => format!(
+            "unauthorized: from another machine, this path needs an API key for {}; create one on the daemon's machine \
+             with `cairn key create NAME --scope {}`, and send it as `Authorization: Bearer KEY` or `x-api-key: KEY`",
+            any_of(scopes),
+            scopes.first().map_or("chat", |scope| scope.name()),
+        ),
+        Refusal::WrongKey => {
+            "unauthorized: the API key is wrong or was revoked; `cairn key list` on the daemon's machine lists \
+                              the keys, and `cairn key create NAME` creates one"
+                .to_owned()
+        }
+        Refusal::Scope(scopes) => format!(
+            "forbidden: this path needs an API key for {}; the key {:?} has no such scope",
+            any_of(scopes),
+            credential.key().map_or("", |key| &key.name),
+        ),
     };
-    if RegistryError::is_for(path) {
+    if RegistryError::is_for(request.uri().path()) {
         return RegistryError::denied(&text).into_response();
     }
     let (status, code) = match refusal {
         Refusal::Token => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
-        _ => (StatusCode::FORBIDDEN, ErrorCode::Forbidden),
+        Refusal::NoKey(_) => (StatusCode::UNAUTHORIZED, ErrorCode::ApiKeyMissing),
+        Refusal::WrongKey => (StatusCode::UNAUTHORIZED, ErrorCode::ApiKeyInvalid),
+        Refusal::Scope(_) => (StatusCode::FORBIDDEN, ErrorCode::ApiKeyScope),
+        Refusal::Host | Refusal::Page | Refusal::Machine | Refusal::NotShared => {
+            (StatusCode::FORBIDDEN, ErrorCode::Forbidden)
+        }
     };
-    ApiError::new(status, code, text).into_response()
+    let error = ApiError::new(status, code, text);
+    let response = match refusal {
+        Refusal::NoKey(scopes) | Refusal::Scope(scopes) => error.with("scope", any_of(scopes)).into_response(),
+        _ => error.into_response(),
+    };
+    match status {
+        // RFC 9110, section 11.6.1, requires it.
+        StatusCode::UNAUTHORIZED => ([(header::WWW_AUTHENTICATE, "Bearer")], response).into_response(),
+        _ => response,
+    }
 }
 
 /// Response to a CORS preflight request.

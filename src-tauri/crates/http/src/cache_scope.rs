@@ -3,19 +3,21 @@
 //! `X-Cairn-Owner` is an opaque name. Rows that belong to one owner only can be deleted by that name.
 //! `X-Cairn-Incognito: 1` leaves nothing in the cache.
 //!
-//! Scopes prevent a timing attack: the time to the first token must not reveal the prompts of other clients. While only
-//! this machine can reach the daemon, all local programs share one scope. Otherwise each API key has its own scope.
-//! Remote clients without a key share a scope that is separate from the local one.
+//! Scopes prevent a timing attack: the time to the first token must not reveal the prompts of other clients. Each API
+//! key has its own scope. Local programs without a key share one. Remote clients without a key share a scope that is
+//! separate from the local one. A text that is no API key has a scope of its own too, unless only this machine can reach
+//! the daemon: many programs send any text as key.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName};
 use cairn_app::cache::Owner;
 use cairn_app::inference::CacheScope;
-use cairn_store::Digest;
+use cairn_app::secret::SecretDigest;
 
 use crate::Server;
 use crate::client::ClientInfo;
+use crate::credential::Credential;
 use crate::error::ApiError;
 
 const OWNER: HeaderName = HeaderName::from_static("x-cairn-owner");
@@ -30,28 +32,24 @@ impl FromRequestParts<Server> for RequestScope {
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
         // A client with an unknown address counts as remote.
         let is_local = ClientInfo::from_request_parts(parts, server).await.is_ok_and(|client| client.is_local);
-        let key = bearer(&parts.headers).filter(|key| !server.is_authorized(key));
+        let Ok(credential) = Credential::from_request_parts(parts, server).await;
         let is_loopback_only = server.addresses().iter().all(|address| address.ip().is_loopback());
-        let name = scope_name(is_local, is_loopback_only, key);
+        let name = scope_name(is_local, is_loopback_only, &credential);
         let (owner, incognito) = (owner(&parts.headers)?, incognito(&parts.headers)?);
         Ok(Self(CacheScope { name: name.map(Into::into), owner, incognito }))
     }
 }
 
 /// Returns the name of the scope in which prefixes are shared. `None` is the scope of local programs.
-fn scope_name(is_local: bool, is_loopback_only: bool, key: Option<&str>) -> Option<String> {
-    match key {
-        _ if is_local && is_loopback_only => None,
-        // Scope names are not secret; keys are.
-        Some(key) => Some(format!("key {}", Digest::of(key.as_bytes()).hex())),
-        None if is_local => None,
-        None => Some("elsewhere".to_owned()),
+fn scope_name(is_local: bool, is_loopback_only: bool, credential: &Credential) -> Option<String> {
+    // Scope names are not secret; keys are. A new key with an old name has a new scope.
+    let of_key = |digest: &SecretDigest| Some(format!("key {}", digest.hex()));
+    match credential {
+        Credential::Key(key) => of_key(&key.digest),
+        Credential::Unknown(digest) if !(is_local && is_loopback_only) => of_key(digest),
+        _ if is_local => None,
+        _ => Some("elsewhere".to_owned()),
     }
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()).filter(|key| !key.is_empty())
 }
 
 /// Reads the owner of a request.
@@ -87,6 +85,8 @@ fn incognito(headers: &HeaderMap) -> Result<bool, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use cairn_app::keys::PresentedKey;
+
     use super::*;
 
     fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
@@ -99,18 +99,27 @@ mod tests {
 
     #[test]
     fn scope_is_separate_for_each_key_and_for_remote_clients() {
-        let check = |is_local, is_loopback_only, key, expected: Option<&str>| {
-            let name = scope_name(is_local, is_loopback_only, key);
-            let head = name.as_deref().map(|name| &name[..name.len().min(9)]);
-            assert_eq!(head, expected, "{is_local} {is_loopback_only} {key:?}");
+        let unknown = |text: &str| Credential::Unknown(SecretDigest::of(text));
+        let key = |text: &str| {
+            let digest = SecretDigest::of(text);
+            Credential::Key(PresentedKey { name: "name".to_owned(), scopes: Vec::new(), digest }.into())
         };
-        check(true, true, Some("a"), None);
-        check(true, false, None, None);
-        check(true, false, Some("a"), Some("key ca978"));
-        check(false, false, Some("a"), Some("key ca978"));
-        check(false, false, Some("b"), Some("key 3e23e"));
-        check(false, true, None, Some("elsewhere"));
-        check(false, false, None, Some("elsewhere"));
+        let check = |is_local, is_loopback_only, credential: &Credential, expected: Option<&str>| {
+            let name = scope_name(is_local, is_loopback_only, credential);
+            let head = name.as_deref().map(|name| &name[..name.len().min(9)]);
+            assert_eq!(head, expected, "{is_local} {is_loopback_only} {credential:?}");
+        };
+        check(true, true, &unknown("a"), None);
+        check(true, true, &key("a"), Some("key ca978"));
+        check(true, true, &Credential::Absent, None);
+        check(true, false, &Credential::Absent, None);
+        check(true, false, &Credential::Token, None);
+        check(true, false, &unknown("a"), Some("key ca978"));
+        check(false, false, &unknown("a"), Some("key ca978"));
+        check(false, false, &key("b"), Some("key 3e23e"));
+        check(false, true, &Credential::Absent, Some("elsewhere"));
+        check(false, false, &Credential::Absent, Some("elsewhere"));
+        check(false, false, &Credential::Token, Some("elsewhere"));
     }
 
     #[test]
@@ -136,14 +145,5 @@ mod tests {
         }
         assert_eq!(incognito(&headers(&[])).ok(), Some(false), "off by default");
         assert!(incognito(&headers(&[(INCOGNITO, "0"), (INCOGNITO, "1")])).is_err(), "two values");
-    }
-
-    #[test]
-    fn key_follows_the_bearer_scheme() {
-        for (value, expected) in
-            [("Bearer k", Some("k")), ("bearer  k ", Some("k")), ("Basic k", None), ("Bearer ", None)]
-        {
-            assert_eq!(bearer(&headers(&[(header::AUTHORIZATION, value)])), expected, "{value:?}");
-        }
     }
 }

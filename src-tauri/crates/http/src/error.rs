@@ -33,13 +33,20 @@ pub(crate) struct ApiError {
 impl ApiError {
     /// An error with the parameter `reason` for the codes that document it. Its value is the text.
     pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
-        use ErrorCode::{BodyTooLarge, MissingBody, SessionExpired, Unauthorized};
+        use ErrorCode as C;
         let (class, text) = (Class::new(status, code), text.into());
         let class = match code {
-            BodyTooLarge | MissingBody | SessionExpired | Unauthorized => class,
+            C::BodyTooLarge | C::MissingBody | C::SessionExpired | C::Unauthorized | C::ApiKeyInvalid => class,
+            // They have the parameter `scope`.
+            C::ApiKeyMissing | C::ApiKeyScope => class,
             _ => class.with("reason", &text),
         };
         Self { class, text, quotes_request: false }
+    }
+
+    /// Adds a parameter.
+    pub(crate) fn with(self, name: &str, value: impl std::fmt::Display) -> Self {
+        Self { class: self.class.with(name, value), ..self }
     }
 
     /// Creates the error for a request body that is not valid JSON of the expected type.

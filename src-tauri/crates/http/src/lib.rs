@@ -13,19 +13,19 @@ mod app;
 mod body;
 mod cache_scope;
 mod client;
-mod credentials;
+mod credential;
 mod error;
 mod metrics;
 mod ndjson;
 mod ollama;
 mod openai;
 mod panics;
-mod random;
 mod relay;
 mod request_log;
 mod requests;
 mod server;
 mod session;
+mod sessions;
 mod share;
 mod sse;
 mod streaming;
@@ -46,7 +46,6 @@ pub use access::document as access_table;
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
 pub use client::LocalAddress;
-pub use credentials::Token;
 pub use error::chat_error;
 pub use server::Server;
 
@@ -54,6 +53,9 @@ pub use server::Server;
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
 /// Prefixes of paths that accept HEAD.
 const HEAD_PREFIXES: [&str; 3] = ["/api/blobs/", ui::PATH, "/v2"];
+
+/// Random bytes of a response's identifier.
+const RESPONSE_ID_BYTES: usize = 12;
 
 /// Returns the router of all endpoints.
 pub fn router(server: Server) -> Router {
@@ -79,6 +81,7 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
         .layer(from_fn(error::shape_errors))
         .layer(map_response(add_nosniff))
         .layer(from_fn_with_state(server.clone(), requests::log))
+        .layer(from_fn_with_state(server.clone(), credential::identify))
         .layer(from_fn_with_state(server.clone(), count))
         .with_state(server)
 }

@@ -16,12 +16,13 @@ use axum::Router;
 use axum::http::StatusCode;
 use cairn_app::App;
 use cairn_app::inference::{Logprob, TokenLogprob};
+use cairn_app::secret::random_hex;
 use cairn_wire::openai::{self as wire, FinishReason, Stop};
 use cairn_wire::{ErrorBody, Level, Think, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, openai_error};
-use crate::{Server, sse};
+use crate::{RESPONSE_ID_BYTES, Server, sse};
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new().merge(chat::routes()).merge(completions::routes()).merge(models::routes())
@@ -93,7 +94,7 @@ impl Envelope {
     fn new(app: &App, prefix: &str, model: &str) -> Result<Self, ApiError> {
         let seconds = app.clock().now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Self {
-            id: format!("{prefix}{}", crate::random::id()?),
+            id: format!("{prefix}{}", random_hex::<RESPONSE_ID_BYTES>()?),
             created: i64::try_from(seconds).unwrap_or(i64::MAX),
             model: model.to_owned(),
             system_fingerprint: format!("fp_cairn_{}", cairn_app::VERSION),

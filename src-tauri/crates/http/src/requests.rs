@@ -15,6 +15,7 @@ use axum::response::Response;
 use cairn_wire::Timestamp;
 use cairn_wire::app::LoggedRequest;
 
+use crate::credential::Credential;
 use crate::request_log::LogHandle;
 use crate::{Server, metrics};
 use logged_body::LoggedBody;
@@ -30,8 +31,8 @@ const UNKNOWN_CLIENT: &str = "unknown";
 pub(crate) async fn log(State(server): State<Server>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
-    let bearer = text(header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    let is_own = bearer.is_some_and(|token| server.is_authorized(token));
+    let credential = request.extensions().get::<Credential>();
+    let is_own = matches!(credential, Some(Credential::Token));
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let path = request.uri().path();
     let is_about_daemon = ["/app/", "/ui"].iter().any(|start| path.starts_with(start)) || path == metrics::PATH;
@@ -42,6 +43,7 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
         at: Timestamp(server.app().clock().now()),
         client: if is_own { OWN_CLIENT.to_owned() } else { client_name(headers) },
         address: peer.map(|ip: IpAddr| ip.to_canonical().to_string()).unwrap_or_default(),
+        key: credential.and_then(Credential::key).map(|key| key.name.clone()),
         method: request.method().as_str().chars().take(MAX_NAME_CHARS).collect(),
         path: path.chars().take(MAX_PATH_CHARS).collect(),
         status: 0,

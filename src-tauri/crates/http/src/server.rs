@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cairn_app::App;
+use cairn_app::secret::SecretDigest;
 use tokio::sync::watch;
 
 use crate::Activity;
-use crate::credentials::{Sessions, Token};
 use crate::request_log::RequestLog;
+use crate::sessions::Sessions;
 
 /// State of all routes. Clones share one state.
 #[derive(Clone)]
@@ -19,7 +20,7 @@ struct Inner {
     app: App,
     activity: Activity,
     addresses: Vec<SocketAddr>,
-    token: Token,
+    token: SecretDigest,
     sessions: Sessions,
     request_log: RequestLog,
     pid: u32,
@@ -29,13 +30,14 @@ struct Inner {
 }
 
 impl Server {
-    /// State of a daemon that listens at `addresses`. `host_name` is the machine's name in the local network.
+    /// State of a daemon that listens at `addresses`. `token` is the daemon token's digest, `host_name` the machine's
+    /// name in the local network.
     #[must_use]
     pub fn new(
         app: App,
         activity: Activity,
         addresses: Vec<SocketAddr>,
-        token: Token,
+        token: SecretDigest,
         pid: u32,
         host_name: Option<String>,
     ) -> Self {

@@ -26,13 +26,13 @@ pub(crate) fn routes() -> Router<Server> {
 }
 
 async fn create_ticket(State(server): State<Server>) -> Result<Response, ApiError> {
-    let ticket = server.sessions().create_ticket().map_err(random_error)?;
+    let ticket = server.sessions().create_ticket()?;
     let url = format!("{}/ui/#t={ticket}", server.local_url());
     Ok(no_store(json(StatusCode::OK, &TicketResponse { url })))
 }
 
 async fn begin(State(server): State<Server>, Body(request): Body<SessionRequest>) -> Result<Response, ApiError> {
-    let token = server.sessions().begin(&request.ticket).map_err(random_error)?;
+    let token = server.sessions().begin(&request.ticket)?;
     let expired = || {
         ApiError::new(
             StatusCode::UNAUTHORIZED,
@@ -47,12 +47,4 @@ async fn begin(State(server): State<Server>, Body(request): Body<SessionRequest>
 /// Forbids caches to store the response: it contains a secret.
 fn no_store(response: Response) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], response).into_response()
-}
-
-fn random_error(error: getrandom::Error) -> ApiError {
-    ApiError::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        ErrorCode::Internal,
-        format!("cannot read random numbers from the system: {error}"),
-    )
 }

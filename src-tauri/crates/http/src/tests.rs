@@ -11,6 +11,7 @@ mod damaged_chats;
 mod discover;
 mod formats;
 mod hardware;
+mod keys;
 mod libraries;
 mod logins;
 mod logprobs;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use cairn_app::secret::SecretDigest;
 use cairn_app::settings::{Env, Places, Settings, System};
 use cairn_app::{App, Clock};
 use cairn_hardware::Machine;
@@ -79,7 +81,8 @@ impl Daemon {
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1, chat_error).unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
-        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, machine);
+        let server =
+            Server::new(app, Activity::new(Instant::now()), vec![address], SecretDigest::of(TOKEN), 7, machine);
         let daemon = Self { folder, router: router(server.clone()), server };
         daemon.store("m", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama()))]);
         daemon

@@ -34,7 +34,9 @@ pub use downloads::{
 pub use hardware::{
     DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
 };
-pub use keys::{CreateKeyRequest, CreateKeyResponse, KeyScope, KeysResponse, ListedKey, RevokeKeyRequest};
+pub use keys::{
+    CreateKeyRequest, CreateKeyResponse, KeyScope, KeysResponse, ListedKey, RevokeKeyRequest, UnknownScope,
+};
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };

@@ -19,6 +19,12 @@ pub enum ErrorCode {
     BodyTooLarge,
     /// The daemon token is missing or wrong.
     Unauthorized,
+    /// From another machine, the path needs an API key. Parameters: scope.
+    ApiKeyMissing,
+    /// The API key is wrong or was revoked.
+    ApiKeyInvalid,
+    /// The API key has none of the scopes that the path needs. Parameters: scope.
+    ApiKeyScope,
     /// The one-time address of the interface was used before or is too old.
     SessionExpired,
     /// This client may not do that. Parameters: reason.

@@ -15,6 +15,7 @@ use super::config_file::ConfigFile;
 use super::load::Settings;
 use super::origin::{Assigned, Origin};
 use super::problem::SettingProblem;
+use super::require_key::RequireKey;
 use super::row::Row;
 use super::table::TABLE;
 use super::value::{self, Value};
@@ -88,13 +89,16 @@ struct InEffect {
     texts: Vec<Option<String>>,
     keep_alive: KeepAlive,
     context_tokens: Option<u32>,
+    require_key: RequireKey,
 }
 
 impl LiveValues {
     pub(crate) fn of(settings: &Settings) -> Self {
         let texts = settings.assigned.iter().map(|assigned| assigned.text.clone()).collect();
         let (keep_alive, context_tokens) = (settings.engine.keep_alive, settings.engine.context_tokens);
-        Self { in_effect: Mutex::new(InEffect { texts, keep_alive, context_tokens }), changing: Mutex::default() }
+        let require_key = settings.server.require_key;
+        let in_effect = InEffect { texts, keep_alive, context_tokens, require_key };
+        Self { in_effect: Mutex::new(in_effect), changing: Mutex::default() }
     }
 
     /// How long a model stays loaded if its request does not set it.
@@ -147,6 +151,12 @@ impl SettingsStore {
     #[must_use]
     pub fn at_start(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Which requests of other machines need an API key.
+    #[must_use]
+    pub fn require_key(&self) -> RequireKey {
+        self.live.in_effect().require_key
     }
 
     /// Reads the file and returns all settings that it can hold.
@@ -253,6 +263,10 @@ impl SettingsStore {
             }
             Some("engine.context") => {
                 in_effect.context_tokens = next.engine.context_tokens;
+                true
+            }
+            Some("server.require_key") => {
+                in_effect.require_key = next.server.require_key;
                 true
             }
             _ => self.parts.apply(&TABLE[at], next),

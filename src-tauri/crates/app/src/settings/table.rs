@@ -11,6 +11,7 @@ use super::downloads::{self, bytes};
 use super::mirror::{self, MirroredOrigin};
 use super::problem::SettingProblem;
 use super::reader::{Reader, Slot};
+use super::require_key::RequireKey;
 use super::row::Applies::{NextLoad, Now};
 use super::row::Kind::{Bool, Choice, Number, Path as File, Text};
 use super::row::{BYTES, GIB, Row, environment, group, interface, row};
@@ -31,6 +32,10 @@ group! {
         /// Web origins besides local ones that may call /api, comma-separated
         origins: Vec<String> = row("server.origins", "OLLAMA_ORIGINS", Text, "this machine").words().unit("list"),
             |slot| slot.text().map(list).unwrap_or_default();
+        /// What other machines need an API key for: changes to models, all (also chats and lists), or off (as Ollama)
+        require_key: RequireKey =
+            row("server.require_key", "CAIRN_REQUIRE_KEY", Choice(&["off", "changes", "all"]), "changes").applies(Now),
+            |slot| slot.parsed_or_default(RequireKey::parse);
     }
 }
 
@@ -246,6 +251,8 @@ group! {
         has_home: bool = environment("CAIRN_HOME", "the system's usual folders"), |slot| slot.path().is_some();
         /// Set to anything: commands print no colours (https://no-color.org)
         no_color: bool = environment("NO_COLOR", "unset"), |slot| slot.text().is_some();
+        /// API key that commands send to the server of OLLAMA_HOST if it is not this user's daemon
+        api_key: Option<String> = environment("CAIRN_API_KEY", "none"), |slot| slot.text().map(str::to_owned);
     }
 }
 

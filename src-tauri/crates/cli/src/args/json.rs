@@ -19,9 +19,8 @@ impl Verb {
             Self::Gguf(args) => args.json,
             Self::Import(args) => args.json,
             Self::Key(args) => match &args.verb {
-                KeyVerb::Create { json, .. } => *json,
+                KeyVerb::Create { json, .. } | KeyVerb::Revoke { json, .. } => *json,
                 KeyVerb::List(args) => args.json,
-                KeyVerb::Revoke { .. } => false,
             },
             Self::List(args) => args.json,
             Self::Login(args) => args.json,

@@ -1,6 +1,8 @@
 //! The command line of `cairn key`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use cairn_wire::app::KeyScope;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 
 use super::Json;
 
@@ -14,11 +16,11 @@ pub(crate) struct Key {
 pub(crate) enum KeyVerb {
     /// Create a key and print it; it is not shown again
     Create {
-        /// Name that `list` shows and `revoke` takes
+        /// Name that `list` and the request log show and `revoke` takes
         name: String,
-        /// What the key allows
-        #[arg(long)]
-        scope: ScopeArg,
+        /// What the key allows; a comma separates several scopes
+        #[arg(long = "scope", value_delimiter = ',', default_value = "chat", value_parser = scopes())]
+        scopes: Vec<KeyScope>,
         /// As JSON, for scripts
         #[arg(long)]
         json: bool,
@@ -29,12 +31,21 @@ pub(crate) enum KeyVerb {
     Revoke {
         /// Name of the key, or the key itself
         name: String,
+        /// Print the remaining keys as JSON, for scripts
+        #[arg(long)]
+        json: bool,
     },
 }
 
-/// What a key allows.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ScopeArg {
-    /// Read `/metrics` from any machine
-    Metrics,
+/// Parser of a scope. Its help lists all scopes.
+fn scopes() -> impl TypedValueParser<Value = KeyScope> {
+    let values = KeyScope::ALL.map(|scope| {
+        PossibleValue::new(scope.name()).help(match scope {
+            KeyScope::Chat => "Generate, and list models",
+            KeyScope::Models => "Pull, push, create, copy, delete and list models",
+            KeyScope::Metrics => "Read `/metrics`",
+            KeyScope::Admin => "Everything, also chats, settings and keys",
+        })
+    });
+    PossibleValuesParser::new(values).try_map(|name: String| name.parse::<KeyScope>())
 }

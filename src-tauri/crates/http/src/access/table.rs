@@ -2,8 +2,12 @@
 
 use std::fmt::Write;
 
+use cairn_app::settings::RequireKey;
+use cairn_wire::app::KeyScope;
+
 use super::host::Host;
 use super::page::Page;
+use crate::credential::Credential;
 
 /// A group of routes with the same rule.
 #[derive(Debug)]
@@ -12,40 +16,37 @@ pub(super) struct Row {
     pub(super) routes: &'static [&'static str],
     /// What the routes do.
     about: &'static str,
-    /// Which machines have access.
-    machines: Machines,
+    /// Access of programs on this machine.
+    here: Access,
+    /// Whether programs on this machine must use a loopback name with the daemon's port.
+    needs_loopback_name: bool,
+    /// Access of other machines.
+    elsewhere: Access,
     /// Which web pages have access, besides programs.
     pages: &'static [Page],
-    /// Which token is required.
-    token: Token,
 }
 
-/// Which machines have access.
+/// What a machine needs for access. A key needs one of the scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Machines {
-    /// This one, under a loopback name with the daemon's port.
-    Loopback,
-    /// This one, under any of its names.
-    This,
-    /// All; others only if `sharing.share` is on.
-    AllIfShared,
-    /// All that can connect.
-    All,
-}
-
-/// Which token is required.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Token {
-    /// No token.
-    NotRequired,
-    /// The daemon token or a session token.
-    Daemon,
-    /// The daemon token, a session token, or an API key with the scope `metrics`.
-    Metrics,
+enum Access {
+    /// There is no access.
+    Refused,
+    /// Nothing.
+    Open,
+    /// The setting `sharing.share`.
+    OpenIfShared,
+    /// A key if `server.require_key` is `all`. Otherwise nothing, but a wrong key is refused unless the setting is `off`.
+    KeyIfAll(&'static [KeyScope]),
+    /// A key unless `server.require_key` is `off`.
+    Key(&'static [KeyScope]),
+    /// A key, whatever the settings are.
+    KeyAlways(&'static [KeyScope]),
+    /// A key, the daemon token or a session token.
+    TokenOrKey(&'static [KeyScope]),
 }
 
 /// The properties of a request that the table reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Facts {
     /// Whether the client runs on this machine and no proxy is between.
     pub(super) is_local: bool,
@@ -55,6 +56,11 @@ pub(super) struct Facts {
     pub(super) page: Page,
     /// The setting `sharing.share`.
     pub(super) shares: bool,
+    /// The setting `server.require_key`.
+    pub(super) require_key: RequireKey,
+    pub(super) credential: Credential,
+    /// Whether it is a CORS preflight request, which never has a credential.
+    pub(super) is_preflight: bool,
 }
 
 /// Why a request is refused.
@@ -64,72 +70,88 @@ pub(super) enum Refusal {
     Page,
     Machine,
     NotShared,
+    /// The daemon token or a session token is missing or wrong.
     Token,
+    /// A key with one of the scopes is missing.
+    NoKey(&'static [KeyScope]),
+    /// The credential is neither a key nor a token.
+    WrongKey,
+    /// The key has none of the scopes.
+    Scope(&'static [KeyScope]),
 }
 
 const TABLE: &[Row] = &[
     Row {
         routes: &["/", "/api/version", "/api/status"],
         about: "state",
-        machines: Machines::All,
+        here: Access::Open,
+        needs_loopback_name: false,
+        elsewhere: Access::Open,
         pages: &[Page::Own, Page::Allowed, Page::Link],
-        token: Token::NotRequired,
     },
     Row {
         routes: &["/api/tags", "/api/ps", "/api/show", "/v1/models", "/v1/models/*"],
         about: "list models",
-        machines: Machines::All,
+        here: Access::Open,
+        needs_loopback_name: false,
+        elsewhere: Access::KeyIfAll(&[KeyScope::Chat, KeyScope::Models]),
         pages: &[Page::Own, Page::Allowed],
-        token: Token::NotRequired,
     },
     Row {
         routes: &["/api/generate", "/api/chat", "/v1/*"],
         about: "generate",
-        machines: Machines::All,
+        here: Access::Open,
+        needs_loopback_name: false,
+        elsewhere: Access::KeyIfAll(&[KeyScope::Chat]),
         pages: &[Page::Own, Page::Allowed],
-        token: Token::NotRequired,
     },
     Row {
         routes: &["/v2", "/v2/*"],
         about: "read models; fetch them with a trusted key",
-        machines: Machines::AllIfShared,
+        here: Access::Open,
+        needs_loopback_name: false,
+        elsewhere: Access::OpenIfShared,
         pages: &[],
-        token: Token::NotRequired,
     },
     Row {
         routes: &["/app/session"],
         about: "exchange a ticket for a session token",
-        machines: Machines::Loopback,
+        here: Access::Open,
+        needs_loopback_name: true,
+        elsewhere: Access::Refused,
         pages: &[Page::Own],
-        token: Token::NotRequired,
     },
     Row {
         routes: &["/metrics"],
         about: "metrics for Prometheus",
-        machines: Machines::All,
+        here: Access::TokenOrKey(&[KeyScope::Metrics]),
+        needs_loopback_name: false,
+        elsewhere: Access::TokenOrKey(&[KeyScope::Metrics]),
         pages: &[Page::Own],
-        token: Token::Metrics,
     },
     Row {
         routes: &["/app/*"],
-        about: "chats, settings, downloads",
-        machines: Machines::Loopback,
+        about: "chats, settings, downloads, keys",
+        here: Access::TokenOrKey(&[KeyScope::Admin]),
+        needs_loopback_name: true,
+        elsewhere: Access::KeyAlways(&[KeyScope::Admin]),
         pages: &[Page::Own],
-        token: Token::Daemon,
     },
     Row {
         routes: &["/ui", "/ui/*"],
         about: "files of the interface",
-        machines: Machines::Loopback,
+        here: Access::Open,
+        needs_loopback_name: true,
+        elsewhere: Access::Refused,
         pages: &[Page::Own, Page::Link],
-        token: Token::NotRequired,
     },
     Row {
         routes: &[],
         about: "pull, push, create, copy and delete models; upload blobs",
-        machines: Machines::This,
+        here: Access::Open,
+        needs_loopback_name: false,
+        elsewhere: Access::Key(&[KeyScope::Models]),
         pages: &[Page::Own, Page::Allowed],
-        token: Token::NotRequired,
     },
 ];
 
@@ -149,53 +171,86 @@ impl Row {
         page == Page::Program || self.pages.contains(&page)
     }
 
-    /// Decides about a request. `has_token` is called only if the row requires one.
+    /// Decides about a request.
     ///
     /// # Errors
     /// The first rule that it breaks.
-    pub(super) fn decide(&self, facts: &Facts, has_token: impl FnOnce(Token) -> bool) -> Result<(), Refusal> {
-        match self.machines {
-            _ if facts.is_local => {}
-            Machines::Loopback | Machines::This => return Err(Refusal::Machine),
-            Machines::AllIfShared if !facts.shares => return Err(Refusal::NotShared),
-            Machines::AllIfShared | Machines::All => {}
+    pub(super) fn decide(&self, facts: &Facts) -> Result<(), Refusal> {
+        let access = if facts.is_local { self.here } else { self.elsewhere };
+        match access {
+            Access::Refused => return Err(Refusal::Machine),
+            Access::OpenIfShared if !facts.shares => return Err(Refusal::NotShared),
+            _ => {}
         }
-        let is_host_allowed = match self.machines {
-            Machines::Loopback => facts.host == Host::Loopback,
+        let is_host_allowed = match access {
+            _ if facts.is_local && self.needs_loopback_name => facts.host == Host::Loopback,
             // No web page has access, so a page cannot use a name that it points at this machine.
-            Machines::AllIfShared if facts.is_proxied => true,
-            Machines::This | Machines::AllIfShared | Machines::All => facts.host != Host::Foreign,
+            Access::OpenIfShared if facts.is_proxied => true,
+            _ => facts.host != Host::Foreign,
         };
         match () {
             () if !is_host_allowed => Err(Refusal::Host),
             () if !self.allows_page(facts.page) => Err(Refusal::Page),
-            () if self.token != Token::NotRequired && !has_token(self.token) => Err(Refusal::Token),
-            () => Ok(()),
+            () if facts.is_preflight => Ok(()),
+            () => access.check(&facts.credential, facts.require_key),
         }
     }
+}
+
+impl Access {
+    /// Checks the credential of a request.
+    fn check(self, credential: &Credential, require_key: RequireKey) -> Result<(), Refusal> {
+        let (scopes, needs_key) = match self {
+            Self::Refused | Self::Open | Self::OpenIfShared => return Ok(()),
+            Self::KeyIfAll(_) | Self::Key(_) if require_key == RequireKey::Off => return Ok(()),
+            Self::KeyIfAll(scopes) => (scopes, require_key == RequireKey::All),
+            Self::Key(scopes) | Self::KeyAlways(scopes) | Self::TokenOrKey(scopes) => (scopes, true),
+        };
+        match credential {
+            // The daemon's own clients use loopback only.
+            Credential::Token if matches!(self, Self::KeyAlways(_)) => Err(Refusal::Machine),
+            credential if credential.allows(scopes) => Ok(()),
+            Credential::Token | Credential::Key(_) => Err(Refusal::Scope(scopes)),
+            Credential::Absent | Credential::Unknown(_) if matches!(self, Self::TokenOrKey(_)) => Err(Refusal::Token),
+            Credential::Absent if !needs_key => Ok(()),
+            Credential::Absent => Err(Refusal::NoKey(scopes)),
+            Credential::Unknown(_) => Err(Refusal::WrongKey),
+        }
+    }
+
+    /// Words for the documentation.
+    fn about(self) -> String {
+        let key = |scopes: &[KeyScope]| format!("key for {}", any_of(scopes));
+        match self {
+            Self::Refused => "no".to_owned(),
+            Self::Open => "yes".to_owned(),
+            Self::OpenIfShared => "with `CAIRN_SHARE=1`".to_owned(),
+            Self::KeyIfAll(scopes) => format!("yes; with `CAIRN_REQUIRE_KEY=all`: {}", key(scopes)),
+            Self::Key(scopes) => format!("{}; with `CAIRN_REQUIRE_KEY=off`: yes", key(scopes)),
+            Self::KeyAlways(scopes) => key(scopes),
+            Self::TokenOrKey(scopes) => format!("token, or {}", key(scopes)),
+        }
+    }
+}
+
+/// Lists scopes of which one is enough: `chat or models`.
+pub(super) fn any_of(scopes: &[KeyScope]) -> String {
+    scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(" or ")
 }
 
 /// Renders the table as Markdown.
 #[must_use]
 pub fn document() -> String {
-    let mut text = "| routes | for | machines | web pages | token |\n|---|---|---|---|---|\n".to_owned();
+    let mut text = "| routes | for | this machine | other machines | web pages |\n|---|---|---|---|---|\n".to_owned();
     for row in TABLE {
         let routes: Vec<_> = row.routes.iter().map(|route| format!("`{route}`")).collect();
         let routes = if routes.is_empty() { "all others".to_owned() } else { routes.join(", ") };
-        let machines = match row.machines {
-            Machines::Loopback => "this, under a loopback name",
-            Machines::This => "this",
-            Machines::AllIfShared => "this; others with `CAIRN_SHARE=1`",
-            Machines::All => "all",
-        };
+        let name = if row.needs_loopback_name { ", under a loopback name" } else { "" };
         let pages: Vec<_> = row.pages.iter().map(|page| page.about()).collect();
         let pages = if pages.is_empty() { "none".to_owned() } else { pages.join(", ") };
-        let token = match row.token {
-            Token::NotRequired => "-",
-            Token::Daemon => "daemon or session token",
-            Token::Metrics => "daemon or session token, API key for metrics",
-        };
-        writeln!(text, "| {routes} | {} | {machines} | {pages} | {token} |", row.about).expect("writing to a string");
+        let (here, elsewhere) = (row.here.about(), row.elsewhere.about());
+        writeln!(text, "| {routes} | {} | {here}{name} | {elsewhere} | {pages} |", row.about)
+            .expect("writing to a string");
     }
     text
 }

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::inference::{Answer, CacheScope, Chat, Reply, ToolCall, TracePrompt};
+use cairn_app::secret::random_hex;
 use cairn_wire::anthropic::{MessageResponse, MessagesRequest, ResponseBlock, Role, TokenCount, Usage};
 
 use super::stream::MessageStream;
@@ -16,7 +17,7 @@ use crate::error::{ApiError, json};
 use crate::ollama::FullAnswer;
 use crate::request_log::LogHandle;
 use crate::share::RequestInference;
-use crate::{Server, random, streaming};
+use crate::{RESPONSE_ID_BYTES, Server, streaming};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -98,7 +99,7 @@ fn use_case(mut request: MessagesRequest, scope: CacheScope) -> Result<Chat, Api
 /// comes later; the last event corrects it.
 fn beginning(model: String, answer: &Answer) -> Result<MessageResponse, ApiError> {
     Ok(MessageResponse {
-        id: format!("msg_{}", random::id()?),
+        id: format!("msg_{}", random_hex::<RESPONSE_ID_BYTES>()?),
         kind: "message".to_owned(),
         role: Role::Assistant,
         model,

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use cairn_app::keys::ApiKey;
 use cairn_wire::app::{CreateKeyRequest, CreateKeyResponse, KeysResponse, ListedKey, RevokeKeyRequest};
 
 use crate::Server;
@@ -17,13 +18,14 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
     let keys = server.app().keys().list()?.into_iter();
-    let keys = keys.map(|(name, key)| ListedKey { name, scope: key.scope, created_at: key.created_at }).collect();
-    Ok(json(StatusCode::OK, &KeysResponse { keys }))
+    let listed =
+        |(name, ApiKey { scopes, created_at, last_used_at, .. })| ListedKey { name, scopes, created_at, last_used_at };
+    Ok(json(StatusCode::OK, &KeysResponse { keys: keys.map(listed).collect() }))
 }
 
 async fn create(State(server): State<Server>, Body(request): Body<CreateKeyRequest>) -> Result<Response, ApiError> {
-    let CreateKeyRequest { name, scope } = request;
-    let key = blocking(move || server.app().keys().create(&name, scope)).await??;
+    let CreateKeyRequest { name, scopes } = request;
+    let key = blocking(move || server.app().keys().create(&name, &scopes)).await??;
     // The response has a secret, so caches must not store it.
     Ok(([(header::CACHE_CONTROL, "no-store")], json(StatusCode::OK, &CreateKeyResponse { key })).into_response())
 }

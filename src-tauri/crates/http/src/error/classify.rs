@@ -55,6 +55,7 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Inference(error) => of_inference(error),
         Error::Chats(error) => of_chats(error),
         Error::Keys(error) => of_keys(error),
+        Error::Random(reason) => with_reason(INTERNAL, Code::Internal, reason),
     }
 }
 
@@ -109,6 +110,7 @@ fn of_keys(error: &keys::Error) -> Class {
     use keys::Error as E;
     match error {
         E::Name(name) => Class::new(BAD, Code::KeyNameInvalid).with("name", name),
+        E::NoScope => with_reason(BAD, Code::InvalidRequest, error),
         E::Taken(name) => Class::new(CONFLICT, Code::KeyNameTaken).with("name", name),
         E::NotFound(name) => Class::new(NOT_FOUND, Code::KeyNotFound).with("name", name),
         E::TooMany => Class::new(CONFLICT, Code::TooManyKeys).with("limit", keys::MAX_KEYS),

@@ -1,5 +1,5 @@
 //! The access table as the documentation shows it, against real requests: every route group with every kind of host,
-//! machine, web page and token.
+//! machine, web page and credential.
 
 use cairn_wire::app::KeyScope;
 
@@ -52,10 +52,10 @@ const REQUESTS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// A header value and what it is in the words of the table.
-type Case = (&'static [(&'static str, &'static str)], &'static str);
+/// Headers and what they are in the words of the table.
+type Headers = (&'static [(&'static str, &'static str)], &'static str);
 
-const HOSTS: &[Case] = &[
+const HOSTS: &[Headers] = &[
     (&[("host", "127.0.0.1:11434")], "loopback"),
     (&[("host", "localhost:11434")], "loopback"),
     (&[("host", "127.0.0.1:80")], "own"),
@@ -67,7 +67,7 @@ const HOSTS: &[Case] = &[
     (&[("host", "")], "foreign"),
 ];
 
-const PAGES: &[Case] = &[
+const PAGES: &[Headers] = &[
     (&[], "program"),
     (&[("sec-fetch-site", "none")], "program"),
     (&[("sec-fetch-site", "same-origin")], "Cairn's"),
@@ -79,33 +79,80 @@ const PAGES: &[Case] = &[
     (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")], "link"),
 ];
 
-const TOKENS: &[Case] = &[
-    (&[], "wrong"),
+/// Credentials; `{chat}` and so on are replaced by a key of that scope.
+const CREDENTIALS: &[Headers] = &[
+    (&[], "none"),
+    (&[("authorization", "Basic dTpw")], "none"),
     (&[("authorization", "Bearer other")], "wrong"),
-    (&[("authorization", "Bearer secret")], "daemon or session token"),
-    (&[("authorization", "Bearer KEY")], "API key for metrics"),
+    (&[("x-api-key", "other")], "wrong"),
+    (&[("authorization", "Bearer secret")], "token"),
+    (&[("authorization", "Bearer {chat}")], "chat"),
+    (&[("x-api-key", "{models}")], "models"),
+    (&[("authorization", "bearer {metrics}")], "metrics"),
+    (&[("authorization", "Bearer other"), ("x-api-key", "{admin}")], "admin"),
 ];
 
-const MACHINES: &[(bool, Case)] =
+/// Settings of a daemon: whether it shares models, and `server.require_key`.
+const SETTINGS: &[(bool, &str)] = &[(false, "changes"), (true, "changes"), (true, "off"), (false, "all")];
+
+const MACHINES: &[(bool, Headers)] =
     &[(true, (&[], "this")), (true, (&[("x-forwarded-for", "192.0.2.9")], "other")), (false, (&[], "other"))];
 
-/// Whether a row of the documentation allows a request.
-fn documented(row: &[&str], machine: &str, host: &str, page: &str, token: &str, method: &str, shares: bool) -> bool {
-    let [_, _, machines, pages, needs_token] = row else { panic!("{row:?} has five cells") };
-    let machine = match *machines {
-        "all" => true,
-        "this; others with `CAIRN_SHARE=1`" => machine == "this" || shares,
-        "this" | "this, under a loopback name" => machine == "this",
-        other => panic!("unknown machines {other:?}"),
+/// Whether the documentation of a machine's access allows a request with a credential.
+fn has_access(access: &str, credential: &str, shares: bool, require_key: &str) -> bool {
+    let (access, by_setting) = access.split_once("; with `CAIRN_REQUIRE_KEY=").unwrap_or((access, ""));
+    if let Some(instead) = by_setting.strip_prefix(require_key).and_then(|rest| rest.strip_prefix("`: ")) {
+        return has_access(instead, credential, shares, "");
+    }
+    let key_for = |access: &str| {
+        let scopes = access.strip_prefix("key for ").unwrap_or_else(|| panic!("unknown access {access:?}"));
+        credential == "admin" || scopes.split(" or ").any(|scope| scope == credential)
     };
-    let host = host == "loopback" || (host == "own" && !machines.contains("loopback name"));
-    let page = match page {
+    match access {
+        "no" => false,
+        // A wrong key is refused also where no key is needed, unless the daemon requires none.
+        "yes" if by_setting.starts_with("all") && require_key != "off" => {
+            matches!(credential, "none" | "token") || key_for(by_setting.strip_prefix("all`: ").expect("a key"))
+        }
+        "yes" => true,
+        "with `CAIRN_SHARE=1`" => shares,
+        _ => match access.strip_prefix("token, or ") {
+            Some(key) => credential == "token" || key_for(key),
+            // A token counts as a key, except for the paths of Cairn's own programs.
+            None if credential == "token" => access != "key for admin",
+            None => key_for(access),
+        },
+    }
+}
+
+/// A request and the settings of its daemon, in the words of the documentation.
+struct Case<'a> {
+    machine: &'a str,
+    host: &'a str,
+    page: &'a str,
+    credential: &'a str,
+    method: &'a str,
+    shares: bool,
+    require_key: &'a str,
+}
+
+/// Whether a row of the documentation allows a request.
+fn documented(row: &[&str], case: &Case<'_>) -> bool {
+    let [_, _, here, elsewhere, pages] = row else { panic!("{row:?} has five cells") };
+    let (here, name) = here.split_once(", under a loopback name").map_or((*here, false), |(access, _)| (access, true));
+    let access = if case.machine == "this" { here } else { elsewhere };
+    let host = match case.host {
+        "loopback" => true,
+        "own" => !(name && case.machine == "this"),
+        _ => false,
+    };
+    let page = match case.page {
         "program" => true,
-        "link" => pages.contains("links from any") && method == "GET",
+        "link" => pages.contains("links from any") && case.method == "GET",
         "foreign" => false,
         page => pages.contains(page),
     };
-    machine && host && page && (*needs_token == "-" || needs_token.split(", ").any(|accepted| accepted == token))
+    host && page && has_access(access, case.credential, case.shares, case.require_key)
 }
 
 // Refused pages wait. With a paused clock they do not.
@@ -119,28 +166,49 @@ async fn requests_are_allowed_exactly_as_documented() {
     let names: Vec<&str> = table.iter().map(|row| row[0]).collect();
     assert_eq!(names, REQUESTS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "rows of SECURITY.md");
     let mut cells = 0;
-    for shares in [false, true] {
-        let daemon =
-            Daemon::named("nas", &[("CAIRN_NAMES", "models.example"), ("CAIRN_SHARE", if shares { "1" } else { "0" })]);
-        let key = daemon.server.app().keys().create("grafana", KeyScope::Metrics).unwrap();
+    for (shares, require_key) in SETTINGS {
+        let daemon = Daemon::named(
+            "nas",
+            &[
+                ("CAIRN_NAMES", "models.example"),
+                ("CAIRN_SHARE", if *shares { "1" } else { "0" }),
+                ("CAIRN_REQUIRE_KEY", require_key),
+            ],
+        );
+        let keys = KeyScope::ALL.map(|scope| {
+            let key = daemon.server.app().keys().create(scope.name(), &[scope]).unwrap();
+            (format!("{{{scope}}}"), key)
+        });
+        let with_keys =
+            |value: &str| keys.iter().fold(value.to_owned(), |value, (scope, key)| value.replace(scope, key));
+        let credentials = CREDENTIALS.iter().map(|(headers, credential)| {
+            let headers = headers.iter().map(|(name, value)| (*name, with_keys(value)));
+            (headers.collect::<Vec<_>>(), *credential)
+        });
+        let credentials: Vec<_> = credentials.collect();
         for (row, (_, requests)) in table.iter().zip(REQUESTS) {
             for (method, path) in *requests {
                 for (is_loopback, (forwarded, machine)) in MACHINES {
                     for (host_header, host) in HOSTS {
                         for (page_headers, page) in PAGES {
-                            for (token_header, token) in TOKENS {
+                            for (credential_headers, credential) in &credentials {
                                 let mut request = Request::builder().method(*method).uri(*path);
-                                for (name, value) in [*forwarded, *host_header, *page_headers, *token_header].concat() {
-                                    request = request.header(name, value.replace("KEY", &key));
+                                for (name, value) in [*forwarded, *host_header, *page_headers].concat() {
+                                    request = request.header(name, value);
+                                }
+                                for (name, value) in credential_headers {
+                                    request = request.header(*name, value);
                                 }
                                 let peer = if *is_loopback { [127, 0, 0, 1] } else { REMOTE };
                                 let status = daemon.status_from(peer, request).await;
                                 let allowed = !matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
-                                let expected = documented(row, machine, host, page, token, method, shares);
+                                let case =
+                                    Case { machine, host, page, credential, method, shares: *shares, require_key };
                                 assert_eq!(
-                                    allowed, expected,
-                                    "{method} {path}, machine {machine}, {host_header:?}, {page_headers:?}, token \
-                                     {token}, shares {shares}: {status}"
+                                    allowed,
+                                    documented(row, &case),
+                                    "{method} {path}, machine {machine}, {host_header:?}, {page_headers:?}, \
+                                     {credential}, shares {shares}, requires {require_key}: {status}"
                                 );
                                 cells += 1;
                             }
@@ -151,5 +219,5 @@ async fn requests_are_allowed_exactly_as_documented() {
         }
     }
     println!("{cells} cells");
-    assert!(cells > 30_000, "{cells} cells");
+    assert_eq!(cells, REQUESTS.iter().map(|(_, requests)| requests.len()).sum::<usize>() * 3 * 9 * 9 * 9 * 4);
 }

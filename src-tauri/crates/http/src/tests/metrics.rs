@@ -133,7 +133,7 @@ async fn metrics_require_the_token() {
 #[tokio::test]
 async fn api_key_reads_metrics_until_it_is_revoked() {
     let daemon = Daemon::start();
-    let reply = daemon.authorized("POST", "/app/keys", r#"{"name":"grafana","scope":"metrics"}"#).await;
+    let reply = daemon.authorized("POST", "/app/keys", r#"{"name":"grafana","scopes":["metrics"]}"#).await;
     let created: serde_json::Value = serde_json::from_str(reply.lines().nth(1).unwrap()).unwrap();
     let key = created["key"].as_str().unwrap();
     let other_machine = [192, 168, 0, 9];
@@ -146,15 +146,16 @@ async fn api_key_reads_metrics_until_it_is_revoked() {
     assert_eq!(daemon.status_from(other_machine, request("/app/keys")).await, StatusCode::FORBIDDEN, "metrics only");
     let mut local = Request::get("/app/keys").body(Body::empty()).unwrap();
     local.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap());
-    assert_eq!(daemon.send(local).await.status(), StatusCode::UNAUTHORIZED, "metrics only");
+    assert_eq!(daemon.send(local).await.status(), StatusCode::FORBIDDEN, "metrics only");
 
     let listed = daemon.authorized("GET", "/app/keys", "").await;
-    let keys = r#"{"keys":[{"name":"grafana","scope":"metrics","created_at":"2026-01-02T03:04:05.678901Z"}]}"#;
+    let keys = r#"{"keys":[{"name":"grafana","scopes":["metrics"],"created_at":"2026-01-02T03:04:05.678901Z","last_used_at":"2026-01-02T03:04:05.678901Z"}]}"#;
     assert_eq!(listed.lines().nth(1), Some(keys), "the list has no key's text");
     for (path, body, status) in [
-        ("/app/keys", r#"{"name":"grafana","scope":"metrics"}"#, "409"),
-        ("/app/keys", r#"{"name":"a b","scope":"metrics"}"#, "400"),
-        ("/app/keys", r#"{"name":"a","scope":"admin"}"#, "400"),
+        ("/app/keys", r#"{"name":"grafana","scopes":["metrics"]}"#, "409"),
+        ("/app/keys", r#"{"name":"a b","scopes":["metrics"]}"#, "400"),
+        ("/app/keys", r#"{"name":"a","scopes":["root"]}"#, "400"),
+        ("/app/keys", r#"{"name":"a","scopes":[]}"#, "400"),
         ("/app/keys/revoke", r#"{"name":"other"}"#, "404"),
         ("/app/keys/revoke", r#"{"name":"grafana"}"#, "200"),
     ] {

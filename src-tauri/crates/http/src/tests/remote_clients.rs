@@ -3,12 +3,22 @@
 
 use cairn_app::transfers::Pull;
 use cairn_testkit::registry::{FakeRegistry, Faults};
+use cairn_wire::app::KeyScope;
 
 use super::*;
 
-/// Sends a request from the address `from`, optionally with a forwarding header of a proxy.
-async fn post_from(daemon: &Daemon, from: [u8; 4], forwarded: bool, path: &str, json: &serde_json::Value) -> String {
+/// Sends a request from the address `from`, optionally with a forwarding header of a proxy. An empty `key` is not sent.
+async fn post_from(
+    daemon: &Daemon,
+    (from, forwarded): ([u8; 4], bool),
+    key: &str,
+    path: &str,
+    json: &serde_json::Value,
+) -> String {
     let mut request = Request::post(path).header(header::HOST, "localhost");
+    if !key.is_empty() {
+        request = request.header("x-api-key", key);
+    }
     if forwarded {
         request = request.header("x-forwarded-for", "192.0.2.9");
     }
@@ -37,14 +47,18 @@ async fn remote_clients_cannot_make_daemon_send_requests() {
         ("/api/create", serde_json::json!({"model": "new", "from": &absent})),
         ("/api/create", serde_json::json!({"model": "new", "from": format!("http://{absent}"), "stream": false})),
     ];
+    let keys = daemon.server.app().keys();
+    let key = keys.create("models", &[KeyScope::Models]).unwrap();
     for (path, body) in &requests {
-        for (from, forwarded) in [([192, 168, 1, 9], false), ([127, 0, 0, 1], true), ([127, 0, 0, 9], true)] {
-            let reply = post_from(&daemon, from, forwarded, path, body).await;
-            assert!(reply.starts_with("403 ") && reply.contains("daemon's machine"), "{path} {body}: {reply}");
+        for from in [([192, 168, 1, 9], false), ([127, 0, 0, 1], true), ([127, 0, 0, 9], true)] {
+            let reply = post_from(&daemon, from, "", path, body).await;
+            assert!(reply.starts_with("401 ") && reply.contains("api_key_missing"), "{path} {body}: {reply}");
+            let reply = post_from(&daemon, from, &key, path, body).await;
+            assert!(reply.starts_with("403 ") && reply.contains("remote_fetch_forbidden"), "{path} {body}: {reply}");
         }
     }
     assert!(registry.requests().is_empty(), "no request was sent: {:?}", registry.requests());
-    let reply = post_from(&daemon, [127, 0, 0, 1], false, requests[0].0, &requests[0].1).await;
+    let reply = post_from(&daemon, ([127, 0, 0, 1], false), "", requests[0].0, &requests[0].1).await;
     assert!(reply.starts_with("200 ") && !registry.requests().is_empty(), "local programs have access: {reply}");
 }
 

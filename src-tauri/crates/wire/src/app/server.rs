@@ -53,6 +53,9 @@ pub struct LoggedRequest {
     pub client: String,
     /// The client's IP address.
     pub address: String,
+    /// Name of the client's API key, if it has a valid one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// `GET`, `POST`, ...
     pub method: String,
     /// Path without the query.

@@ -59,6 +59,7 @@ async fn live_settings_take_effect_at_once() {
         ("downloads.limit", words("2M")),
         ("engine.keep_alive", words("-1")),
         ("engine.context", number(8192)),
+        ("server.require_key", words("all")),
         ("ui.theme", words("dark")),
     ];
     let table = daemon.change(&changes).expect("all values are valid");
@@ -70,6 +71,7 @@ async fn live_settings_take_effect_at_once() {
     assert_eq!(daemon.app.transfers().speed_limit(), Some(2_000_000), "downloads");
     assert_eq!(daemon.app.settings().live.keep_alive(), KeepAlive::Forever, "next requests");
     assert_eq!(daemon.app.settings().live.context_tokens(), Some(8192), "next loads");
+    assert_eq!(daemon.app.settings().require_key(), RequireKey::All, "next requests");
     assert!(daemon.text().contains("folder_size = 300000000 # here\n"), "{}", daemon.text());
     assert_eq!(
         (daemon.row("ui.theme").value, daemon.row("ui.theme").origin),
@@ -167,6 +169,13 @@ async fn settings_file_with_syntax_error_is_not_overwritten() {
 fn settings_without_restart_are_all_applied() {
     let live: Vec<_> = TABLE.iter().filter(|row| row.applies != Applies::Restart && row.variable.is_some()).collect();
     let keys: Vec<_> = live.iter().filter_map(|row| row.key).collect();
-    let expected = ["engine.keep_alive", "engine.context", "cache.ram", "cache.folder_size", "downloads.limit"];
+    let expected = [
+        "server.require_key",
+        "engine.keep_alive",
+        "engine.context",
+        "cache.ram",
+        "cache.folder_size",
+        "downloads.limit",
+    ];
     assert_eq!(keys, expected, "`SettingsStore::apply` and `Apply::apply` handle each; a test above checks each");
 }

@@ -1,38 +1,20 @@
-//! Secrets that authorize `/app` requests: the daemon token, and tickets and sessions of browser pages.
+//! Tickets and sessions of browser pages.
 //!
 //! Tickets and session tokens have 128 random bits. The daemon stores only digests and compares them in constant time.
 
 use std::time::Duration;
 
-use cairn_store::Digest;
+use cairn_app::secret::{RandomError, SecretDigest, random_hex};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::random;
-
+/// Random bytes of tickets and session tokens.
+const TOKEN_BYTES: usize = 16;
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 /// Limit of unused tickets. A new ticket evicts the oldest.
 const MAX_TICKETS: usize = 16;
 /// Limit of sessions. A new session evicts the oldest.
 const MAX_SESSIONS: usize = 64;
-
-/// Secret that authorizes `/app` requests, stored as its digest: a memory dump does not reveal the token.
-pub struct Token(Digest);
-
-impl Token {
-    /// Hashes the text of a token.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(Digest::of(text.as_bytes()))
-    }
-
-    /// Returns whether `text` is this token. Compares the digests in constant time.
-    #[must_use]
-    pub fn is(&self, text: &str) -> bool {
-        let (expected, found) = (self.0.hex(), Digest::of(text.as_bytes()).hex());
-        expected.bytes().zip(found.bytes()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-    }
-}
 
 /// Store of tickets and sessions, each from oldest to newest.
 #[derive(Default)]
@@ -40,24 +22,24 @@ pub(crate) struct Sessions(Mutex<Credentials>);
 
 #[derive(Default)]
 struct Credentials {
-    tickets: Vec<(Token, Instant)>,
-    sessions: Vec<Token>,
+    tickets: Vec<(SecretDigest, Instant)>,
+    sessions: Vec<SecretDigest>,
 }
 
 impl Sessions {
     /// Creates a ticket.
-    pub(crate) fn create_ticket(&self) -> Result<String, getrandom::Error> {
-        let ticket = random::hex()?;
+    pub(crate) fn create_ticket(&self) -> Result<String, RandomError> {
+        let ticket = random_hex::<TOKEN_BYTES>()?;
         let mut credentials = self.0.lock();
-        credentials.tickets.push((Token::new(&ticket), Instant::now()));
+        credentials.tickets.push((SecretDigest::of(&ticket), Instant::now()));
         let surplus = credentials.tickets.len().saturating_sub(MAX_TICKETS);
         credentials.tickets.drain(..surplus);
         Ok(ticket)
     }
 
     /// Exchanges a ticket for the token of a new session. Returns `None` if the ticket is unknown, used or expired.
-    pub(crate) fn begin(&self, ticket: &str) -> Result<Option<String>, getrandom::Error> {
-        let token = random::hex()?;
+    pub(crate) fn begin(&self, ticket: &str) -> Result<Option<String>, RandomError> {
+        let token = random_hex::<TOKEN_BYTES>()?;
         let mut credentials = self.0.lock();
         credentials.tickets.retain(|(_, created_at)| created_at.elapsed() < TICKET_LIFE);
         let found = credentials
@@ -67,7 +49,7 @@ impl Sessions {
             .fold(None, |found, (index, (candidate, _))| if candidate.is(ticket) { Some(index) } else { found });
         let Some(index) = found else { return Ok(None) };
         credentials.tickets.remove(index);
-        credentials.sessions.push(Token::new(&token));
+        credentials.sessions.push(SecretDigest::of(&token));
         let surplus = credentials.sessions.len().saturating_sub(MAX_SESSIONS);
         credentials.sessions.drain(..surplus);
         Ok(Some(token))
@@ -83,15 +65,6 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn token_matches_only_its_own_text() {
-        let token = Token::new("abc");
-        assert!(token.is("abc"), "the same text");
-        for other in ["", "ab", "abcd", "ABC"] {
-            assert!(!token.is(other), "{other:?}");
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn ticket_is_valid_once_and_for_a_minute() {
