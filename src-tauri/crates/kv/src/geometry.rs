@@ -49,7 +49,7 @@ impl Geometry {
         let groups = groups(layout);
         let states = (0..layout.kinds.len() as u32).map(StateId);
         let (window, full) = states.partition(|state| match layout.kinds[state.0 as usize] {
-            StateKind::Full => false,
+            StateKind::Full | StateKind::Around(_) => false,
             StateKind::Window(_) => groups.window_tokens.is_some(),
         });
         Self { layout: layout.clone(), groups, full, window }
@@ -143,7 +143,8 @@ impl Geometry {
 /// layers, because otherwise pages before the window would have no rows at all.
 pub fn groups(layout: &PageLayout) -> Groups {
     let windows = layout.kinds.iter().map(|kind| match kind {
-        StateKind::Full => None,
+        // Only rows of encoders attend to later rows, and they are not stored.
+        StateKind::Full | StateKind::Around(_) => None,
         StateKind::Window(tokens) => Some(u64::from(*tokens)),
     });
     let full = windows.clone().any(|window| window.is_none());

@@ -32,7 +32,7 @@ pub trait Architecture: Sync {
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError>;
 }
 
-/// All supported families.
+/// All supported families of decoders: models that generate text, and embedding models made from them.
 // rustfmt would put them all in one line, which causes merge conflicts.
 #[rustfmt::skip]
 pub const ARCHITECTURES: &[&dyn Architecture] = &[
@@ -48,12 +48,3 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &qwen3moe::Qwen3Moe,
     &starcoder2::StarCoder2,
 ];
-
-/// Finds the family of an architecture name.
-pub(crate) fn find(name: &str) -> Result<&'static dyn Architecture, LoadError> {
-    let found = ARCHITECTURES.iter().find(|family| family.names().contains(&name)).copied();
-    found.ok_or_else(|| LoadError::UnknownArchitecture {
-        name: name.escape_debug().to_string(),
-        supported: ARCHITECTURES.iter().flat_map(|family| family.names()).copied().collect(),
-    })
-}

@@ -1,8 +1,10 @@
 //! Hyperparameters from a model's metadata.
 
 use cairn_gguf::{Error, Metadata, Value};
+use cairn_tensor::Limits;
 
 use crate::build::Builder;
+use crate::embedding::{EmbeddingOutput, Pooling};
 use crate::error::LoadError;
 
 /// Kind of normalisation.
@@ -56,6 +58,8 @@ pub struct Hparams {
     /// Original context length of a model that computes longer sequences differently (LongRoPE). KV rows of the model
     /// loaded for long sequences must not be mixed with those of the model loaded for short ones.
     pub long_context: Option<usize>,
+    /// How the vector of a text is computed, if this is an embedding model.
+    pub embedding: Option<EmbeddingOutput>,
 }
 
 /// Typed access to the keys of one architecture.
@@ -108,6 +112,20 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// Reads `pooling_type` and `attention.causal`. Returns `None` for a model that generates text.
+    pub(crate) fn embedding_output(&self) -> Result<Option<EmbeddingOutput>, LoadError> {
+        // The numbers are those of llama.cpp. Its number 0 means that rows are not pooled.
+        let pooling = match self.u32("pooling_type")? {
+            None | Some(0) => return Ok(None),
+            Some(1) => Pooling::Mean,
+            Some(2) => Pooling::First,
+            Some(3) => Pooling::Last,
+            Some(4) => Pooling::Rank,
+            Some(other) => return Err(self.invalid("pooling_type", format!("{other} is not in 0 to 4"))),
+        };
+        Ok(Some(EmbeddingOutput { pooling, is_causal: self.bool("attention.causal")?.unwrap_or(true) }))
+    }
+
     /// Creates the error for an invalid value of a key.
     pub(crate) fn invalid(&self, key: &str, why: impl Into<String>) -> LoadError {
         LoadError::Key { key: self.name(key), why: why.into() }
@@ -130,6 +148,18 @@ impl Hparams {
     /// Returns whether a model loaded for `context_tokens` uses its computation for long sequences.
     pub fn is_long(&self, context_tokens: usize) -> bool {
         self.long_context.is_some_and(|original| context_tokens.min(self.context_length) > original)
+    }
+
+    /// Returns the limits of batches. An embedding model computes a whole text in one batch, and the output of each row
+    /// may be requested.
+    pub fn limits(&self, context_tokens: usize, limits: Limits) -> Limits {
+        match self.embedding {
+            None => limits,
+            Some(_) => {
+                let rows = limits.rows.max(context_tokens.min(self.context_length));
+                Limits { rows, logit_rows: rows }
+            }
+        }
     }
 
     /// Reads the keys that all families share, with RMSNorm.
@@ -175,6 +205,7 @@ impl Hparams {
                 None => keys.u32("vocab_size")?.unwrap_or(0) as usize,
             },
             long_context: None,
+            embedding: keys.embedding_output()?,
         })
     }
 }

@@ -4,11 +4,14 @@
 //! weights to a backend, which uses them in place, and returns the [`Plan`](cairn_tensor::Plan) of its forward pass.
 //! [`memory_requirements`] computes the memory before loading, [`required_tensors`] the tensors that metadata require.
 //!
-//! A new family is one file in `arch/` and one line in [`arch::ARCHITECTURES`].
+//! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], one of encoders a file in
+//! `encoder/` and a line in [`encoder::ENCODERS`].
 
 pub mod arch;
 mod block;
 mod build;
+mod embedding;
+pub mod encoder;
 pub mod error;
 pub mod file;
 mod hparams;
@@ -19,6 +22,8 @@ mod tiny;
 
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
+pub use embedding::{EmbeddingOutput, Pooling};
+pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::{Hparams, NormKind};

@@ -4,8 +4,10 @@ use cairn_gguf::{DType, Metadata};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
-use crate::arch::{self, Architecture};
+use crate::arch::{ARCHITECTURES, Architecture};
 use crate::build::{Builder, RequiredTensor, Source};
+use crate::embedding::{EmbeddingOutput, Pooling};
+use crate::encoder::ENCODERS;
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::{Hparams, Keys};
@@ -66,7 +68,8 @@ pub fn memory_requirements(
     limits: Limits,
     kv_type: DType,
 ) -> Result<MemoryRequirements, LoadError> {
-    let (_, plan, weights_bytes) = build(file, context_tokens, None)?;
+    let (hparams, plan, weights_bytes) = build(file, context_tokens, None)?;
+    let limits = hparams.limits(context_tokens, limits);
     let (kv_type, _) = plan.kv_type(kv_type);
     let layout = plan.page_layout(kv_type);
     let pages = context_tokens.div_ceil(cairn_tensor::PAGE_TOKENS) as u64;
@@ -107,9 +110,19 @@ fn build<'a>(
     let mut b = Builder::new(Source::File(file), context_tokens, backend);
     let hparams = family(metadata)?.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
+    let is_ranked = matches!(hparams.embedding, Some(EmbeddingOutput { pooling: Pooling::Rank, .. }));
+    if is_ranked && plan.logits.is_none_or(|scores| plan.buffers[scores.0 as usize].width != 1) {
+        return Err(LoadError::Unsupported { what: format!("a reranker of the family {}", hparams.architecture) });
+    }
     Ok((hparams, plan, weights_bytes))
 }
 
 fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
-    arch::find(Keys::new(metadata)?.architecture())
+    let name = Keys::new(metadata)?.architecture();
+    let all = || ARCHITECTURES.iter().chain(ENCODERS);
+    let found = all().find(|family| family.names().contains(&name)).copied();
+    found.ok_or_else(|| LoadError::UnknownArchitecture {
+        name: name.escape_debug().to_string(),
+        supported: all().flat_map(|family| family.names()).copied().collect(),
+    })
 }

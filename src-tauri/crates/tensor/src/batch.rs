@@ -20,7 +20,8 @@ pub struct Row {
     pub input: Input,
     /// Slot of its key and value: the row's index in its sequence.
     pub slot: u32,
-    /// Position for RoPE. Text uses the first component; models with image positions use more.
+    /// Position for RoPE and for tables of positions. Text uses the first component; an encoder uses the second as its
+    /// segment, and models with image positions use more.
     pub pos: [u32; 4],
     /// Slots `0..until` are visible to this row: `slot + 1` when causal, the end of its span otherwise.
     pub until: u32,
@@ -29,6 +30,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// Row of a token of an encoder, which attends to all `tokens` slots of its sequence.
+    pub fn encoder(seq: u32, token: u32, slot: u32, segment: u32, tokens: u32) -> Self {
+        let pos = [slot, segment, 0, 0];
+        Self { seq, input: Input::Token(token), slot, pos, until: tokens, want_logits: false }
+    }
+
     /// Row of a text token that attends to itself and all earlier slots of its sequence.
     pub fn text(seq: u32, token: u32, slot: u32, want_logits: bool) -> Self {
         Self { seq, input: Input::Token(token), slot, pos: [slot, 0, 0, 0], until: slot + 1, want_logits }

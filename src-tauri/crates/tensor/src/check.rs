@@ -111,6 +111,10 @@ impl PlanCheck<'_> {
     fn op(&self, step: usize, op: &Op) -> Result<(), String> {
         match op {
             Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
+            Op::AddEmbedding { x, table, component } => {
+                self.batch_rows(*x, self.weight(*table)?.cols)?;
+                require(*component < 4, || format!("a position has 4 components, not {component}"))
+            }
             Op::RmsNorm { x, weight, eps, group, out } => {
                 self.alike(*x, *out)?;
                 self.vector(*weight, *group)?;
@@ -253,11 +257,26 @@ pub(crate) fn batch(
         }
     }
     for op in &plan.ops {
-        if let Op::Embed { table, .. } = op {
-            embedding(batch, &weights[table.0 as usize])?;
+        match op {
+            Op::Embed { table, .. } => embedding(batch, &weights[table.0 as usize])?,
+            Op::AddEmbedding { table, component, .. } => {
+                positions(batch, &weights[table.0 as usize], *component)?;
+            }
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Checks that the table has every row's position.
+fn positions(batch: &Batch, table: &Weight, component: usize) -> Result<(), BackendError> {
+    match batch.rows.iter().position(|row| row.pos[component] as usize >= table.rows) {
+        Some(index) => {
+            let (at, Weight { name, rows, .. }) = (batch.rows[index].pos[component], table);
+            Err(BackendError::Batch(format!("row {index} is at position {at} of {name}, which has {rows}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks that every row's input exists.

@@ -106,6 +106,16 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
+    /// Adds to each row of `x` the table's row whose index is a component of the row's position: learned positions and
+    /// segments (Devlin et al., arXiv 1810.04805).
+    AddEmbedding {
+        /// Accumulator, `[rows, width]`.
+        x: BufferId,
+        /// `[indices, width]`.
+        table: WeightId,
+        /// Component of [`crate::Row::pos`].
+        component: usize,
+    },
     /// `out = x / sqrt(mean(x²) + eps) * weight` over each group of `group` elements (Zhang & Sennrich, arXiv
     /// 1910.07467). `out` may be `x`.
     RmsNorm {
@@ -280,7 +290,7 @@ pub struct Plan {
     pub states: Vec<State>,
     /// Rotations that ops refer to.
     pub ropes: Vec<Rope>,
-    /// Holds `[logit rows, vocabulary]` after a run.
+    /// Holds `[logit rows, vocabulary]` after a run. For an embedding model, `[logit rows, width]` before pooling.
     pub logits: Option<BufferId>,
 }
 

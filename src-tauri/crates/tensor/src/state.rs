@@ -1,5 +1,7 @@
 //! Declared per-sequence state: the rows that each attention layer stores in pages.
 
+use crate::batch::Row;
+
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId(pub u32);
@@ -11,6 +13,27 @@ pub enum StateKind {
     Full,
     /// Keys and values of the last `w` positions.
     Window(u32),
+    /// Keys and values up to this distance before and after a position.
+    Around(u32),
+}
+
+impl StateKind {
+    /// Returns the first slot that a row at `slot` attends to.
+    pub(crate) fn first(self, slot: u32) -> u32 {
+        match self {
+            Self::Full => 0,
+            Self::Window(tokens) => (slot + 1).saturating_sub(tokens),
+            Self::Around(side) => slot.saturating_sub(side),
+        }
+    }
+
+    /// Returns the end of the slots that a row attends to.
+    pub(crate) fn until(self, row: &Row) -> u32 {
+        match self {
+            Self::Full | Self::Window(_) => row.until,
+            Self::Around(side) => row.slot.saturating_add(side).saturating_add(1).min(row.until),
+        }
+    }
 }
 
 /// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].

@@ -11,6 +11,7 @@ use crate::spec::{Family, ModelSpec};
 const PLAIN: Family = Family {
     name: "",
     pre_tokenizer: "llama-bpe",
+    word_pieces: false,
     adds_bos: false,
     tied: None,
     rope_base: 10_000.0,
@@ -138,7 +139,65 @@ pub static STARCODER2: Family = Family {
     ..PLAIN
 };
 
-/// All families, in the order of `cairn_models::ARCHITECTURES`.
+/// Returns the keys of encoders: LayerNorm, and the mean of rows that attend in both directions.
+fn encoder(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    vec![
+        ("attention.layer_norm_epsilon", spec.norm_epsilon.into()),
+        ("attention.causal", false.into()),
+        ("pooling_type", 1u32.into()),
+    ]
+}
+
+/// BERT: learned positions, norms of sums, biases everywhere.
+pub static BERT: Family = Family {
+    name: "bert",
+    word_pieces: true,
+    tied: Some(false),
+    keys: encoder,
+    has_tensor: |name| name == "token_types.weight" || (name.ends_with(".bias") && !name.starts_with("output.")),
+    ..PLAIN
+};
+
+/// BERT that scores pairs of texts.
+pub static CROSS_ENCODER: Family = Family {
+    keys: |spec| {
+        let mut keys = encoder(spec);
+        keys.push(("pooling_type", 4u32.into()));
+        keys
+    },
+    has_tensor: |name| name == "cls.weight" || (BERT.has_tensor)(name),
+    ..BERT
+};
+
+/// EmbeddingGemma: Gemma 3 in both directions, with two matrices behind the mean.
+pub static GEMMA_EMBEDDING: Family = Family {
+    name: "gemma-embedding",
+    tied: Some(false),
+    keys: |spec| {
+        let mut keys = (GEMMA3.keys)(spec);
+        keys.extend([("pooling_type", 1u32.into()), ("dense_2_feat_out", 48u32.into())]);
+        keys.push(("dense_3_feat_out", u32::try_from(spec.width).expect("a width fits into a u32").into()));
+        keys
+    },
+    has_tensor: |name| matches!(name, "dense_2.weight" | "dense_3.weight"),
+    ..GEMMA3
+};
+
+/// Nomic Embed: rotary positions, a gated MLP, biases in norms only.
+pub static NOMIC_BERT: Family = Family {
+    name: "nomic-bert",
+    rope_base: 1000.0,
+    has_tensor: |name| name == "token_types.weight" || name.ends_with("_norm.bias"),
+    ..BERT
+};
+
+/// Qwen 3 whose last row is the vector of a text.
+pub static QWEN3_EMBEDDING: Family = Family { keys: |_| vec![("pooling_type", 3u32.into())], ..QWEN3 };
+
+/// All encoders, in the order of `cairn_models::ENCODERS`.
+pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];
+
+/// All families of decoders, in the order of `cairn_models::ARCHITECTURES`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
     &GEMMA2,

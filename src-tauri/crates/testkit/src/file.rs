@@ -12,6 +12,7 @@ use crate::random::Random;
 use crate::spec::{ModelSpec, RopeScaling};
 use crate::vocabulary::Vocabulary;
 use crate::weights;
+use crate::word_pieces;
 
 /// Gain of query and key matrices, or of the norms over their heads. A gain of 1 keeps the variance.
 const ATTENTION_GAIN: f32 = 1.5;
@@ -59,7 +60,10 @@ fn writer(spec: &ModelSpec) -> Writer<'_> {
     for (key, value) in metadata.iter() {
         writer.set(key, value.clone());
     }
-    Vocabulary::new(spec.vocab).describe(spec.family, &mut writer);
+    match spec.family.word_pieces {
+        true => word_pieces::describe(spec.vocab, &mut writer),
+        false => Vocabulary::new(spec.vocab).describe(spec.family, &mut writer),
+    }
     let required = cairn_models::required_tensors(&metadata, &|name| has_tensor(spec, name));
     let required = required.expect("the metadata of a spec are those of its family");
     let mut tensors = Tensors { spec, writer, required: &required };

@@ -71,7 +71,7 @@ impl HashModel {
             let row_bytes = layout.row_bytes[index];
             assert!(row_bytes.is_multiple_of(WORD_BYTES), "rows of {row_bytes} bytes are not a whole number of hashes");
             let window = match state.kind {
-                StateKind::Full => None,
+                StateKind::Full | StateKind::Around(_) => None,
                 StateKind::Window(tokens) => Some(tokens as usize),
             };
             let first_word = words;

@@ -35,6 +35,11 @@ pub fn tiny(family: &'static Family) -> ModelSpec {
     ModelSpec { name, family, tied, rope_base: family.rope_base, ..tiny_llama() }
 }
 
+/// A BERT in the size of [`tiny_llama`], for texts of up to 128 tokens.
+pub fn tiny_bert(family: &'static Family) -> ModelSpec {
+    ModelSpec { name: "tiny bert".to_owned(), context: 128, kv_heads: 4, ..tiny(family) }
+}
+
 /// A Qwen3 of 2 layers and 1.4 million weights in F32: heads with more elements in total than the stream, a tied
 /// embedding.
 pub fn tiny_qwen3() -> ModelSpec {

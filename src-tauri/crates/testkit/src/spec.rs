@@ -87,6 +87,8 @@ pub struct Family {
     pub name: &'static str,
     /// Value of `tokenizer.ggml.pre`.
     pub pre_tokenizer: &'static str,
+    /// Whether the vocabulary has word pieces instead of byte pairs.
+    pub word_pieces: bool,
     /// Value of `tokenizer.ggml.add_bos_token`.
     pub adds_bos: bool,
     /// Whether the embedding is the output matrix; `None` if the family supports both.

@@ -20,14 +20,14 @@ pub const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' 
      {{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 /// Words that merges build, most common first.
-const WORDS: &str = " the and ing in er on to of re at en is it or es an he ed al ou ar as ic ion ve ll me ti ro st \
+pub(crate) const WORDS: &str = " the and ing in er on to of re at en is it or es an he ed al ou ar as ic ion ve ll me ti ro st \
     that for you with this are have not was from they which one all there what when your can more about out other \
     model token memory cache disk page layer weight number word file time name list open close read write start stop \
     hello world user assistant system question answer yes no please thanks water light stone river paper green house";
 
 /// Kinds of tokens, numbered as in llama.cpp.
-const NORMAL: i32 = 1;
-const CONTROL: i32 = 3;
+pub(crate) const NORMAL: i32 = 1;
+pub(crate) const CONTROL: i32 = 3;
 
 /// Vocabulary of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,8 +38,9 @@ impl Architecture for Gemma2 {
             attention.push(b, &hparams, &stream, layer);
             mlp.push(b, &hparams, &stream, layer);
         }
-        let x = logits(b, &hparams, &stream);
-        b.push(Op::Softcap { x, cap: keys.positive("final_logit_softcapping")?.unwrap_or(30.0) });
+        if let Some(x) = logits(b, &hparams, &stream) {
+            b.push(Op::Softcap { x, cap: keys.positive("final_logit_softcapping")?.unwrap_or(30.0) });
+        }
         Ok(hparams)
     }
 }

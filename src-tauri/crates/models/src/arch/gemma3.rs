@@ -23,6 +23,11 @@ impl Architecture for Gemma3 {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        if b.has_tensor("dense.0.weight") {
+            // Without these tensors, the vectors would be wrong.
+            let what = "EmbeddingGemma in Ollama's own layout (pull a file in llama.cpp's layout instead)";
+            return Err(LoadError::Unsupported { what: what.to_owned() });
+        }
         let mut hparams = Hparams::read(b)?;
         let keys = Keys::new(b.metadata())?;
         let global = rope(b, &mut hparams, RopeStyle::Half)?;
@@ -40,7 +45,7 @@ impl Architecture for Gemma3 {
             mlp.push(b, &hparams, &stream, layer);
         }
         let x = logits(b, &hparams, &stream);
-        if let Some(cap) = keys.positive("final_logit_softcapping")? {
+        if let (Some(x), Some(cap)) = (x, keys.positive("final_logit_softcapping")?) {
             b.push(Op::Softcap { x, cap });
         }
         Ok(hparams)

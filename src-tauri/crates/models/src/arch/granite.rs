@@ -42,8 +42,9 @@ impl Architecture for Granite {
             attention.push(b, &hparams, &stream, layer);
             mlp.push(b, &hparams, &stream, layer);
         }
-        let out = logits(b, &hparams, &stream);
-        b.push(Op::Scale { x: out, factor: 1.0 / logit_scale });
+        if let Some(x) = logits(b, &hparams, &stream) {
+            b.push(Op::Scale { x, factor: 1.0 / logit_scale });
+        }
         Ok(hparams)
     }
 }

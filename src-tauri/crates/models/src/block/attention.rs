@@ -3,7 +3,7 @@
 //! Families differ in: norms of queries and keys before rotation (Henry et al., arXiv 2010.04245), factor and cap of
 //! the scores, sinks, layers with a sliding window, and whether queries, keys and values are one tensor.
 
-use cairn_tensor::{BufferId, Op, Projection, State, StateKind};
+use cairn_tensor::{BufferId, Op, Projection, State, StateId, StateKind};
 
 use super::Stream;
 use super::sliding_window::SlidingWindows;
@@ -85,8 +85,14 @@ impl Attention {
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let &Hparams { heads, kv_heads, head_dim, epsilon: eps, .. } = hparams;
         let &Self { norm, scale, softcap, q, k, v, out, .. } = self;
+        let is_causal = hparams.embedding.is_none_or(|output| output.is_causal);
         let (kind, rope) = match &self.windows {
-            Some((windows, rope)) if windows.applies(layer) => (StateKind::Window(windows.tokens), Some(*rope)),
+            Some((windows, rope)) if windows.applies(layer) => {
+                let tokens = windows.tokens;
+                // In both directions, half of the window is on each side of the row.
+                let kind = if is_causal { StateKind::Window(tokens) } else { StateKind::Around(tokens / 2) };
+                (kind, Some(*rope))
+            }
             _ => (StateKind::Full, self.rope),
         };
         let name = |part: &str| format!("blk.{layer}.{part}");
@@ -107,7 +113,7 @@ impl Attention {
                 b.push(Op::Rope { x, head_dim, rope });
             }
         }
-        let state = b.plan.state(State { kind, kv_heads, head_dim });
+        let state = declare(b, hparams, State { kind, kv_heads, head_dim });
         b.push(Op::StoreKv { state, k, v });
         let sinks = self.sinks.then(|| b.vector(&name("attn_sinks.weight"), heads));
         b.push(Op::Attention { state, q, heads, scale, softcap, sinks, out });
@@ -130,4 +136,11 @@ impl Attention {
         let rows = |(first, (_, out))| b.projection_rows(&name("attn_qkv"), wide + 2 * narrow, first, width, out);
         firsts.into_iter().zip(parts).map(rows).collect()
     }
+}
+
+/// Declares the state of a layer. An embedding model computes a text in one batch, so that each layer can replace the keys
+/// and values of the layer before it: layers of equal shape share a state.
+fn declare(b: &mut Builder<'_>, hparams: &Hparams, state: State) -> StateId {
+    let shared = b.plan.states.iter().position(|other| hparams.embedding.is_some() && *other == state);
+    shared.map_or_else(|| b.plan.state(state), |index| StateId(index as u32))
 }

@@ -1,4 +1,4 @@
-//! Input and output of a forward pass: the embedding table and the logits.
+//! Input and output of a forward pass: the embedding table, and the logits or the rows that an embedding model pools.
 
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
@@ -12,19 +12,30 @@ pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
     b.push(Op::Embed { table, out: stream.residual });
 }
 
+/// Gathers the rows whose output is requested, and returns their buffer. It is the plan's output unless a caller replaces
+/// it.
+pub(crate) fn output_rows(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
+    let rows = b.plan.buffer(Rows::Logits, hparams.embedding_length);
+    b.push(Op::Gather { x: stream.residual, out: rows });
+    b.plan.logits = Some(rows);
+    rows
+}
+
 /// Adds the logits of the rows that request them, and returns their buffer. The rows are gathered first, so that the
 /// norm and the largest product run only for these rows. Without an output matrix the model uses its embedding table
-/// (Press & Wolf, arXiv 1608.05859).
-pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
+/// (Press & Wolf, arXiv 1608.05859). The output of an embedding model are the normalised rows; it has no logits.
+pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> Option<BufferId> {
     let width = hparams.embedding_length;
-    let last = b.plan.buffer(Rows::Logits, width);
-    b.push(Op::Gather { x: stream.residual, out: last });
+    let last = output_rows(b, hparams, stream);
     Norm::new(hparams).push(b, "output_norm", last, last);
+    if hparams.embedding.is_some() {
+        return None;
+    }
     let out = b.plan.buffer(Rows::Logits, hparams.vocab);
     let table = if b.has_tensor("output.weight") { "output.weight" } else { "token_embd.weight" };
     let weight = b.matrix(table, hparams.vocab, width);
     let bias = b.optional_vector("output.bias", hparams.vocab);
     b.push(Op::MatMul { x: last, projections: vec![Projection { weight, bias, out }] });
     b.plan.logits = Some(out);
-    out
+    Some(out)
 }

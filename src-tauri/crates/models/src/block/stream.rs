@@ -1,7 +1,8 @@
 //! The residual stream, and how the parts of a block read from it and add to it.
 //!
 //! A part normalises its input (Xiong et al., arXiv 2002.04745), its output (OLMo 2, arXiv 2501.00656), or both (Gemma
-//! 2, arXiv 2408.00118). The output may be scaled (Granite).
+//! 2, arXiv 2408.00118), or the sum of the stream and its output (the first transformers). The output may be scaled
+//! (Granite).
 
 use cairn_tensor::{BufferId, Op};
 
@@ -31,6 +32,8 @@ pub(crate) enum Norms {
     After,
     /// Before and after the part.
     Both,
+    /// After the output was added to the stream: normalises the sum.
+    Sum,
 }
 
 /// The names of a part's norms, without layer and `.weight`.
@@ -38,13 +41,15 @@ pub(crate) enum Norms {
 pub(crate) struct Part {
     before: &'static str,
     after: &'static str,
+    sum: &'static str,
 }
 
 impl Part {
-    pub(crate) const ATTENTION: Self = Self { before: "attn_norm", after: "post_attention_norm" };
+    pub(crate) const ATTENTION: Self =
+        Self { before: "attn_norm", after: "post_attention_norm", sum: "attn_output_norm" };
     /// The MLP of models that name its norm after the preceding part.
-    pub(crate) const MLP_AFTER_ATTENTION: Self = Self { before: "post_attention_norm", after: "post_ffw_norm" };
-    pub(crate) const MLP: Self = Self { before: "ffn_norm", after: "post_ffw_norm" };
+    pub(crate) const MLP_AFTER_ATTENTION: Self = Self { before: "post_attention_norm", ..Self::MLP };
+    pub(crate) const MLP: Self = Self { before: "ffn_norm", after: "post_ffw_norm", sum: "layer_output_norm" };
 }
 
 impl Stream {
@@ -70,7 +75,7 @@ impl Stream {
                 self.norm.push(b, &format!("blk.{layer}.{}", part.before), self.residual, self.branch);
                 self.branch
             }
-            Norms::After => self.residual,
+            Norms::After | Norms::Sum => self.residual,
         }
     }
 
@@ -83,5 +88,8 @@ impl Stream {
             b.push(Op::Scale { x: self.branch, factor });
         }
         b.push(Op::Add { x: self.residual, y: self.branch });
+        if self.norms == Norms::Sum {
+            self.norm.push(b, &format!("blk.{layer}.{}", part.sum), self.residual, self.residual);
+        }
     }
 }

@@ -31,9 +31,12 @@ fn writes(op: &Op, id: BufferId) -> bool {
         Op::MatMul { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)
         }
-        Op::Rope { x, .. } | Op::Gelu { x } | Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } => {
-            *x == id
-        }
+        Op::AddEmbedding { x, .. }
+        | Op::Rope { x, .. }
+        | Op::Gelu { x }
+        | Op::Scale { x, .. }
+        | Op::Softcap { x, .. }
+        | Op::Add { x, .. } => *x == id,
         Op::StoreKv { .. } => false,
     }
 }

@@ -15,7 +15,7 @@ use super::pool::Section;
 use super::schedule::part;
 use super::step::{Scratch, Step};
 use crate::plan::{BufferId, Op};
-use crate::state::{StateId, StateKind};
+use crate::state::{State, StateId, StateKind};
 use crate::team::Worker;
 use crate::weight::WeightId;
 
@@ -31,7 +31,7 @@ struct Attention {
     /// Query heads that share a key/value head.
     group: usize,
     head_dim: usize,
-    window: Option<u32>,
+    kind: StateKind,
     scale: f32,
     softcap: f32,
     sinks: Option<WeightId>,
@@ -40,7 +40,7 @@ struct Attention {
 impl Attention {
     /// Returns the first position that the row at `slot` attends to.
     fn first(&self, slot: u32) -> u32 {
-        self.window.map_or(0, |window| (slot + 1).saturating_sub(window))
+        self.kind.first(slot)
     }
 
     /// Returns the range of spans that contain positions which rows of `block` attend to.
@@ -68,14 +68,10 @@ impl Step<'_> {
         let Op::Attention { state, q, heads, scale, softcap, sinks, out } = *op else {
             unreachable!("called for attention only");
         };
-        let shape = self.state(state);
-        let window = match shape.kind {
-            StateKind::Full => None,
-            StateKind::Window(window) => Some(window),
-        };
-        let (kv_heads, head_dim, softcap) = (shape.kv_heads, shape.head_dim, softcap.unwrap_or(0.0));
+        let State { kind, kv_heads, head_dim } = self.state(state);
+        let softcap = softcap.unwrap_or(0.0);
         let group = heads / kv_heads;
-        let op = Attention { state, q, out, kv_heads, group, head_dim, window, scale, softcap, sinks };
+        let op = Attention { state, q, out, kv_heads, group, head_dim, kind, scale, softcap, sinks };
         let blocks = &self.prepared.batch_layout.blocks;
         let tasks = blocks.len() * kv_heads;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
@@ -182,7 +178,7 @@ impl Step<'_> {
             scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
             let row = &self.batch.rows[index];
             scratch.first[nth * group..(nth + 1) * group].fill(op.first(row.slot));
-            scratch.until[nth * group..(nth + 1) * group].fill(row.until);
+            scratch.until[nth * group..(nth + 1) * group].fill(op.kind.until(row));
         }
     }
 

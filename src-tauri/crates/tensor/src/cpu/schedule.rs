@@ -109,6 +109,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
             Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
+            Op::AddEmbedding { x, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*x)])),
             Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }

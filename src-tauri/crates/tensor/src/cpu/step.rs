@@ -38,6 +38,8 @@ pub(super) struct Scratch {
     pub(super) experts: ExpertScratch,
     /// Results of a strip of weight rows, `[batch rows, strip]`.
     pub(super) tile: Vec<f32>,
+    /// A row of a table.
+    pub(super) row: Vec<f32>,
     /// A block's queries, `[queries, head_dim]`.
     pub(super) q: Vec<f32>,
     /// First position that each query attends to.
@@ -56,6 +58,11 @@ impl Scratch {
         self.experts.fit(plan, weights, rows);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * schedule::STRIP);
+        let tables = plan.ops.iter().filter_map(|op| match op {
+            Op::AddEmbedding { table, .. } => Some(weights[table.0 as usize].cols),
+            _ => None,
+        });
+        grow(&mut self.row, tables.max().unwrap_or(0));
         // Threads take attention tasks dynamically, so each may get the largest one at any time.
         for (head_dim, group) in blocks::heads(plan) {
             self.attend.reserve(block_rows * group, head_dim);
@@ -89,6 +96,9 @@ impl Step<'_> {
     fn op(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
         match op {
             Op::Embed { table, out } => self.embed(worker, *table, *out),
+            Op::AddEmbedding { x, table, component } => {
+                self.add_embedding(worker, &mut scratch.row, *x, *table, *component);
+            }
             Op::RmsNorm { x, weight, eps, group, out } => {
                 let weight = &self.vectors[weight.0 as usize][..*group];
                 self.norm(worker, [*x, *out], weight, *eps);
@@ -187,6 +197,16 @@ impl Step<'_> {
                 }
                 Input::Embedding(at) => out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..width]),
             }
+        }
+    }
+
+    fn add_embedding(&self, worker: &Worker<'_>, memory: &mut [f32], x: BufferId, table: WeightId, component: usize) {
+        let table = &self.weights[table.0 as usize];
+        let memory = &mut memory[..table.cols];
+        for row in self.own_rows(worker, x) {
+            let index = self.batch.rows[row].pos[component] as usize;
+            (self.variant.decode_row)(table.dtype, table.row_bytes(index..index + 1), memory);
+            (self.variant.add)(&mut self.buffer(x).write(worker, self.row(x, row)), memory);
         }
     }
 

@@ -23,6 +23,14 @@ impl Step<'_> {
     pub(super) fn op(&mut self, op: &Op) {
         match op {
             Op::Embed { table, out } => self.embed(*table, *out),
+            Op::AddEmbedding { x, table, component } => {
+                let width = self.width(*x);
+                for (index, row) in self.batch.rows.iter().enumerate() {
+                    let added = self.weight_row(*table, row.pos[*component] as usize);
+                    let x = &mut self.buffers[x.0 as usize][index * width..][..width];
+                    x.iter_mut().zip(added).for_each(|(x, y)| *x += y);
+                }
+            }
             Op::RmsNorm { x, weight, eps, group, out } => {
                 let weight = self.weight_row(*weight, 0);
                 let mut y = self.copy(*x);
@@ -181,9 +189,11 @@ impl Step<'_> {
 
     /// Returns the visible keys and values of a row, in ascending slots.
     fn visible(&self, state: StateId, row: &Row, kv_head: usize) -> Vec<[Vec<f32>; 2]> {
-        let first = match self.state(state).kind {
-            StateKind::Full => 0,
-            StateKind::Window(window) => (row.slot + 1).saturating_sub(window),
+        let (slot, end) = (row.slot as usize, row.until as usize);
+        let visible = match self.state(state).kind {
+            StateKind::Full => 0..end,
+            StateKind::Window(window) => (slot + 1).saturating_sub(window as usize)..end,
+            StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),
         };
         let at = |slot| {
             let (page, places) = self.place(state, row.seq, slot, kv_head);
@@ -193,7 +203,7 @@ impl Step<'_> {
                 values
             })
         };
-        (first as usize..row.until as usize).map(at).collect()
+        visible.map(at).collect()
     }
 
     /// Multiplies every row by its chosen experts.

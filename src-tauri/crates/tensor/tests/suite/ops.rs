@@ -45,7 +45,7 @@ fn batches() -> Vec<Batch> {
         batch
     };
     let mut image = batch(&[(0, 33..34), (1, 1..2), (2, 600..610)]);
-    image.rows.iter_mut().filter(|row| row.seq == 2).for_each(|row| row.until = 610);
+    image.rows.iter_mut().filter(|row| row.seq == 2).for_each(|row| (row.until, row.pos[1]) = (610, 1));
     vec![batch(&[(0, 0..33), (1, 0..1), (2, 0..600)]), image, batch(&[(2, 610..611)]), batch(&[(2, 611..720)])]
 }
 
@@ -109,6 +109,18 @@ fn embed_agrees_with_the_oracle() {
             let out = bench.plan.buffer(Rows::Batch, 256);
             bench.plan.push(Op::Embed { table, out });
             out
+        });
+    }
+}
+
+#[test]
+fn added_positions_agree_with_the_oracle() {
+    for (dtype, component) in [(DType::F32, 0), (DType::F16, 0), (DType::Q8_0, 0), (DType::F32, 1)] {
+        check(&format!("component {component} in {}", dtype.name()), 1e-7, |bench| {
+            let x = bench.input(96);
+            let table = bench.weight(dtype, if component == 0 { SLOTS } else { 2 }, 96, 1.0);
+            bench.plan.push(Op::AddEmbedding { x, table, component });
+            x
         });
     }
 }
@@ -195,6 +207,8 @@ fn attention_agrees_with_the_oracle() {
         (StateKind::Window(128), 8, 2, 32, None, true),
         (StateKind::Window(1), 2, 1, 32, Some(20.0), false),
         (StateKind::Window(1), 2, 1, 32, Some(20.0), true),
+        (StateKind::Around(100), 4, 2, 32, None, false),
+        (StateKind::Around(0), 2, 1, 32, None, true),
     ] {
         let what = format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}, sinks: {sinks}");
         let state = State { kind, kv_heads, head_dim };
@@ -227,6 +241,26 @@ fn windows_at_page_and_span_borders_agree_with_the_oracle() {
     for window in [2, 63, 64, 65, 255, 256, 257, 319, 320, 610, 611, 719, 720, 721, u32::MAX] {
         let state = State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 16 };
         check(&format!("a window of {window}"), 1e-3, |bench| attend(bench, state, 2, None, false));
+    }
+}
+
+#[test]
+fn rows_of_an_encoder_attend_in_both_directions() {
+    for kind in [StateKind::Full, StateKind::Around(0), StateKind::Around(63), StateKind::Around(256)] {
+        compare(&format!("{kind:?} in both directions"), 1e-3, |backend| {
+            let mut bench = Bench { backend, plan: Plan::default(), random: Random(12) };
+            let out = attend(&mut bench, State { kind, kv_heads: 2, head_dim: 32 }, 4, None, false);
+            let Bench { plan, .. } = bench;
+            let id = backend.prepare(plan, Limits { rows: 640, logit_rows: 0 }).expect("the plan is sound");
+            let tables: Vec<_> = (0..2).map(|seq| table(seq, 2, SLOTS)).collect();
+            backend.grow_pages(tables.iter().map(Vec::len).sum()).expect("a few pages can be had");
+            let rows = |seq, tokens| {
+                (0..tokens).map(move |slot| Row::encoder(seq, token(seq as usize, slot as usize), slot, 0, tokens))
+            };
+            let batch = Batch { rows: rows(0, 39).chain(rows(1, 601)).collect(), tables, ..Batch::default() };
+            backend.run(id, &batch).expect("the batch is sound");
+            vec![read(backend, id, out, 640, 128)]
+        });
     }
 }
 

@@ -47,6 +47,10 @@ fn plan_with_invalid_step_is_refused() {
     let norm = |weight, group, out| Op::RmsNorm { x, weight: WeightId(weight), eps: 1e-5, group, out };
     check(Op::Embed { table: WeightId(7), out: x }, "there is no weight 7");
     check(Op::Embed { table: WeightId(0), out: last }, "buffer 3 is");
+    let add_embedding = |x, component| Op::AddEmbedding { x, table: WeightId(0), component };
+    check(add_embedding(narrow, 0), "buffer 2 is");
+    check(add_embedding(last, 0), "buffer 3 is");
+    check(add_embedding(x, 4), "a position has 4 components, not 4");
     check(norm(1, 16, y), "is 1 x 32, not a vector of 16");
     check(norm(0, 32, y), "is 10 x 32, not a vector of 32");
     check(norm(1, 32, narrow), "buffers 0 and 2 differ");
@@ -168,12 +172,14 @@ fn batch_with_invalid_row_is_refused() {
         (vec![far], vec![0], "row 0 has slot 0 and sees 65, its table covers 64"),
         (vec![blind], vec![0], "row 0 has slot 0 and does not see it: it sees 0"),
         (vec![row(0, 0, 5), row(0, 0, 5)], vec![0], "row 1 has slot 5 after slot 5 of its sequence"),
+        (vec![row(0, 0, 10)], vec![0], "row 0 is at position 10 of Q8_0 10 x 32, which has 10"),
         (vec![row(0, 0, 0); 3], vec![0], "3 rows"),
         (vec![row(0, 0, 0)], vec![2], "page 2 is beyond the pool's 2"),
     ] {
         for mut backend in backends() {
             let embed = Op::Embed { table: WeightId(0), out: BufferId(0) };
-            let plan = prepare(backend.as_mut(), vec![embed]).expect("the plan is sound");
+            let add = Op::AddEmbedding { x: BufferId(0), table: WeightId(0), component: 0 };
+            let plan = prepare(backend.as_mut(), vec![embed, add]).expect("the plan is sound");
             backend.grow_pages(2).expect("two pages can be had");
             let tables = vec![pages.iter().map(|page| PageId(*page)).collect()];
             let batch = Batch { rows: rows.clone(), tables, ..Batch::default() };

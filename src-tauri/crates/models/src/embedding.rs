@@ -1,0 +1,29 @@
+//! How an embedding model turns the rows of a text into one vector.
+
+/// Rows of a text that make its vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// The mean of all rows.
+    Mean,
+    /// The first row.
+    First,
+    /// The last row.
+    Last,
+    /// The first row, from which a classifier computes the score of a text pair.
+    Rank,
+}
+
+/// Output of an embedding model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbeddingOutput {
+    /// The rows that make the vector.
+    pub pooling: Pooling,
+    /// Whether a token attends only to itself and the tokens before it.
+    pub is_causal: bool,
+}
+
+impl EmbeddingOutput {
+    /// Output of an encoder whose file has no `pooling_type`: the mean, as the first sentence encoders (Reimers &
+    /// Gurevych, arXiv 1908.10084).
+    pub(crate) const ENCODER: Self = Self { pooling: Pooling::Mean, is_causal: false };
+}
