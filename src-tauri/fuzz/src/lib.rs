@@ -5,6 +5,7 @@
 //! and regression inputs; a test runs all of them.
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod chunk;
 pub mod gguf;
 pub mod grammar;
@@ -23,6 +24,7 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "chunk", run: chunk::run },
     Target { name: "gguf", run: gguf::run },
     Target { name: "grammar", run: grammar::run },

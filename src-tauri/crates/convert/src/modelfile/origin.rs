@@ -61,7 +61,8 @@ pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Orig
     let is_description = |names: &&Vec<String>| {
         let at_top = names.len() == 1;
         names.last().is_some_and(|name| {
-            name.ends_with(".json") || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model"))
+            name.ends_with(".json")
+                || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model" | "vocab.txt"))
         })
     };
     let files = weights.into_iter().chain(names.iter().filter(is_description));

@@ -1,0 +1,107 @@
+//! BERT and its cross-encoders, with the tensor names of the `transformers` library.
+
+use cairn_gguf::Metadata;
+
+use super::description::{CONFIG, Description, invalid};
+use super::error::ConvertError;
+use super::{Family, word_pieces};
+
+/// Name of the architecture in GGUF.
+const BERT: &str = "bert";
+/// `pooling_type` of a cross-encoder.
+const RANK: u32 = 4;
+const CROSS_ENCODER: &str = "BertForSequenceClassification";
+
+/// Tensors outside of layers: names in the checkpoint and in GGUF, without the ending.
+const TABLES: [(&str, &str); 6] = [
+    ("embeddings.word_embeddings", "token_embd"),
+    ("embeddings.position_embeddings", "position_embd"),
+    ("embeddings.token_type_embeddings", "token_types"),
+    ("embeddings.LayerNorm", "token_embd_norm"),
+    ("pooler.dense", "cls"),
+    ("classifier", "cls.output"),
+];
+
+/// Tensors of a layer.
+const LAYER: [(&str, &str); 8] = [
+    ("attention.self.query", "attn_q"),
+    ("attention.self.key", "attn_k"),
+    ("attention.self.value", "attn_v"),
+    ("attention.output.dense", "attn_output"),
+    ("attention.output.LayerNorm", "attn_output_norm"),
+    ("intermediate.dense", "ffn_up"),
+    ("output.dense", "ffn_down"),
+    ("output.LayerNorm", "layer_output_norm"),
+];
+
+pub(super) struct Bert;
+
+impl Family for Bert {
+    fn architectures(&self) -> &'static [&'static str] {
+        &["BertModel", CROSS_ENCODER]
+    }
+
+    fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
+        let config = &description.config;
+        let text = |key: &str| config[key].as_str();
+        if let Some(other) = text("hidden_act").filter(|name| !name.starts_with("gelu")) {
+            return Err(ConvertError::Unsupported { what: format!("BERT with the activation {other:?}") });
+        }
+        if let Some(other) = text("position_embedding_type").filter(|name| *name != "absolute") {
+            return Err(ConvertError::Unsupported { what: format!("BERT with {other:?} positions") });
+        }
+        let mut metadata = Metadata::new();
+        metadata.set("general.architecture", BERT);
+        metadata.set("general.type", "model");
+        if let Some(name) = text("_name_or_path").and_then(|path| path.rsplit('/').next()).filter(|n| !n.is_empty()) {
+            metadata.set("general.name", name);
+        }
+        for (key, name) in [
+            ("block_count", "num_hidden_layers"),
+            ("context_length", "max_position_embeddings"),
+            ("embedding_length", "hidden_size"),
+            ("feed_forward_length", "intermediate_size"),
+            ("attention.head_count", "num_attention_heads"),
+        ] {
+            metadata.set(format!("{BERT}.{key}"), description.count(name)?);
+        }
+        let eps = description.number("layer_norm_eps")?;
+        metadata.set(format!("{BERT}.attention.layer_norm_epsilon"), eps);
+        metadata.set(format!("{BERT}.attention.causal"), false);
+        let is_cross_encoder = description.architecture()? == CROSS_ENCODER;
+        if is_cross_encoder && config["id2label"].as_object().is_some_and(|labels| labels.len() != 1) {
+            return Err(invalid(CONFIG, "only a classifier with one label scores pairs of texts"));
+        }
+        let pooling = if is_cross_encoder { RANK } else { description.pooling_type()? };
+        metadata.set(format!("{BERT}.pooling_type"), pooling);
+        word_pieces::add(description, &mut metadata)?;
+        Ok(metadata)
+    }
+
+    fn tensor_name(&self, name: &str) -> Option<String> {
+        let inner = name.strip_prefix("bert.").unwrap_or(name);
+        // Sentence encoders do not use the pooler, which a cross-encoder has inside of `bert.`.
+        if inner == name && name.starts_with("pooler.") {
+            return None;
+        }
+        // Early checkpoints call weight and bias of norms gamma and beta.
+        let (path, ending) = inner.rsplit_once('.')?;
+        let ending = match ending {
+            "weight" | "gamma" => "weight",
+            "bias" | "beta" => "bias",
+            _ => return None,
+        };
+        let of =
+            |rows: &[(&str, &'static str)], path: &str| rows.iter().find(|(from, _)| *from == path).map(|(_, to)| *to);
+        if let Some(rest) = path.strip_prefix("encoder.layer.") {
+            let (layer, part) = rest.split_once('.')?;
+            let layer: u32 = layer.parse().ok()?;
+            return Some(format!("blk.{layer}.{}.{ending}", of(&LAYER, part)?));
+        }
+        Some(format!("{}.{ending}", of(&TABLES, path)?))
+    }
+
+    fn is_precise(&self, new_name: &str) -> bool {
+        matches!(new_name, "position_embd.weight" | "token_types.weight")
+    }
+}

@@ -1,0 +1,59 @@
+//! Errors of a conversion.
+
+use cairn_gguf::WriteError;
+
+/// Why a checkpoint cannot be converted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// The checkpoint lacks a file.
+    #[error("{name} is missing; a model in safetensors files needs it beside the weights")]
+    Missing {
+        /// Name of the file.
+        name: &'static str,
+    },
+    /// A file cannot be read.
+    #[error("{}: {reason}", .name.escape_debug())]
+    File {
+        /// Name of the file.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The family is not supported.
+    #[error(
+        "unsupported architecture {name:?}; safetensors files of {} can be converted. Convert others to GGUF first \
+         (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version of the model (`cairn search` finds some)",
+        .supported.join(", ")
+    )]
+    Architecture {
+        /// The architecture.
+        name: String,
+        /// All supported ones.
+        supported: Vec<&'static str>,
+    },
+    /// The model needs an unsupported feature.
+    #[error("{what} is not supported")]
+    Unsupported {
+        /// The feature.
+        what: String,
+    },
+    /// The files have no tensors of the model.
+    #[error("the files have no tensors of the model")]
+    NoTensors,
+    /// A tensor cannot be written to the new file.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A value is infinite or NaN.
+    #[error("tensor `{}` has values that are not finite numbers", .name.escape_debug())]
+    NotFinite {
+        /// Name of the tensor.
+        name: String,
+    },
+    /// A value is too large for F16.
+    #[error("tensor `{}` has values that are too large for F16", .name.escape_debug())]
+    TooLarge {
+        /// Name of the tensor.
+        name: String,
+    },
+}

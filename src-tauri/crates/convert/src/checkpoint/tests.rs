@@ -1,0 +1,194 @@
+//! Small checkpoints: names, types and values of tensors, vocabularies, and damaged files.
+
+use std::io::Write;
+
+use cairn_gguf::Gguf;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn file(name: &str, contents: &[u8]) -> CheckpointFile {
+    let mut file = tempfile::tempfile().expect("temporary file");
+    file.write_all(contents).expect("write succeeds");
+    CheckpointFile { name: name.to_owned(), file }
+}
+
+/// Returns a safetensors file. The value of an element is its index.
+fn safetensors(tensors: &[(&str, &str, &[u64])]) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
+    for (name, dtype, shape) in tensors {
+        let start = data.len();
+        for element in 0..shape.iter().product::<u64>() {
+            let value = element as f32;
+            match *dtype {
+                "F32" => data.extend(value.to_le_bytes()),
+                "BF16" => data.extend(&value.to_le_bytes()[2..]),
+                _ => data.extend(element.to_le_bytes()),
+            }
+        }
+        header.insert((*name).to_owned(), json!({"dtype": dtype, "shape": shape, "data_offsets": [start, data.len()]}));
+    }
+    let header = serde_json::to_vec(&header).expect("valid JSON");
+    [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
+}
+
+fn config() -> Value {
+    json!({"architectures": ["BertModel"], "hidden_act": "gelu", "num_hidden_layers": 1, "hidden_size": 4,
+           "max_position_embeddings": 3, "intermediate_size": 8, "num_attention_heads": 2, "layer_norm_eps": 1e-12,
+           "type_vocab_size": 2, "_name_or_path": "someone/small"})
+}
+
+fn tokenizer() -> Value {
+    json!({"normalizer": {"type": "BertNormalizer", "lowercase": true, "strip_accents": null},
+           "added_tokens": [{"id": 0, "content": "[PAD]"}, {"id": 4, "content": "[SEP]"}],
+           "model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "a": 1, "##b": 2, "[CLS]": 3, "##": 5}}})
+}
+
+const TENSORS: &[(&str, &str, &[u64])] = &[
+    ("embeddings.position_ids", "I64", &[1, 3]),
+    ("embeddings.word_embeddings.weight", "F32", &[6, 4]),
+    ("embeddings.position_embeddings.weight", "F32", &[3, 4]),
+    ("embeddings.LayerNorm.gamma", "F32", &[4]),
+    ("encoder.layer.0.attention.self.query.weight", "BF16", &[4, 4]),
+    ("encoder.layer.0.output.LayerNorm.bias", "F32", &[4]),
+    ("pooler.dense.weight", "F32", &[4, 4]),
+];
+
+fn checkpoint(config: &Value, tokenizer: &Value, weights: &[u8]) -> Vec<CheckpointFile> {
+    let modules = json!([{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.models.Pooling"}]);
+    vec![
+        file("config.json", config.to_string().as_bytes()),
+        file("tokenizer.json", tokenizer.to_string().as_bytes()),
+        file("modules.json", modules.to_string().as_bytes()),
+        file("1_Pooling/config.json", json!({"pooling_mode_cls_token": true}).to_string().as_bytes()),
+        file("model.safetensors", weights),
+    ]
+}
+
+fn convert(files: &[CheckpointFile]) -> Result<Vec<u8>, String> {
+    let conversion = Conversion::new(files).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    let mut last = None;
+    let written = conversion.write_to(&mut out, &mut |progress| last = Some(progress));
+    written.map_err(|error| error.to_string())?;
+    let last = last.expect("progress was reported");
+    assert_eq!(last.done_bytes, last.total_bytes, "complete at the end");
+    assert_eq!(out.len() as u64, conversion.size_bytes().expect("the plan is valid"), "the planned size");
+    Ok(out)
+}
+
+#[test]
+fn tensors_and_metadata_are_converted() {
+    let bytes = convert(&checkpoint(&config(), &tokenizer(), &safetensors(TENSORS))).expect("a valid checkpoint");
+    let gguf = Gguf::parse(&bytes).expect("valid GGUF");
+    let found: Vec<(&str, DType, &[u64])> =
+        gguf.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.dtype, &tensor.dims[..])).collect();
+    let expected: [(&str, DType, &[u64]); 5] = [
+        ("token_embd.weight", DType::F16, &[4, 6]),
+        ("position_embd.weight", DType::F32, &[4, 3]),
+        ("token_embd_norm.weight", DType::F32, &[4]),
+        ("blk.0.attn_q.weight", DType::F16, &[4, 4]),
+        ("blk.0.layer_output_norm.bias", DType::F32, &[4]),
+    ];
+    assert_eq!(found, expected, "without positions and pooler");
+    for tensor in gguf.tensors() {
+        let mut values = vec![0.0; tensor.elements() as usize];
+        tensor.dtype.decode(&bytes[tensor.offset as usize..][..tensor.bytes as usize], &mut values);
+        assert!(values.iter().zip(0..).all(|(value, index)| *value == index as f32), "{}: {values:?}", tensor.name);
+    }
+    let metadata = gguf.metadata();
+    let number = |key: &str| metadata.u32(key).expect("a number").unwrap_or_else(|| panic!("{key} is missing"));
+    assert_eq!(metadata.required_str("general.name").expect("a text"), "small");
+    assert_eq!((number("bert.block_count"), number("bert.context_length")), (1, 3));
+    assert_eq!(number("bert.pooling_type"), 2, "that of the pooling module");
+    assert_eq!(metadata.bool("bert.attention.causal").expect("a flag"), Some(false));
+    assert_eq!(metadata.f32("bert.attention.layer_norm_epsilon").expect("a number"), Some(1e-12));
+    let tokens = metadata.required_strings("tokenizer.ggml.tokens").expect("a list");
+    assert_eq!(tokens, ["[PAD]", "\u{2581}a", "b", "[CLS]", "[SEP]", "\u{2581}##"]);
+    assert_eq!(metadata.i32s("tokenizer.ggml.token_type").expect("a list"), Some(vec![3, 1, 1, 3, 3, 1]));
+    assert_eq!((number("tokenizer.ggml.cls_token_id"), number("tokenizer.ggml.seperator_token_id")), (3, 4));
+    assert_eq!(metadata.bool("tokenizer.ggml.normalizer.lowercase").expect("a flag"), Some(true));
+}
+
+#[test]
+fn cross_encoder_keeps_its_classifier() {
+    let mut config = config();
+    config["architectures"] = json!(["BertForSequenceClassification"]);
+    config["id2label"] = json!({"0": "LABEL_0"});
+    let weights = safetensors(&[
+        ("bert.embeddings.word_embeddings.weight", "F32", &[6, 4]),
+        ("bert.pooler.dense.weight", "F32", &[4, 4]),
+        ("classifier.weight", "F32", &[1, 4]),
+        ("classifier.bias", "F32", &[1]),
+    ]);
+    let bytes = convert(&checkpoint(&config, &tokenizer(), &weights)).expect("a valid checkpoint");
+    let gguf = Gguf::parse(&bytes).expect("valid GGUF");
+    let names: Vec<&str> = gguf.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["token_embd.weight", "cls.weight", "cls.output.weight", "cls.output.bias"]);
+    assert_eq!(gguf.metadata().u32("bert.pooling_type").expect("a number"), Some(4), "rank");
+}
+
+#[track_caller]
+fn refused(files: &[CheckpointFile], expected: &str) {
+    let error = convert(files).expect_err(expected);
+    assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+}
+
+#[test]
+fn checkpoint_that_cannot_be_converted_is_refused() {
+    let weights = safetensors(TENSORS);
+    let with = |key: &str, value: Value| {
+        let mut config = config();
+        config[key] = value;
+        checkpoint(&config, &tokenizer(), &weights)
+    };
+    let unsupported = "unsupported architecture \"LlamaForCausalLM\"; safetensors files of BertModel, Bert";
+    refused(&with("architectures", json!(["LlamaForCausalLM"])), unsupported);
+    refused(&with("architectures", json!(null)), "config.json: it has no architectures");
+    refused(&with("num_hidden_layers", json!(-1)), "config.json: num_hidden_layers is -1, not a count");
+    refused(&with("hidden_act", json!("relu")), "BERT with the activation \"relu\" is not supported");
+    refused(&with("position_embedding_type", json!("relative_key")), "BERT with \"relative_key\" positions");
+    refused(&[file("model.safetensors", &weights)], "config.json is missing");
+    let mut gap = tokenizer();
+    gap["model"]["vocab"]["c"] = json!(9);
+    refused(&checkpoint(&config(), &gap, &weights), "tokenizer.json: the ids of its 7 tokens are not 0 and up");
+    let mut pairs = tokenizer();
+    pairs["model"]["type"] = json!("BPE");
+    refused(&checkpoint(&config(), &pairs, &weights), "the model is \"BPE\", not WordPiece");
+    let mut files = checkpoint(&config(), &tokenizer(), &weights);
+    files[3] = file("1_Pooling/config.json", br#"{"pooling_mode_max_tokens": true}"#);
+    refused(&files, "the pooling of 1_Pooling/config.json is not supported");
+}
+
+#[test]
+fn damaged_safetensors_are_refused() {
+    let of = |weights: &[u8]| checkpoint(&config(), &tokenizer(), weights);
+    let valid = safetensors(TENSORS);
+    for length in [0, 4, 8, 40, valid.len() - 1] {
+        assert!(convert(&of(&valid[..length])).is_err(), "only {length} bytes");
+    }
+    let head = |json: &str| [&(json.len() as u64).to_le_bytes()[..], json.as_bytes(), &[0; 64]].concat();
+    let entry = |entry: &str| head(&format!("{{\"embeddings.LayerNorm.bias\": {entry}}}"));
+    let name = "model.safetensors: tensor `embeddings.LayerNorm.bias`: ";
+    for (bytes, expected) in [
+        (head("["), "the header is not valid JSON"),
+        (u64::MAX.to_le_bytes().to_vec(), "the header has 18446744073709551615 bytes"),
+        (entry("3"), "it has no type"),
+        (entry(r#"{"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}"#), "\"F8_E4M3\" is not supported"),
+        (entry(r#"{"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}"#), "4 bytes do not fit the shape [2]"),
+        (entry(r#"{"dtype": "F32", "shape": [99], "data_offsets": [0, 396]}"#), "beyond the end of the file"),
+        (entry(r#"{"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}"#), "data_offsets are [4, 0]"),
+        (entry(r#"{"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}"#), "shape has -1"),
+        (entry(r#"{"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}"#), "do not fit"),
+        (head("{}"), "the files have no tensors of the model"),
+    ] {
+        refused(&of(&bytes), expected);
+    }
+    refused(&of(&entry("{}")), name);
+    let mut infinite = safetensors(&[("embeddings.word_embeddings.weight", "F32", &[1, 2])]);
+    let end = infinite.len();
+    infinite[end - 4..].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    refused(&of(&infinite), "tensor `embeddings.word_embeddings.weight` has values that are not finite");
+    infinite[end - 4..].copy_from_slice(&70_000f32.to_le_bytes());
+    refused(&of(&infinite), "too large for F16");
+}
