@@ -1,4 +1,4 @@
-//! Commands to a scheduler thread. One channel carries all of them, so an idle scheduler blocks on it and never polls.
+//! Commands to a scheduler or embedder thread. One channel carries all of them, so an idle scheduler blocks on it and never polls.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use cairn_kv::PrefixMatch;
 use cairn_tier::Owner;
 
+use crate::embedding::EmbedJob;
 use crate::sequence::Job;
 use crate::wake::SchedulerWaker;
 
-/// A command to a scheduler.
+/// A command to a scheduler or an embedder.
 pub(crate) enum Command {
     /// Start a generation.
     Generate(Box<Job>),
+    /// Compute the vectors of texts.
+    Embed(Box<EmbedJob>),
     /// Read or change the cache.
     Cache(CacheCommand),
     /// Check again what sequences wait for: clients, shorter prompts, restored chunks and free pages. Cancels the sequences

@@ -363,11 +363,12 @@ impl Engine {
         let requested = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
         let other_length = entry.model.hparams.is_long(requested as usize) != entry.model.long;
         let other_type = self.kv_type(options) != entry.model.requested_kv_type;
-        if entry.is_draining || other_threads || other_length || other_type {
+        let trained = entry.model.hparams.context_length as u32;
+        let too_long = entry.model.max_text_tokens.is_some_and(|max| requested.min(trained) as usize > max);
+        if entry.is_draining || other_threads || other_length || other_type || too_long {
             return Ok(None);
         }
         let place = entry.model.queue.enter().ok_or(LoadError::Busy)?;
-        let trained = entry.model.hparams.context_length as u32;
         entry.context_tokens = requested.min(trained).max(4);
         if let Some(keep_alive) = keep_alive {
             entry.keep_alive = keep_alive;

@@ -2,6 +2,7 @@
 //!
 //! [`Engine`] loads models on demand and hands out [`Lease`]s. Each loaded model has one [`scheduler`] thread that puts the rows
 //! of several requests into one batch, samples, and sends text through a bounded channel. Dropping a [`Generation`] cancels it.
+//! An embedding model has an [`embedder`] thread instead, which computes the vectors of texts.
 //!
 //! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
 #![forbid(unsafe_code)]
@@ -11,6 +12,8 @@ mod command;
 mod config;
 mod constraint;
 mod context_full;
+mod embedder;
+mod embedding;
 mod engine;
 mod error;
 mod generation;
@@ -30,9 +33,11 @@ mod wake;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use client::{Client, Priority};
+pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};
+pub use embedding::EmbedText;
 pub use engine::{Engine, Lease, ModelStatus, PrefixLookup};
 pub use error::LoadError;
 pub use generation::Generation;

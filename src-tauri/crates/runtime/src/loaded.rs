@@ -18,6 +18,7 @@ use cairn_tokenizer::Tokenizer;
 
 use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
+use crate::embedder::{Embedder, EmbeddingDevice};
 use crate::error::LoadError;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
@@ -42,6 +43,8 @@ pub(crate) struct LoadedModel {
     pub(crate) kv_refused: Option<UnevenHead>,
     pub(crate) weights_bytes: u64,
     pub(crate) threads: usize,
+    /// Maximum number of tokens of a text, if it is an embedding model.
+    pub(crate) max_text_tokens: Option<usize>,
     /// Whether it uses its family's variant for long contexts.
     pub(crate) long: bool,
     pub(crate) load_ns: u64,
@@ -132,55 +135,72 @@ impl LoadedModel {
         }
         let mut backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
-        let layout = model.plan.page_layout(caps.kv_type);
-        let logits = model.plan.logits.expect("every family's plan ends in logits");
-        let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
-        let mut cache = Cache::new(layout, loading.budget);
-        let tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &model.plan, &caps));
-        if let Some(tiers) = &tiers {
-            let costs = CostModel::of_weights(weights_bytes(&file));
-            // Weights are read on first use, so the prefetch is done before the first prompt needs its rows.
-            tiers.tiers.prefetch_model(&tiers.fingerprint, PREFETCH_CONTEXTS);
-            cache.attach_tiers(tiers.clone(), costs);
-        }
-        let rotation = Rotation::from_plan(&model.plan, caps.kv_type);
-        let plan = backend.prepare(model.plan, limits)?;
-
         let file = Arc::new(file);
         let (commands, receiver) = CommandSender::channel();
-        let waker = commands.clone();
-        cache.set_waker(Arc::new(move || waker.send(Command::Wake)));
         let alive = Arc::new(AtomicBool::new(true));
-        let scheduler = Scheduler {
-            file: Arc::clone(&file),
-            team: loading.team,
-            backend,
-            plan,
-            logits,
-            vocabulary: model.hparams.vocab,
-            cache,
-            rotation,
-            tokenizer: Arc::clone(&tokenizer),
-            parallel: loading.parallel,
-            waiting: VecDeque::new(),
-            shares: Shares::default(),
-            is_crowded: false,
-            short_of_pages_since: None,
-            step_time: Duration::ZERO,
-            steps: 0,
-            cost: StepCost::default(),
-            seeds: loading.seeds,
-            counters: loading.counters,
-            commands: receiver,
-            drain_limits: None,
-            phase: Phase::default(),
-            alive: Arc::clone(&alive),
-            has_changed: false,
+        let (parallel, vocabulary) = (loading.parallel, model.hparams.vocab);
+        let mut tiers = None;
+        let max_text_tokens;
+        let run: Box<dyn FnOnce() + Send> = if let Some(output) = model.hparams.embedding {
+            let limits = Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS };
+            let rows = model.hparams.limits(loading.context_tokens as usize, limits).rows;
+            max_text_tokens = Some(rows);
+            let embedder = Embedder {
+                file: Arc::clone(&file),
+                team: loading.team,
+                device: EmbeddingDevice::prepare(backend, model.plan, output, rows)?,
+                vocabulary,
+                parallel,
+                commands: receiver,
+                alive: Arc::clone(&alive),
+            };
+            Box::new(move || embedder.run())
+        } else {
+            max_text_tokens = None;
+            let layout = model.plan.page_layout(caps.kv_type);
+            let logits = model.plan.logits.expect("every family's plan ends in logits");
+            let limits = Limits { rows: BATCH_ROWS, logit_rows: parallel };
+            let mut cache = Cache::new(layout, loading.budget);
+            tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &model.plan, &caps));
+            if let Some(tiers) = &tiers {
+                let costs = CostModel::of_weights(weights_bytes(&file));
+                // Weights are read on first use, so the prefetch is done before the first prompt needs its rows.
+                tiers.tiers.prefetch_model(&tiers.fingerprint, PREFETCH_CONTEXTS);
+                cache.attach_tiers(tiers.clone(), costs);
+            }
+            let rotation = Rotation::from_plan(&model.plan, caps.kv_type);
+            let plan = backend.prepare(model.plan, limits)?;
+            let waker = commands.clone();
+            cache.set_waker(Arc::new(move || waker.send(Command::Wake)));
+            let scheduler = Scheduler {
+                file: Arc::clone(&file),
+                team: loading.team,
+                backend,
+                plan,
+                logits,
+                vocabulary,
+                cache,
+                rotation,
+                tokenizer: Arc::clone(&tokenizer),
+                parallel,
+                waiting: VecDeque::new(),
+                shares: Shares::default(),
+                is_crowded: false,
+                short_of_pages_since: None,
+                step_time: Duration::ZERO,
+                steps: 0,
+                cost: StepCost::default(),
+                seeds: loading.seeds,
+                counters: loading.counters,
+                commands: receiver,
+                drain_limits: None,
+                phase: Phase::default(),
+                alive: Arc::clone(&alive),
+                has_changed: false,
+            };
+            Box::new(move || scheduler.run())
         };
-        std::thread::Builder::new()
-            .name("cairn-scheduler".to_owned())
-            .spawn(move || scheduler.run())
-            .map_err(LoadError::Thread)?;
+        std::thread::Builder::new().name("cairn-scheduler".to_owned()).spawn(run).map_err(LoadError::Thread)?;
         Ok(Self {
             weights_bytes: weights_bytes(&file),
             long: model.hparams.is_long(loading.context_tokens as usize),
@@ -192,6 +212,7 @@ impl LoadedModel {
             requested_kv_type: loading.kv_type,
             kv_refused,
             threads,
+            max_text_tokens,
             load_ns: started.elapsed().as_nanos() as u64,
             commands,
             tiers,

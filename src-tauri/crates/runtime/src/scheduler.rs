@@ -167,7 +167,8 @@ impl Scheduler {
                     self.close_cancelled(active);
                     self.run_cache_command(command);
                 }
-                Command::Wake => {}
+                // Texts are sent to embedding models only. Others fail when their job is dropped.
+                Command::Wake | Command::Embed(_) => {}
                 Command::Limit(limits) => self.drain_limits = limits,
                 Command::Drain => self.phase = self.phase.max(Phase::Draining),
                 Command::Shutdown => self.phase = Phase::ShuttingDown,
@@ -321,7 +322,7 @@ fn slice_bytes(step: Duration, waiting: Duration) -> usize {
 }
 
 /// Clears a flag when the thread ends, also by a panic.
-struct ClearOnDrop(Arc<AtomicBool>);
+pub(crate) struct ClearOnDrop(pub(crate) Arc<AtomicBool>);
 
 impl Drop for ClearOnDrop {
     fn drop(&mut self) {

@@ -8,18 +8,20 @@ use cairn_models::Hparams;
 use cairn_prompt::Template;
 use cairn_tokenizer::Tokenizer;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::Engine;
 use crate::client::Client;
 use crate::command::Command;
 use crate::config::ModelId;
 use crate::constraint::ActiveConstraint;
+use crate::embedding::{EmbedJob, EmbedText};
 use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
 use crate::model_use::ModelUse;
 use crate::queue::QueuePlace;
-use crate::request::Request;
+use crate::request::{GenerateError, Request};
 use crate::sequence::Job;
 
 /// Events that a slow client may leave unread before its generation pauses.
@@ -87,12 +89,24 @@ impl Lease {
         self.model.vocabulary()
     }
 
+    /// Computes the vector of each text, not normalised. For a cross-encoder, the vector is one score. Dropping the future
+    /// cancels the request.
+    ///
+    /// # Errors
+    /// When a text is empty or too long, or the computation fails.
+    pub async fn embed(&self, texts: Vec<EmbedText>) -> Result<Vec<Vec<f32>>, GenerateError> {
+        let (reply, vectors) = oneshot::channel();
+        let (_model_use, _place) = self.enter();
+        let job = EmbedJob { texts, context_tokens: self.context_tokens as usize, reply, _model_use, _place };
+        self.model.commands.send(Command::Embed(Box::new(job)));
+        vectors.await.unwrap_or(Err(GenerateError::Unloaded))
+    }
+
     /// Starts a generation. Dropping the result cancels it; computed rows stay cached.
     pub fn generate(&self, mut request: Request) -> Generation {
         let commands = &self.model.commands;
         let (events, generation) = EventSender::channel(EVENTS, commands.waker());
-        let first = self.first.lock().take();
-        let (_model_use, place) = first.unwrap_or_else(|| (self.model.uses.begin(), self.model.queue.enter_again()));
+        let (_model_use, place) = self.enter();
         // The first mask is computed while the request waits and its prompt is computed.
         let constraint = request.constraint.take();
         let constraint = constraint.map(|constraint| ActiveConstraint::new(constraint, self.model.mask_worker()));
@@ -108,6 +122,14 @@ impl Lease {
         // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.
         commands.send(Command::Generate(Box::new(job)));
         generation
+    }
+}
+
+impl Lease {
+    /// The use of the model and the place in its queue for one computation.
+    fn enter(&self) -> (ModelUse, QueuePlace) {
+        let first = self.first.lock().take();
+        first.unwrap_or_else(|| (self.model.uses.begin(), self.model.queue.enter_again()))
     }
 }
 

@@ -4,6 +4,7 @@ mod common;
 mod constraints;
 mod context_full;
 mod displaced;
+mod embeddings;
 mod hostile;
 mod requests;
 mod shares;
