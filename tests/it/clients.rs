@@ -16,9 +16,14 @@ fn python() -> PathBuf {
 
 /// Returns a path in the folder of client libraries.
 fn client(path: &str) -> PathBuf {
+    installed(&format!("clients/{path}"))
+}
+
+/// Returns a path in a folder that `cargo xtask setup` installs beside the build.
+pub(crate) fn installed(path: &str) -> PathBuf {
     let folder = crate::cairn::program();
     let target = folder.parent().and_then(Path::parent).expect("the program is in target/<profile>");
-    let found = target.join("clients").join(path);
+    let found = target.join(path);
     assert!(found.exists(), "{} is missing: run `cargo xtask setup`", found.display());
     found
 }

@@ -268,14 +268,14 @@ fn unsupported_create_request_is_refused_with_advice() {
     check(json!({"from": pebble, "draft_files": {"d.gguf": digest}}), &["draft", "without one"]);
     check(json!({"from": pebble, "draft_quantize": "q4_0"}), &["draft", "without one"]);
     check(json!({"from": "m", "remote_host": "http://other"}), &["another server", "OLLAMA_HOST"]);
-    check(json!({"files": {"m.safetensors": digest}}), &["safetensors", "convert_hf_to_gguf.py"]);
+    check(json!({"files": {"m.safetensors": digest}}), &["config.json is missing"]);
     check(json!({"from": pebble, "adapters": {"a.safetensors": digest}}), &["safetensors", "convert_lora_to_gguf.py"]);
     check(json!({"files": {"m.bin": digest}}), &["unknown type"]);
     check(json!({"from": pebble, "messages": [{"role": "user", "images": ["aGk="]}]}), &["images"]);
     let folder = put(&home, "folder/model.safetensors", "{}");
     let folder = folder.parent().expect("the path has a folder").to_string_lossy().into_owned();
     let modelfile = put(&home, "Modelfile", format!("FROM {folder}\n"));
-    refused(&create(&home, "x", &modelfile, &[]), "convert_hf_to_gguf.py");
+    refused(&create(&home, "x", &modelfile, &[]), "config.json is missing");
     refused(&create(&home, "x", &put(&home, "Modelfile", "FROM pebble\nDRAFT d.gguf\n"), &[]), "remove the line");
     assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }

@@ -10,6 +10,7 @@ mod clients;
 mod connections;
 mod crashes;
 mod creates;
+mod embeddings;
 mod first_words;
 mod formats;
 mod hostile;

@@ -87,6 +87,7 @@ fn daemon_answers_hostile_requests_without_faults() {
     let slow = slow.expect("loopback has free ports");
     let world = World {
         model: "m1".into(),
+        embedder: "embedder".into(),
         made: "made".into(),
         pulled: published.name.clone(),
         registry: registry.host(),

@@ -7,6 +7,8 @@ use super::exchange::{Bytes, Outcome, Request, Response};
 /// Errors of servers that are a declared outcome of a route: its prefix, and the codes.
 const DECLARED: &[(&str, u16, &[&str])] = &[
     ("/", 501, &["unsupported"]),
+    ("/api/embed", 501, &["capability_missing"]),
+    ("/v1/", 501, &["capability_missing"]),
     ("/", 503, &["server_busy"]),
     ("/api/pull", 500, REGISTRY),
     ("/api/push", 500, REGISTRY),
@@ -80,5 +82,7 @@ fn fault(route: &str, response: &Response) -> Option<String> {
 fn codes(response: &Response) -> Vec<String> {
     let text = String::from_utf8_lossy(&response.body);
     let values = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    values.filter_map(|value| value["code"].as_str().map(str::to_owned)).collect()
+    // OpenAI's format has the code inside of the error.
+    let code = |value: &Value| value["code"].as_str().or_else(|| value["error"]["code"].as_str()).map(str::to_owned);
+    values.filter_map(|value| code(&value)).collect()
 }

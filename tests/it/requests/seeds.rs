@@ -70,7 +70,7 @@ fn options() -> Value {
 
 /// The APIs of OpenAI and Anthropic.
 fn apis(world: &World) -> Vec<Seed> {
-    let model = &world.model;
+    let World { model, embedder, .. } = world;
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let messages = json!([
@@ -88,6 +88,18 @@ fn apis(world: &World) -> Vec<Seed> {
     vec![
         seed("GET", "/v1/models", Value::Null),
         at("GET", "/v1/models/{*model}", format!("/v1/models/{model}"), Value::Null),
+        seed(
+            "POST",
+            "/v1/embeddings",
+            json!({"model": embedder, "input": ["Count.", "stone"], "encoding_format": "base64", "dimensions": 8}),
+        ),
+        seed("POST", "/v1/embeddings", json!({"model": embedder, "input": [[2, 9, 3]], "encoding_format": "float"})),
+        seed(
+            "POST",
+            "/v1/rerank",
+            json!({"model": embedder, "query": "stone", "documents": ["water", {"text": "stone"}], "top_n": 1,
+            "return_documents": true}),
+        ),
         seed(
             "POST",
             "/v1/chat/completions",
@@ -159,6 +171,14 @@ fn ollama(world: &World) -> Vec<Seed> {
             json!({"model": model, "prompt": "Count.", "options": options(),
             "template": "{{ range .Messages }}{{ .Role }}: {{ .Content }}{{ end }}{{ .Prompt }}"}),
         ),
+        seed(
+            "POST",
+            "/api/embed",
+            json!({"model": embedder, "input": ["Count.", "stone"], "truncate": true, "dimensions": 8,
+            "keep_alive": "1m", "options": options()}),
+        ),
+        seed("POST", "/api/embed", json!({"model": embedder, "input": "Count.", "truncate": false})),
+        seed("POST", "/api/embeddings", json!({"model": embedder, "prompt": "Count.", "keep_alive": 60})),
         seed(
             "POST",
             "/api/create",

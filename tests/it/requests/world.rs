@@ -18,7 +18,9 @@ const CONTEXT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct World {
     /// A model that is loaded and run.
     pub(super) model: String,
-    /// A name for copies of it.
+    /// An embedding model.
+    pub(super) embedder: String,
+    /// A name for copies of the first model.
     pub(super) made: String,
     /// A model of the fake registry, and the registry.
     pub(super) pulled: String,
@@ -63,10 +65,10 @@ impl World {
             assert!(status < 500, "{method} {path}: {status} {body}");
             serde_json::from_str::<Value>(&body).unwrap_or_default()
         };
-        self.restore_model(home);
+        self.restore_models(home);
         let models = own("GET", "/api/tags", Value::Null);
         for name in names(&models["models"], "name").iter().skip(MAX_MODELS) {
-            if ![&self.model, &self.pulled].contains(&name) {
+            if ![&self.model, &self.embedder, &self.pulled].contains(&name) {
                 own("DELETE", "/api/delete", json!({"model": name}));
             }
         }
@@ -100,17 +102,25 @@ impl World {
         self.key = own("GET", "/app/mirror", Value::Null)["key"].as_str().unwrap_or_default().to_owned();
     }
 
-    /// Writes and imports the model, which some requests move or delete.
-    fn restore_model(&self, home: &Home) {
+    /// Writes and imports the models, which some requests move or delete.
+    fn restore_models(&self, home: &Home) {
         let file = PathBuf::from(&self.file);
         if !file.exists() {
             fs::create_dir_all(&self.folder).expect("the home is writable");
             cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &file).expect("the home is writable");
         }
-        let show = json!({"model": self.model}).to_string();
-        let is_here = exchange(home.port, "POST", "/api/show", &[], &show).is_some_and(|(status, _)| status == 200);
-        if !is_here {
+        let is_here = |model: &str| {
+            let show = json!({"model": model}).to_string();
+            exchange(home.port, "POST", "/api/show", &[], &show).is_some_and(|(status, _)| status == 200)
+        };
+        if !is_here(&self.model) {
             succeeded(&home.run(&["import", &self.file, &self.model]));
+        }
+        if !is_here(&self.embedder) {
+            let file = home.folder.path().join("embedder.gguf");
+            let spec = cairn_testkit::tiny_bert(&cairn_testkit::families::BERT);
+            cairn_testkit::write_file(&spec, &file).expect("the home is writable");
+            succeeded(&home.run(&["import", &file.to_string_lossy(), &self.embedder]));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Inference: from a request to a stream of answer events.
 //!
 //! [`Inference`] is the handle. It resolves and loads the model, renders a prompt that fits the context, and separates
-//! thinking from the answer. Prompts and answers are never logged.
+//! thinking from the answer. With an embedding model, it computes the vectors of texts. Prompts and answers are never
+//! logged.
 
 mod answer;
 mod chat;
 mod conversation;
+mod embed;
 mod error;
 mod event;
 mod fit;
@@ -19,17 +21,20 @@ mod place;
 mod relay;
 mod remote;
 mod remote_answer;
+mod rerank;
 mod trace;
 
 pub use answer::Answer;
 pub use chat::Chat;
 pub use conversation::AnswerPrefix;
+pub use embed::{Embed, EmbedInput, Embeddings, MAX_TEXTS};
 pub use error::Error;
 pub use event::{Done, Event};
 pub use generate::Generate;
 pub use handle::Inference;
 pub use load::Reply;
 pub use relay::{Relay, RelayFrame};
+pub use rerank::{RankedDocument, Ranking, Rerank};
 pub use trace::{TracePrompt, Traced};
 
 pub use cairn_grammar::{Constraint, Error as FormatError};

@@ -86,12 +86,6 @@ pub(crate) async fn create(cli: &CliContext, args: &args::Create) -> anyhow::Res
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let sources = gather::gather(&recipe, &folder, cli.home.as_deref())?;
     let client = daemon::connect_or_start(cli).await?;
-    if client.is_own_daemon() && sources.files.iter().any(|file| file.name.ends_with(".safetensors")) {
-        bail!(
-            "this version of Cairn does not support safetensors files yet; convert them to GGUF first (with \
-             llama.cpp's convert_hf_to_gguf.py), or pull a GGUF version of the model (`cairn search` finds some)"
-        );
-    }
     let missing_file = sources.from.clone().filter(|name| looks_like_a_file(name));
     let (progress, last_status) = (Progress::new(), String::new());
     let mut output = CreateOutput { json: args.json, progress, pull: None, last_status };

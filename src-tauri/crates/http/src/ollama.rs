@@ -5,6 +5,8 @@ mod chat;
 mod copy;
 mod create;
 mod delete;
+mod embed;
+mod embeddings;
 mod generate;
 mod ps;
 mod pull;
@@ -36,6 +38,8 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(copy::routes())
         .merge(create::routes())
         .merge(delete::routes())
+        .merge(embed::routes())
+        .merge(embeddings::routes())
         .merge(generate::routes())
         .merge(ps::routes())
         .merge(pull::routes())

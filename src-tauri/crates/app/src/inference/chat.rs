@@ -14,7 +14,7 @@ use super::conversation::{
 use super::error::Error;
 use super::fit::Fitted;
 use super::handle::Inference;
-use super::load::Reply;
+use super::load::{Reply, check_answers};
 use super::local_answer::LocalAnswer;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
@@ -80,6 +80,7 @@ impl Inference {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
+        check_answers(&lease, &chat.model, "chat")?;
         let rendering = self.rendering();
         run_blocking(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
     }

@@ -33,6 +33,45 @@ pub enum Error {
         /// Ollama's name of the capability.
         capability: &'static str,
     },
+    /// An embedding model cannot answer. Contains the name, as the client sent it, and Ollama's name of the request.
+    #[error("{model:?} does not support {request}")]
+    NoAnswers {
+        /// The model.
+        model: String,
+        /// `chat` or `generate`.
+        request: &'static str,
+    },
+    /// The model is not an embedding model. Contains the name, as the client sent it.
+    #[error("this model does not support embeddings")]
+    NoEmbeddings(String),
+    /// The model is a cross-encoder. Contains the name, as the client sent it.
+    #[error("{0:?} scores pairs of texts and has no embeddings; send query and documents to /v1/rerank")]
+    ScoresPairs(String),
+    /// A text does not fit, and may not be cut. The text is Ollama's, with the numbers.
+    #[error("the input length exceeds the context length ({tokens} tokens, {max_tokens} fit)")]
+    InputTooLong {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Tokens that fit.
+        max_tokens: usize,
+    },
+    /// A request has too many texts.
+    #[error("the request has {count} texts; the maximum is {max}: send several requests")]
+    TooManyTexts {
+        /// Texts of the request.
+        count: usize,
+        /// The maximum.
+        max: usize,
+    },
+    /// A token id that the model does not have.
+    #[error("input has the token {0}, which the model does not have")]
+    ForeignInput(u32),
+    /// A text without tokens.
+    #[error("input has an empty list of tokens")]
+    EmptyTokens,
+    /// The vector of a text is not a number.
+    #[error("embedding contains NaN or Inf values")]
+    EmbeddingNotFinite,
     /// The format of the answer cannot be enforced.
     #[error(transparent)]
     Format(#[from] cairn_grammar::Error),

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run_blocking};
 use super::error::Error;
 use super::handle::Inference;
-use super::load::Reply;
+use super::load::{Reply, check_answers};
 use super::local_answer::LocalAnswer;
 use super::options::Chosen;
 use super::overflow::{OverflowState, logged};
@@ -78,6 +78,7 @@ impl Inference {
             return self.load_or_unload(&model, &chosen, generate.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
+        check_answers(&lease, &generate.model, "generate")?;
         let rendering = self.rendering();
         run_blocking(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
     }

@@ -96,6 +96,14 @@ impl Inference {
     }
 }
 
+/// Refuses a request for an answer to an embedding model.
+pub(super) fn check_answers(lease: &Lease, model: &str, request: &'static str) -> Result<(), Error> {
+    match lease.hparams().embedding {
+        Some(_) => Err(Error::NoAnswers { model: model.to_owned(), request }),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn engine_keep_alive(keep_alive: KeepAlive) -> cairn_runtime::KeepAlive {
     match keep_alive {
         KeepAlive::For(duration) => cairn_runtime::KeepAlive::For(duration),

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::library::error::Error;
 use crate::library::file_digests::FileDigests;
-use crate::library::summary::{Details, Summary, capabilities, supported};
+use crate::library::summary::{Details, Summary, capabilities, stored_capabilities};
 use crate::library::{head, pebble};
 use crate::settings::Settings;
 
@@ -317,7 +317,7 @@ fn stored_summary(library: &Library, model: &StoredModel) -> Summary {
         size_bytes: model.manifest.size_bytes(),
         modified_at: model.modified_at,
         details: Details::of_config(&config),
-        capabilities: supported(config.capabilities.unwrap_or_default()),
+        capabilities: stored_capabilities(&config),
         origin: None,
     }
 }

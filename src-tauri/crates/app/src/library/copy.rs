@@ -12,7 +12,6 @@ use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::import::config;
 use crate::library::pebble;
-use crate::library::summary::Details;
 
 /// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -95,7 +94,7 @@ impl ModelLibrary {
             Some(Origin::BuiltIn) => {
                 let writer = writer()?;
                 let layer = writer.put(LayerKind::Model, pebble::file())?;
-                let config = config(Details::of_file(&pebble::head().gguf)).to_json();
+                let config = config(&pebble::head().gguf).to_json();
                 let saved = writer.save(&to, &config, std::slice::from_ref(&layer), true)?;
                 Ok(Copied { name: saved.name.to_string(), copied_bytes: layer.size_bytes })
             }

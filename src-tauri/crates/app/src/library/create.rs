@@ -5,6 +5,7 @@
 //! stay for the next attempt, until garbage collection.
 
 mod base;
+mod convert;
 mod files;
 mod quantise;
 mod steps;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::values::OptionError;
-use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
+use cairn_convert::{ConvertError, QuantiseError};
 use cairn_runtime::LoadError;
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 
@@ -134,6 +134,9 @@ pub enum Error {
     /// A model that cannot be quantised.
     #[error(transparent)]
     Quantise(#[from] QuantiseError),
+    /// A checkpoint that cannot be converted.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// An invalid template.
     #[error("template error: {0}")]
     InvalidTemplate(cairn_prompt::Error),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
+use cairn_gguf::Gguf;
 use cairn_store::{Config, ImportMethod, ImportedBlob, Layer, Library, LibraryWriter, ModelRef, Progress, WriteError};
 use tokio::sync::mpsc;
 
@@ -132,7 +133,7 @@ impl ModelLibrary {
                 merge::import_merged(&writer, &head, &import.path, watch)?
             }
         };
-        let config = config(Details::of_file(&head.gguf)).to_json();
+        let config = config(&head.gguf).to_json();
         let saved = writer.save(&name, &config, std::slice::from_ref(&layer), import.force);
         let saved = saved.inspect_err(|_| remove_imported(&writer, &layer, &way))?;
         let mut kept = None;
@@ -196,9 +197,13 @@ fn remove_imported(writer: &LibraryWriter<'_>, layer: &Layer, way: &ImportMethod
     }
 }
 
-/// Returns a config as Ollama writes it.
-pub(crate) fn config(details: Details) -> Config {
+/// Returns a config as Ollama writes it. It names the capability of an embedding model, so that lists show it without
+/// reading the file.
+pub(crate) fn config(gguf: &Gguf) -> Config {
+    let details = Details::of_file(gguf);
+    let embeds = cairn_runtime::is_embedding_model(gguf.metadata());
     Config {
+        capabilities: embeds.then(|| vec!["embedding".to_owned()]),
         model_format: details.format,
         model_family: details.family,
         model_families: Some(details.families),

@@ -75,26 +75,32 @@ impl Details {
     }
 }
 
-/// Capabilities that the daemon implements. Requests for others (vision, embedding) are refused.
-const SUPPORTED: [&str; 4] = ["completion", "tools", "insert", "thinking"];
+/// Capabilities that the daemon implements. Requests for others (vision) are refused.
+const SUPPORTED: [&str; 5] = ["completion", "tools", "insert", "thinking", "embedding"];
 
 /// Returns the capabilities of a model, from its metadata and template.
 pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {
-    let architecture = text(metadata, "general.architecture").unwrap_or_default();
-    let embeds = metadata.get(&format!("{architecture}.pooling_type")).is_some();
+    let embeds = cairn_runtime::is_embedding_model(metadata);
+    // The chat template of an embedding model is that of the model from which it was made.
     let rows = [
+        (embeds, "embedding"),
         (!embeds, "completion"),
-        (template.tools, "tools"),
-        (template.insert, "insert"),
-        (template.thinking, "thinking"),
+        (!embeds && template.tools, "tools"),
+        (!embeds && template.insert, "insert"),
+        (!embeds && template.thinking, "thinking"),
     ];
     rows.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// The capabilities of a library's config, without those that the daemon does not implement.
-pub(crate) fn supported(mut capabilities: Vec<String>) -> Vec<String> {
-    capabilities.retain(|name| SUPPORTED.contains(&name.as_str()));
-    capabilities
+/// The capabilities of a library's config, without those that the daemon does not implement. Ollama's configs do not name
+/// encoders.
+pub(crate) fn stored_capabilities(config: &Config) -> Vec<String> {
+    let mut names = config.capabilities.clone().unwrap_or_default();
+    names.retain(|name| SUPPORTED.contains(&name.as_str()));
+    if names.is_empty() && cairn_runtime::is_encoder(&config.model_family) {
+        names.push("embedding".to_owned());
+    }
+    names
 }
 
 /// Elements of all tensors together.
@@ -147,7 +153,14 @@ mod tests {
         let head = crate::library::pebble::head();
         assert_eq!(capabilities(head.gguf.metadata(), template.capabilities()), ["completion", "tools", "thinking"]);
         let stored = ["completion", "tools", "insert", "vision", "embedding", "thinking"].map(str::to_owned);
-        assert_eq!(supported(stored.to_vec()), ["completion", "tools", "insert", "thinking"]);
+        let config = Config { capabilities: Some(stored.to_vec()), ..Config::default() };
+        let supported = ["completion", "tools", "insert", "embedding", "thinking"];
+        assert_eq!(stored_capabilities(&config), supported, "without images");
+        let encoder = Config { model_family: "bert".to_owned(), ..Config::default() };
+        assert_eq!(stored_capabilities(&encoder), ["embedding"], "by its family");
+        let mut metadata = head.gguf.metadata().clone();
+        metadata.set(format!("{}.pooling_type", Details::of_file(&head.gguf).family), 3u32);
+        assert_eq!(capabilities(&metadata, template.capabilities()), ["embedding"], "instead of all others");
     }
 
     #[test]

@@ -98,8 +98,8 @@ const TABLE: &[Row] = &[
         pages: &[Page::Own, Page::Allowed],
     },
     Row {
-        routes: &["/api/generate", "/api/chat", "/v1/*"],
-        about: "generate",
+        routes: &["/api/generate", "/api/chat", "/api/embed", "/api/embeddings", "/v1/*"],
+        about: "generate, embed",
         here: Access::Open,
         needs_loopback_name: false,
         elsewhere: Access::KeyIfAll(&[KeyScope::Chat]),

@@ -165,6 +165,7 @@ fn of_library(error: &library::Error) -> Class {
         | E::NotGguf
         | E::NoAdapter
         | E::ManyAdapters
+        | E::Convert(_)
         | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),
         E::NoBlob(digest) => Class::new(BAD, Code::BlobNotFound).with("digest", digest),
         E::Quantise(reason) => with_reason(BAD, Code::QuantizationFailed, reason),
@@ -381,6 +382,21 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Remote(error) => of_call(error),
         E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
+        E::NoAnswers { model, .. } => {
+            Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", "completion")
+        }
+        E::NoEmbeddings(model) => {
+            Class::new(UNSUPPORTED, Code::CapabilityMissing).with("model", model).with("capability", "embedding")
+        }
+        E::ScoresPairs(model) => {
+            Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", "embedding")
+        }
+        E::InputTooLong { tokens, max_tokens } => {
+            Class::new(BAD, Code::PromptTooLong).with("prompt_tokens", tokens).with("context_tokens", max_tokens)
+        }
+        E::TooManyTexts { .. } | E::ForeignInput(_) | E::EmptyTokens | E::EmbeddingNotFinite => {
+            with_reason(BAD, Code::InvalidRequest, error)
+        }
         E::CapabilityMissing { model, capability } => {
             Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", capability)
         }

@@ -22,12 +22,16 @@ const REQUESTS: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "`/api/generate`, `/api/chat`, `/v1/*`",
+        "`/api/generate`, `/api/chat`, `/api/embed`, `/api/embeddings`, `/v1/*`",
         &[
             ("POST", "/api/generate"),
             ("POST", "/api/chat"),
+            ("POST", "/api/embed"),
+            ("POST", "/api/embeddings"),
             ("POST", "/v1/chat/completions"),
             ("POST", "/v1/completions"),
+            ("POST", "/v1/embeddings"),
+            ("POST", "/v1/rerank"),
             ("POST", "/v1/messages"),
             ("POST", "/v1/messages/count_tokens"),
             ("GET", "/v1/nowhere"),

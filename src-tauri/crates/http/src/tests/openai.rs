@@ -6,7 +6,7 @@ use super::*;
 
 impl Daemon {
     /// Sends a request and returns the status and the JSON of the response.
-    async fn json(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(super) async fn json(&self, path: &str, body: Value) -> (u16, Value) {
         let reply = self.post(path, &body.to_string()).await;
         let (head, body) = reply.split_once('\n').unwrap();
         assert!(head.ends_with("application/json; charset=utf-8"), "{reply}");

@@ -145,6 +145,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     if proof.program == INTEGRATION {
         ensure(For::Tests)?;
         python::CLIENTS.python(repo)?;
+        python::MINILM.python(repo)?;
         process::run(&mut process::cargo(repo, &["build", "--release", "--workspace", "--bins", "--quiet"]))?;
     }
     let [package, program] = proof.program;

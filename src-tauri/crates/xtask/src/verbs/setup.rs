@@ -14,6 +14,7 @@ pub const VERB: Verb = Verb {
         no_arguments(args)?;
         ensure(For::Tests)?;
         python::CLIENTS.python(repo)?;
+        python::MINILM.python(repo)?;
         println!("Everything that building, running and testing Cairn needs is installed.");
         Ok(ExitCode::SUCCESS)
     },

@@ -31,6 +31,7 @@ pub const VERB: Verb = Verb {
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
     let python = python::CLIENTS.python(repo)?;
+    python::MINILM.python(repo)?;
     ui::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
     ui::units(repo)?;

@@ -9,7 +9,6 @@ use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::import::config;
 use crate::library::pebble;
-use crate::library::summary::Details;
 
 /// Layers in Cairn's library, and a config.
 pub(super) struct Base {
@@ -43,8 +42,7 @@ impl ModelLibrary {
             None => return Err(Error::NotFound(from.to_owned())),
             Some(Origin::Opened) => return Err(Error::OutsideStore(name.to_string())),
             Some(Origin::BuiltIn) => {
-                let details = Details::of_file(&pebble::head().gguf);
-                (config(details).to_json(), vec![writer.put(LayerKind::Model, pebble::file())?])
+                (config(&pebble::head().gguf).to_json(), vec![writer.put(LayerKind::Model, pebble::file())?])
             }
             Some(Origin::Stored(origin, stored)) => {
                 (base_config(origin, &stored), base_layers(writer, library, origin, &stored, steps)?)

@@ -18,17 +18,16 @@ use crate::library::handle::ModelLibrary;
 use crate::library::head;
 use crate::library::head::Head;
 use crate::library::import::{config, merge};
-use crate::library::summary::Details;
 
 /// First bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
 
 /// An uploaded file.
-struct UploadedFile {
+pub(super) struct UploadedFile {
     /// The client's name of the file.
-    name: String,
+    pub(super) name: String,
     /// Path in the library.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     digest: Digest,
     size_bytes: u64,
 }
@@ -89,7 +88,8 @@ pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Resul
 }
 
 impl ModelLibrary {
-    /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector.
+    /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector; or a
+    /// checkpoint in safetensors files.
     pub(super) fn base_of_files(
         &self,
         files: &[(String, String)],
@@ -102,11 +102,7 @@ impl ModelLibrary {
             return Err(Error::NoFiles);
         }
         if sent.iter().any(|file| file.has_ending(".safetensors")) {
-            return Err(Error::Instead {
-                what: "creating a model from safetensors files",
-                instead: "convert them to one GGUF file first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version \
-                          of the model (`cairn search` finds some)",
-            });
+            return self.base_of_checkpoint(&sent, writer, steps);
         }
         let (mut models, mut beside) = (Vec::new(), Vec::new());
         for file in sent.iter().filter(|file| file.has_ending(".gguf") || file.has_magic()) {
@@ -144,7 +140,7 @@ impl ModelLibrary {
                 (self.merged(&layer, &name).inspect_err(|_| writer.remove_unreferenced(&layer))?, layer)
             }
         };
-        let config = config(Details::of_file(&head.gguf)).to_json();
+        let config = config(&head.gguf).to_json();
         Ok(Base { config, layers: [vec![layer], beside].concat(), made })
     }
 

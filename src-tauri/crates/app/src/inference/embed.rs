@@ -1,0 +1,230 @@
+//! Embeddings: the vector of each text, normalised to length 1.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cairn_runtime::{EmbedText, Lease, Pooling};
+use cairn_tokenizer::{EncodeOptions, Tokenizer};
+use serde_json::{Map, Value};
+
+use super::conversation::run_blocking;
+use super::error::Error;
+use super::handle::Inference;
+use crate::values::KeepAlive;
+
+/// Most texts of one request, as in OpenAI's API. Their vectors are in memory together.
+pub const MAX_TEXTS: usize = 2048;
+
+/// Request for the vectors of texts.
+#[derive(Debug, Clone, Default)]
+pub struct Embed {
+    /// The model's name, as the client wrote it.
+    pub model: String,
+    /// The texts; empty to load or unload the model.
+    pub input: EmbedInput,
+    /// Refuse a text that does not fit, instead of cutting it.
+    pub whole: bool,
+    /// Elements of each vector; `None` for all. The others are cut, and the rest is normalised again.
+    pub dimensions: Option<usize>,
+    /// Options of this request.
+    pub options: Option<Map<String, Value>>,
+    /// How long the model stays loaded afterwards; `None` for the default of the settings.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// Texts of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EmbedInput {
+    /// Texts.
+    Texts(Vec<String>),
+    /// Token ids of texts, with those that begin and end a text.
+    Tokens(Vec<Vec<u32>>),
+}
+
+impl Default for EmbedInput {
+    fn default() -> Self {
+        Self::Texts(Vec::new())
+    }
+}
+
+impl EmbedInput {
+    fn len(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Tokens(texts) => texts.len(),
+        }
+    }
+}
+
+/// Vectors of texts, in the order of the request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Embeddings {
+    /// A vector for each text.
+    pub vectors: Vec<Vec<f32>>,
+    /// Tokens of all texts, after they were cut.
+    pub tokens: u64,
+    /// Time that the model took to load.
+    pub load: Duration,
+    /// Time of the whole request.
+    pub total: Duration,
+}
+
+impl Inference {
+    /// Computes the vectors of texts. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// If the model does not exist, cannot be loaded or has no vectors, or a text cannot be used.
+    pub async fn embed(&self, embed: Embed) -> Result<Embeddings, Error> {
+        let started_at = Instant::now();
+        let count = embed.input.len();
+        if count > MAX_TEXTS {
+            return Err(Error::TooManyTexts { count, max: MAX_TEXTS });
+        }
+        let model = self.library.find(&embed.model)?;
+        let chosen = self.chosen(&model, embed.options.as_ref())?;
+        if count == 0 {
+            self.load_or_unload(&model, &chosen, embed.keep_alive).await?;
+            return Ok(Embeddings { total: started_at.elapsed(), ..Embeddings::default() });
+        }
+        let lease = self.lease(&model, &chosen, false, embed.keep_alive).await?;
+        match pooling(&lease, &embed.model)? {
+            Pooling::Rank => return Err(Error::ScoresPairs(embed.model)),
+            Pooling::Mean | Pooling::First | Pooling::Last => {}
+        }
+        let encoder = TextEncoder::new(&lease, embed.whole);
+        let input = embed.input;
+        let texts = run_blocking(move || encoder.encode_all(input)).await?;
+        let tokens = texts.iter().map(|text| text.len() as u64).sum();
+        let vectors = lease.embed(texts.into_iter().map(EmbedText::from).collect()).await?;
+        let dimensions = embed.dimensions.filter(|dimensions| *dimensions > 0);
+        let vectors = vectors.into_iter().map(|vector| normalise(vector, dimensions)).collect::<Result<_, _>>()?;
+        Ok(Embeddings { vectors, tokens, load: Duration::from_nanos(lease.load_ns()), total: started_at.elapsed() })
+    }
+}
+
+/// Returns how a model pools rows.
+///
+/// # Errors
+/// If it is not an embedding model.
+pub(super) fn pooling(lease: &Lease, model: &str) -> Result<Pooling, Error> {
+    let output = lease.hparams().embedding.ok_or_else(|| Error::NoEmbeddings(model.to_owned()))?;
+    Ok(output.pooling)
+}
+
+/// Encoder of texts for one loaded model.
+pub(super) struct TextEncoder {
+    tokenizer: Arc<Tokenizer>,
+    max_tokens: usize,
+    whole: bool,
+    /// Tokens that begin and end a text.
+    begin: Vec<u32>,
+    end: Vec<u32>,
+}
+
+impl TextEncoder {
+    pub(super) fn new(lease: &Lease, whole: bool) -> Self {
+        let tokenizer = Arc::clone(lease.tokenizer());
+        let around = tokenizer.encode("", EncodeOptions { add_special: true, parse_special: false });
+        let begins = usize::from(tokenizer.adds_bos()).min(around.len());
+        let (begin, end) = around.split_at(begins);
+        let (begin, end) = (begin.to_vec(), end.to_vec());
+        Self { tokenizer, max_tokens: lease.context_tokens() as usize, whole, begin, end }
+    }
+
+    fn encode_all(&self, input: EmbedInput) -> Result<Vec<Vec<u32>>, Error> {
+        match input {
+            EmbedInput::Texts(texts) => texts.iter().map(|text| self.encode(text)).collect(),
+            EmbedInput::Tokens(texts) => texts.into_iter().map(|tokens| self.check(tokens)).collect(),
+        }
+    }
+
+    /// Encodes a text that fits, or the beginning of one that does not.
+    fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let mut tokens = self.begin.clone();
+        let content = self.content(text);
+        let room = self.max_tokens.saturating_sub(self.begin.len() + self.end.len());
+        tokens.extend_from_slice(&content[..self.cut(content.len(), room)?]);
+        tokens.extend_from_slice(&self.end);
+        Ok(tokens)
+    }
+
+    /// Encodes a pair of texts: the second one is cut if both do not fit.
+    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<EmbedText, Error> {
+        let (first, second) = (self.content(first), self.content(second));
+        let mut tokens = [&self.begin[..], &first, &self.end].concat();
+        // Models whose texts end in EOS, such as those of RoBERTa's structure, have it twice between two texts.
+        if self.end.last().is_some_and(|&token| self.tokenizer.eos() == Some(token)) {
+            tokens.extend_from_slice(&self.end);
+        }
+        let second_text = tokens.len();
+        let Some(room) = self.max_tokens.checked_sub(second_text + self.end.len()) else {
+            return Err(Error::InputTooLong { tokens: second_text, max_tokens: self.max_tokens });
+        };
+        tokens.extend_from_slice(&second[..self.cut(second.len(), room)?]);
+        tokens.extend_from_slice(&self.end);
+        Ok(EmbedText { tokens, second_text: Some(second_text) })
+    }
+
+    /// Checks the token ids of a client.
+    fn check(&self, mut tokens: Vec<u32>) -> Result<Vec<u32>, Error> {
+        let vocabulary = self.tokenizer.vocab_size();
+        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
+            return Err(Error::ForeignInput(token));
+        }
+        if tokens.is_empty() {
+            return Err(Error::EmptyTokens);
+        }
+        tokens.truncate(self.cut(tokens.len(), self.max_tokens)?);
+        Ok(tokens)
+    }
+
+    /// Encodes a text without the tokens that begin and end it.
+    fn content(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode(text, EncodeOptions { add_special: false, parse_special: false })
+    }
+
+    /// Returns the number of tokens to use.
+    fn cut(&self, tokens: usize, room: usize) -> Result<usize, Error> {
+        match tokens > room {
+            true if self.whole => Err(Error::InputTooLong { tokens, max_tokens: room }),
+            true => Ok(room),
+            false => Ok(tokens),
+        }
+    }
+}
+
+/// Scales a vector to length 1. Cuts it before, if it has more elements than requested: models that were trained for it
+/// have the most important elements first (Kusupati et al., arXiv 2205.13147).
+pub(super) fn normalise(mut vector: Vec<f32>, dimensions: Option<usize>) -> Result<Vec<f32>, Error> {
+    vector.truncate(dimensions.unwrap_or(vector.len()));
+    let square: f64 = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    if !square.is_finite() {
+        return Err(Error::EmbeddingNotFinite);
+    }
+    let length = square.sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
+    }
+    Ok(vector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_cut_and_have_length_one() {
+        let check = |vector: &[f32], dimensions, expected: &[f32]| {
+            assert_eq!(normalise(vector.to_vec(), dimensions).expect("finite numbers"), expected, "{vector:?}");
+        };
+        check(&[3.0, 4.0], None, &[0.6, 0.8]);
+        check(&[3.0, 4.0, 12.0], Some(2), &[0.6, 0.8]);
+        check(&[3.0, 4.0], Some(5), &[0.6, 0.8]);
+        check(&[0.0, 0.0], None, &[0.0, 0.0]);
+        check(&[3e30, 4e30], None, &[0.6, 0.8]);
+        for bad in [f32::NAN, f32::INFINITY] {
+            let error = normalise(vec![1.0, bad], None).expect_err("not a number").to_string();
+            assert_eq!(error, "embedding contains NaN or Inf values", "{bad}");
+        }
+    }
+}

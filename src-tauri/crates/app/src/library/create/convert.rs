@@ -1,0 +1,55 @@
+//! Converts uploaded safetensors files to one GGUF file.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use cairn_convert::{CheckpointFile, Conversion};
+use cairn_store::LibraryWriter;
+
+use super::base::Base;
+use super::files::UploadedFile;
+use super::steps::Steps;
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::head;
+use crate::library::import::config;
+
+impl ModelLibrary {
+    /// Returns the base for a published checkpoint: weights in safetensors files, and their descriptions.
+    pub(super) fn base_of_checkpoint(
+        &self,
+        sent: &[UploadedFile],
+        writer: &LibraryWriter<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<Base, Error> {
+        let open = |file: &UploadedFile| {
+            let opened = File::open(&file.path)
+                .map_err(|error| Error::File { path: file.name.clone().into(), reason: error.to_string() });
+            Ok(CheckpointFile { name: file.name.clone(), file: opened? })
+        };
+        let files: Vec<CheckpointFile> = sent.iter().map(open).collect::<Result<_, Error>>()?;
+        let plan = Conversion::new(&files)?;
+        let status = "converting model";
+        let should_continue = std::cell::Cell::new(steps.progress(status, 0, 0));
+        let mut fill = |mut out: &mut dyn Write| {
+            plan.write_to(&mut out, &mut |progress| {
+                should_continue.set(steps.progress(status, progress.done_bytes, progress.total_bytes));
+            })
+        };
+        let layer = writer
+            .import_generated(
+                Path::new("model.safetensors"),
+                plan.size_bytes()?,
+                "it is converted from safetensors files",
+                &mut fill,
+                &mut |_| should_continue.get(),
+            )?
+            .layer;
+        steps.status("verifying conversion".to_owned());
+        let path = self.catalog.own_library().blob(&layer)?;
+        let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
+        let head = checked.inspect_err(|_| writer.remove_unreferenced(&layer))?;
+        Ok(Base { config: config(&head.gguf).to_json(), layers: vec![layer.clone()], made: vec![layer] })
+    }
+}

@@ -1,0 +1,48 @@
+//! `POST /v1/rerank`: orders documents by their relevance for a query.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::inference::Rerank;
+use cairn_wire::Usage;
+use cairn_wire::openai::{RerankDocument, RerankRequest, RerankResponse, RerankResult};
+
+use super::embeddings::usage;
+use crate::Server;
+use crate::body::{Body, BodyLimit};
+use crate::error::{ApiError, json};
+use crate::request_log::LogHandle;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/v1/rerank", post(rerank).layer(BodyLimit::PROMPT.layer()))
+}
+
+async fn rerank(
+    State(server): State<Server>,
+    log: LogHandle,
+    Body(request): Body<RerankRequest>,
+) -> Result<Response, ApiError> {
+    log.set_model(&request.model);
+    if request.query.is_empty() || request.documents.is_empty() {
+        return Err(ApiError::bad_request("query and documents must not be empty"));
+    }
+    if request.top_n == Some(0) {
+        return Err(ApiError::bad_request("top_n cannot be 0; it must be 1 or more"));
+    }
+    let _guard = server.activity().begin();
+    let documents: Vec<String> = request.documents.into_iter().map(RerankDocument::into_text).collect();
+    let texts = documents.clone();
+    let rerank = Rerank { model: request.model.clone(), query: request.query, documents, top: request.top_n };
+    let ranking = server.app().inference().rerank(rerank).await?;
+    log.set_usage(&Usage { prompt_tokens: ranking.tokens, ..Usage::default() });
+    let returns_documents = request.return_documents == Some(true);
+    let result = |ranked: cairn_app::inference::RankedDocument| RerankResult {
+        index: ranked.index,
+        relevance_score: ranked.score,
+        document: returns_documents.then(|| RerankDocument::Object { text: texts[ranked.index].clone() }),
+    };
+    let results = ranking.documents.into_iter().map(result).collect();
+    Ok(json(StatusCode::OK, &RerankResponse { model: request.model, results, usage: usage(ranking.tokens) }))
+}
