@@ -14,6 +14,7 @@ mod downloads;
 mod env;
 mod load;
 mod mirror;
+mod ollama;
 mod origin;
 mod other_apps;
 mod places;
@@ -25,6 +26,7 @@ mod sources;
 mod table;
 mod tiers;
 mod value;
+mod without_effect;
 
 pub use address::Address;
 pub(crate) use change::LiveValues;

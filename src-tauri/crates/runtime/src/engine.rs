@@ -40,6 +40,11 @@ use crate::scheduler::FLUSH_TIMEOUT;
 /// Context size of requests that do not set one.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
 
+/// Returns the names of all kernel variants of this build, best first.
+pub fn kernel_names() -> impl Iterator<Item = &'static str> {
+    cairn_kernels::all().iter().map(|variant| variant.name)
+}
+
 /// A loaded model in a list.
 #[derive(Clone, Debug)]
 pub struct ModelStatus {

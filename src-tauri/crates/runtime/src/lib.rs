@@ -38,7 +38,7 @@ pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, S
 pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};
 pub use embedding::EmbedText;
-pub use engine::{Engine, Lease, ModelStatus, PrefixLookup};
+pub use engine::{Engine, Lease, ModelStatus, PrefixLookup, kernel_names};
 pub use error::LoadError;
 pub use generation::Generation;
 pub use keep_alive::KeepAlive;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::row::{Applies, Kind, Row};
 use super::table::TABLE;
+use super::without_effect::WITHOUT_EFFECT;
 
 const FITS: &str = "writing to a string cannot fail";
 
@@ -53,6 +54,11 @@ interface takes effect as the last column states.
     text.push_str("\n## Environment only\n\n| environment | what it does | default |\n|---|---|---|\n");
     for (row, name) in TABLE.iter().filter(|row| row.key.is_none()).filter_map(|row| Some((row, row.variable?))) {
         writeln!(text, "| `{name}` | {} | {} |", cell(row.about), cell(row.default)).expect(FITS);
+    }
+    text.push_str("\n## Variables of Ollama without effect\n\nThe daemon names them in its log.\n\n");
+    text.push_str("| environment | why |\n|---|---|\n");
+    for (name, reason) in WITHOUT_EFFECT {
+        writeln!(text, "| `{name}` | {reason} |").expect(FITS);
     }
     text
 }

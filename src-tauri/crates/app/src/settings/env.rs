@@ -40,6 +40,11 @@ impl Env {
         (!text.is_empty()).then_some(text)
     }
 
+    /// The names of all variables that begin with a prefix.
+    pub(super) fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.variables.keys().filter_map(|name| name.to_str()).filter(move |name| name.starts_with(prefix))
+    }
+
     /// Whether a variable is set, but empty.
     #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {

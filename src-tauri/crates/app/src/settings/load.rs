@@ -106,7 +106,8 @@ impl Settings {
         });
         let unknown = file.unknown_keys().into_iter().map(|key| format!("config.toml: unknown setting {key}"));
         let problem = file.problem.iter().map(|why| format!("cannot read {}: {why}", sources.path().display()));
-        let mut reader = Reader::new(env, &assigned, problem.chain(warnings).chain(unknown).collect());
+        let ollama = super::without_effect::warnings(sources.env());
+        let mut reader = Reader::new(env, &assigned, problem.chain(warnings).chain(unknown).chain(ollama).collect());
         let read = &mut reader;
         // In the table's order.
         let (server, models, chats) = (ServerSettings::read(read), ModelSettings::read(read), ChatSettings::read(read));

@@ -47,6 +47,11 @@ impl<'a> Slot<'a> {
         self.env.text(variable).or_else(|| self.row.fallback_variable.and_then(|name| self.env.text(name)))
     }
 
+    /// Whether the fallback variable sets the value.
+    pub(super) fn is_fallback(&self) -> bool {
+        matches!(self.assigned.origin, Origin::Environment(name) if self.row.fallback_variable == Some(name))
+    }
+
     /// The text that is set, or the default.
     pub(super) fn text_or_default(&self) -> String {
         self.text().unwrap_or(self.row.default).to_owned()

@@ -9,6 +9,7 @@ use super::address::{self, Address};
 use super::context_shift::ContextShift;
 use super::downloads::{self, bytes};
 use super::mirror::{self, MirroredOrigin};
+use super::ollama;
 use super::problem::SettingProblem;
 use super::reader::{Reader, Slot};
 use super::require_key::RequireKey;
@@ -95,11 +96,11 @@ group! {
             row("engine.kernel", "CAIRN_KERNEL", Text, "the best that the processor has")
                 .words()
                 .fallback("OLLAMA_LLM_LIBRARY"),
-            |slot| slot.text().map(str::to_owned);
+            ollama::kernel;
         /// Type of the KV cache unless a request or its model sets it: f16, bf16, q8_0 or q4_0
         kv_type: Option<String> =
             row("engine.kv_type", "OLLAMA_KV_CACHE_TYPE", Choice(&["f16", "bf16", "q8_0", "q4_0"]), "f16"),
-            |slot| slot.text().map(str::to_owned);
+            |slot| slot.parsed(|text| cairn_runtime::parse_kv_type(text).is_ok().then(|| text.to_owned()));
         /// Bytes for the KV caches of all loaded models
         kv_budget_bytes: Option<u64> =
             row("engine.kv_budget", "CAIRN_KV_BUDGET", BYTES, "a quarter of the memory").words(),
@@ -240,7 +241,7 @@ group! {
     /// The log.
     LogSettings {
         /// What is logged: error, warn, info, debug, trace, or a filter like cairn_http=debug
-        filter: String = row("log.filter", "CAIRN_LOG", Text, "info"), |slot| slot.text_or_default();
+        filter: String = row("log.filter", "CAIRN_LOG", Text, "info").fallback("OLLAMA_DEBUG"), ollama::log_filter;
     }
 }
 
@@ -249,6 +250,8 @@ group! {
     EnvironmentSettings {
         /// One folder for everything that Cairn stores
         has_home: bool = environment("CAIRN_HOME", "the system's usual folders"), |slot| slot.path().is_some();
+        /// Commands at a terminal store no history of prompts
+        no_history: bool = environment("OLLAMA_NOHISTORY", "false"), |slot| slot.is_on();
         /// Set to anything: commands print no colours (https://no-color.org)
         no_color: bool = environment("NO_COLOR", "unset"), |slot| slot.text().is_some();
         /// API key that commands send to the server of OLLAMA_HOST if it is not this user's daemon
