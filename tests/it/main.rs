@@ -10,6 +10,7 @@ mod clients;
 mod connections;
 mod crashes;
 mod creates;
+mod diagnostics;
 mod embeddings;
 mod first_words;
 mod formats;
@@ -35,6 +36,7 @@ mod remotes;
 mod repl;
 #[cfg(target_os = "linux")]
 mod requests;
+mod run_inputs;
 mod scans;
 mod scripts;
 mod searches;

@@ -45,7 +45,8 @@ fn chat_commands_give_expected_replies() {
     chat.check("/set parameter temperature 0", "Set parameter 'temperature' to '0.0'.");
     chat.check("/set parameter stop <|a|> <|b|>", "to '<|a|>', '<|b|>'.");
     chat.check("/show parameters", "num_predict");
-    chat.check("/set format json", "not supported yet");
+    chat.check("/set format xml", "the format must be json");
+    chat.check("/set format json", "Set format to 'json'.");
     chat.check("/set noformat", "Disabled format.");
     for word in ["history", "nohistory", "wordwrap", "nowordwrap", "verbose"] {
         chat.check(&format!("/set {word}"), ".");

@@ -29,7 +29,7 @@ use trust::Trust;
 
 pub use cairn_registry::{
     DiscoveredModel, JoinError, JoinProof, JoinRequest, Login, ManifestSignature, ModelIndex, PeerKey, TokenError,
-    TokenIssuer, TrustedPeer, Variant,
+    TokenIssuer, TrustedPeer, Variant, tls_config,
 };
 pub use discover::{Discover, Discovery, Hit};
 pub use error::Error;

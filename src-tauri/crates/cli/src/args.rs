@@ -8,7 +8,7 @@ pub(crate) mod remote;
 use cairn_app::settings::Flag;
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Runs language models on your own machine.
+/// Runs language models on your own machine. Without a verb, chats with the last model
 #[derive(Debug, Parser)]
 #[command(name = "cairn", disable_version_flag = true, after_help = cairn_app::settings::help())]
 pub(crate) struct Args {
@@ -80,6 +80,17 @@ pub(crate) enum Verb {
     Verify(Verify),
     /// Describe a GGUF file, or verify it
     Gguf(Gguf),
+    /// Measure the speed of a model
+    Bench(Bench),
+    /// Check this installation and name what to do about problems
+    Doctor(Json),
+    /// Print the daemon's log
+    Logs(Logs),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write manual pages to a folder, for packages
+    #[command(hide = true)]
+    Man(Man),
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,7 +110,7 @@ pub(crate) struct Ui {
     pub(crate) no_open: bool,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Run {
     /// A model's name, or the path of a GGUF file
     pub(crate) model: String,
@@ -114,8 +125,8 @@ pub(crate) struct Run {
     /// Do not break lines between words
     #[arg(long)]
     pub(crate) nowordwrap: bool,
-    /// Format of the answer, for example json
-    #[arg(long)]
+    /// Format of the answer: json, a JSON Schema, or the path of a file with one
+    #[arg(long, value_name = "json|SCHEMA|FILE")]
     pub(crate) format: Option<String>,
     /// Think before answering: true, false, high, medium, low or max
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "HOW")]
@@ -464,6 +475,49 @@ pub(crate) enum GgufVerb {
         /// Path of the file
         file: std::path::PathBuf,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bench {
+    /// A model's name, or the path of a GGUF file
+    pub(crate) model: String,
+    /// Tokens of the prompt, about
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) prompt_tokens: u32,
+    /// Tokens of the answer
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub(crate) tokens: u32,
+    /// Number of measurements, of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logs {
+    /// Continue with new lines until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Number of lines
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    pub(crate) lines: usize,
+    /// Only print the path of the log
+    #[arg(long)]
+    pub(crate) path: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// The folder; it is created if it does not exist
+    pub(crate) folder: std::path::PathBuf,
 }
 
 /// Returns the text of `--help`.

@@ -66,12 +66,13 @@ impl std::fmt::Display for StreamBroken {
 impl std::error::Error for StreamBroken {}
 
 impl Client {
-    pub(crate) fn new(address: &Address, token: Option<String>) -> anyhow::Result<Self> {
-        if address.scheme == "https" {
-            bail!("cannot connect to {address}: this version of Cairn does not support https yet");
-        }
-        let mut builder =
-            reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).tls_backend_preconfigured(without_trust());
+    /// `ca_file`: PEM file of certificates to trust besides the system's.
+    pub(crate) fn new(address: &Address, token: Option<String>, ca_file: Option<&Path>) -> anyhow::Result<Self> {
+        let tls = match address.scheme {
+            "https" => cairn_app::transfers::tls_config(ca_file)?,
+            _ => without_trust(),
+        };
+        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).tls_backend_preconfigured(tls);
         if address.is_loopback() {
             // A proxy must not receive requests between two programs of one machine.
             builder = builder.no_proxy();
@@ -129,6 +130,16 @@ impl Client {
     pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
         let response = self.send(self.http.post(self.url(path)).json(body)).await?;
         response.json().await.context("the server's answer cannot be read")
+    }
+
+    /// Sends a POST request that leaves nothing in the cache.
+    pub(crate) async fn post_incognito<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> anyhow::Result<T> {
+        let request = self.http.post(self.url(path)).header("X-Cairn-Incognito", "1").json(body);
+        self.send(request).await?.json().await.context("the server's answer cannot be read")
     }
 
     /// Sends a POST request and ignores the response body.
@@ -254,8 +265,7 @@ fn read_chunks(mut file: File, chunks: &mpsc::Sender<io::Result<Vec<u8>>>, progr
     }
 }
 
-/// TLS settings without certificates. The client uses plain HTTP, and reading the system's certificates would only slow
-/// every verb down.
+/// TLS settings without certificates, for plain HTTP: reading the system's certificates would only slow every verb down.
 fn without_trust() -> rustls::ClientConfig {
     let provider = rustls::crypto::ring::default_provider();
     rustls::ClientConfig::builder_with_provider(provider.into())
@@ -318,5 +328,53 @@ mod tests {
         assert_eq!(version.version, "1", "the expected value");
         let error = parse::<VersionResponse>(b"{\"error\":\"no\"}\n").unwrap_err();
         assert_eq!(error.to_string(), "no", "the server's error text");
+    }
+
+    /// Starts an HTTPS server for `localhost` that answers each connection with a version. Returns its address.
+    async fn start_https(certificate: &Path) -> Address {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(certificate, cert.pem()).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // A client that does not trust the certificate closes the connection here.
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut head = [0; 4096];
+                let _ = stream.read(&mut head).await;
+                let body = r#"{"version":"1"}"#;
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+                let _ = stream.write_all(answer.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        Address::parse(&format!("https://localhost:{port}")).unwrap()
+    }
+
+    #[tokio::test]
+    async fn https_server_needs_trusted_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = folder.path().join("ca.pem");
+        let address = start_https(&certificate).await;
+        let get = async |ca_file: Option<&Path>| {
+            Client::new(&address, None, ca_file).unwrap().get::<VersionResponse>("/api/version").await
+        };
+        assert_eq!(get(Some(&certificate)).await.unwrap().version, "1", "the certificate is in the file");
+        let error = get(None).await.unwrap_err().to_string();
+        assert!(error.contains("certificate") && error.contains("https://localhost"), "{error}");
+        let error = Client::new(&address, None, Some(&folder.path().join("absent"))).unwrap_err().to_string();
+        assert!(error.contains("absent"), "the error names the file: {error}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod start;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -46,7 +47,7 @@ pub(crate) async fn connect(cli: &CliContext) -> anyhow::Result<Option<Client>> 
             true => wait_for_daemon_file(cli).await?.filter(|file| is_own_address(&address, file)),
             false => None,
         };
-        let client = Client::new(&address, ours.map(|file| file.token))?;
+        let client = Client::new(&address, ours.map(|file| file.token), ca_file(cli))?;
         let client = client.with_api_key(cli.settings.environment.api_key.clone());
         return Ok(client.answers().await.then_some(client));
     }
@@ -75,6 +76,11 @@ fn configured_address(cli: &CliContext) -> Option<Address> {
     set.then(|| cli.settings.server.address.for_client())
 }
 
+/// The file of certificates to trust besides the system's.
+fn ca_file(cli: &CliContext) -> Option<&Path> {
+    cli.settings.network.ca_file.as_deref()
+}
+
 /// Waits until the daemon of this user answers; `None` if no daemon runs.
 async fn connect_own(cli: &CliContext) -> anyhow::Result<Option<(Client, Address)>> {
     let mut waited = Duration::ZERO;
@@ -83,7 +89,7 @@ async fn connect_own(cli: &CliContext) -> anyhow::Result<Option<(Client, Address
         if let Some(file) = read(cli)
             && let Some(address) = addresses(&file).next()
         {
-            let client = Client::new(&address, Some(file.token.clone()))?;
+            let client = Client::new(&address, Some(file.token.clone()), None)?;
             if client.answers().await {
                 return Ok(Some((client, address)));
             }

@@ -103,6 +103,18 @@ impl RotatingFile {
     }
 }
 
+/// Returns the paths of all log files, the newest first.
+pub(crate) fn files(newest: &Path) -> impl Iterator<Item = PathBuf> {
+    (0..FILES).map(|number| numbered(newest, number))
+}
+
+fn numbered(newest: &Path, number: usize) -> PathBuf {
+    match number {
+        0 => newest.to_owned(),
+        number => newest.with_extension(format!("{number}.log")),
+    }
+}
+
 /// Opens a log file to append to it. Only this user may read it.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -114,12 +126,8 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
 
 impl LogFile {
     fn rotate(&mut self) -> io::Result<()> {
-        let numbered = |number: usize| match number {
-            0 => self.path.clone(),
-            number => self.path.with_extension(format!("{number}.log")),
-        };
         for number in (0..FILES - 1).rev() {
-            match fs::rename(numbered(number), numbered(number + 1)) {
+            match fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

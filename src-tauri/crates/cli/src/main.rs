@@ -5,12 +5,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod cache;
 mod client;
+mod completions;
 mod cp;
 mod create;
 mod daemon;
 mod desktop;
+mod doctor;
 mod downloads;
 mod du;
 mod gc;
@@ -21,6 +24,7 @@ mod key;
 mod list;
 mod log;
 mod login;
+mod logs;
 mod mirror;
 mod model;
 mod output;
@@ -123,10 +127,14 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.verb.as_ref().is_some_and(Verb::wants_json_failure);
     let result = match args.verb {
         None if args.version => runtime.block_on(version::print(&cli)),
+        None if terminal::is_stdin_terminal() && terminal::is_stdout_terminal() => run::chat_again(&cli, &runtime),
         None => output::print(&args::help()),
+        Some(Verb::Bench(args)) => runtime.block_on(bench::bench(&cli, &args)),
         Some(Verb::Cache(args)) => runtime.block_on(cache::cache(&cli, &args)),
+        Some(Verb::Completions(args)) => completions::print(&args),
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&cli, &args)),
         Some(Verb::Desktop) => runtime.block_on(desktop::print(&cli)),
+        Some(Verb::Doctor(args)) => runtime.block_on(doctor::print(&cli, &args)),
         Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&cli, &args)),
         Some(Verb::Create(args)) => runtime.block_on(create::create(&cli, &args)),
         Some(Verb::Du(args)) => runtime.block_on(du::print(&cli, &args)),
@@ -137,6 +145,8 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::List(args)) => runtime.block_on(list::print(&cli, &args)),
         Some(Verb::Login(args)) => runtime.block_on(login::login(&cli, &args)),
         Some(Verb::Logout(args)) => runtime.block_on(login::logout(&cli, &args)),
+        Some(Verb::Logs(args)) => runtime.block_on(logs::print(&cli, &args)),
+        Some(Verb::Man(args)) => completions::write_pages(&args),
         Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&cli, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&cli, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&cli, &args)),

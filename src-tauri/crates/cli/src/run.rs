@@ -1,9 +1,13 @@
 //! `cairn run`: a chat with a model, or a single prompt.
 //!
 //! With a prompt in the arguments or text on standard input, the model answers once; the text precedes the prompt.
-//! Without either, a chat starts if standard input is a terminal.
+//! Without either, a chat starts if standard input is a terminal. `cairn` without a verb chats with the model of the
+//! last chat.
 
 mod footer;
+mod format;
+mod images;
+mod last_model;
 mod left_out;
 mod repl;
 mod session;
@@ -20,10 +24,15 @@ use crate::client::{Client, is_not_found};
 use crate::{CliContext, args, daemon, model, output, pull, terminal};
 use session::{AnswerOutcome, Session};
 
+/// Chats with the model of the last chat.
+pub(crate) fn chat_again(cli: &CliContext, runtime: &Runtime) -> anyhow::Result<()> {
+    let client = runtime.block_on(daemon::connect_or_start(cli))?;
+    let model = runtime.block_on(last_model::choose(cli, &client))?;
+    run(cli, runtime, args::Run { model, ..args::Run::default() })
+}
+
 pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
-    if args.format.is_some() {
-        bail!("this version of Cairn does not support structured output (--format) yet");
-    }
+    let format = args.format.as_deref().map(format::parse).transpose()?;
     let keep_alive = args.keepalive.as_deref().map(KeepAlive::parse).transpose().context("--keepalive")?;
     let think = args.think.as_deref().map(parse_think).transpose()?;
     let prompt = whole_prompt(&args.prompt.join(" "))?;
@@ -42,10 +51,14 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
     if only_loads {
         return Ok(());
     }
+    if client.is_own_daemon() {
+        last_model::store(cli, &args.model);
+    }
     let mut session = Session {
         client,
         model,
         messages: Vec::new(),
+        format,
         system: None,
         options: serde_json::Map::new(),
         keep_alive,
@@ -55,7 +68,7 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
         wraps: !args.nowordwrap && terminal::is_stdout_terminal(),
         verbose: args.verbose,
         colours: terminal::is_stdout_terminal() && !cli.settings.environment.no_color,
-        keeps_history: true,
+        keeps_history: !cli.settings.environment.no_history,
     };
     match prompt {
         Some(prompt) => match runtime.block_on(session.ask(&prompt))? {

@@ -30,6 +30,7 @@ pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
 pub(crate) use request::Request;
 pub(crate) use response::RegistryResponse;
+pub use tls::client_config as tls_config;
 pub use transport::{Clock, Transport, TransportConfig};
 pub use transport_error::TransportError;
 

@@ -7,9 +7,10 @@ use super::{DownloadsVerb, MirrorVerb, Verb};
 
 impl Verb {
     /// Whether `main` prints a failure of this verb as JSON: `--json` is set and the verb does not print failures
-    /// itself. Verbs with several models print one failure per model, and the result of `verify` lists the damage.
+    /// itself. Verbs with several models print one failure per model, and the results of `verify` and `doctor` list the damage.
     pub(crate) fn wants_json_failure(&self) -> bool {
         match self {
+            Self::Bench(args) => args.json,
             Self::Cache(args) => args.json || args.verb.as_ref().is_some_and(in_cache),
             Self::Cp(args) => args.json,
             Self::Create(args) => args.json,
@@ -38,7 +39,8 @@ impl Verb {
             Self::Scan(args) => args.json,
             Self::Search(args) => args.json,
             Self::Show(args) => args.json,
-            Self::Pull(_) | Self::Push(_) | Self::Rm(_) | Self::Verify(_) => false,
+            Self::Doctor(_) | Self::Pull(_) | Self::Push(_) | Self::Rm(_) | Self::Verify(_) => false,
+            Self::Completions(_) | Self::Logs(_) | Self::Man(_) => false,
             Self::Desktop | Self::Logout(_) | Self::Run(_) | Self::Serve(_) | Self::Stop(_) | Self::Ui(_) => false,
         }
     }

@@ -7,7 +7,7 @@ use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
-use super::{footer, left_out};
+use super::{footer, images, left_out};
 use crate::client::Client;
 use crate::output;
 use crate::terminal::{self, Wrap};
@@ -24,6 +24,8 @@ pub(super) struct Session {
     pub(super) options: Map<String, Value>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) think: Option<Think>,
+    /// Format of answers: `json` or a JSON Schema.
+    pub(super) format: Option<Value>,
     pub(super) force: bool,
     pub(super) hides_thinking: bool,
     pub(super) wraps: bool,
@@ -44,7 +46,12 @@ pub(super) enum AnswerOutcome {
 impl Session {
     /// Sends a message and prints the answer as it streams. A message that fails is removed from the chat.
     pub(super) async fn ask(&mut self, text: &str) -> anyhow::Result<AnswerOutcome> {
-        self.messages.push(message("user", text));
+        let prompt = images::extract(text)?;
+        for path in &prompt.paths {
+            output::note(&format!("Added image '{path}'"));
+        }
+        let images = (!prompt.images.is_empty()).then_some(prompt.images);
+        self.messages.push(Message { images, ..message("user", &prompt.text) });
         match self.answer().await {
             Ok((answer, outcome)) => {
                 // An interrupted answer stays in the chat, so that the next turn extends the cached prefix.
@@ -65,6 +72,7 @@ impl Session {
             options: (!self.options.is_empty()).then(|| self.options.clone()),
             keep_alive: self.keep_alive,
             think: self.think,
+            format: self.format.clone(),
             ..Default::default()
         };
         let mut printer = Printer::new(self);

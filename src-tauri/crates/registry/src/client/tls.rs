@@ -13,8 +13,11 @@ use rustls_platform_verifier::Verifier;
 
 use super::transport_error::TransportError;
 
-/// The TLS settings of a transport.
-pub(super) fn client_config(extra_ca: Option<&Path>) -> Result<ClientConfig, TransportError> {
+/// Returns TLS settings that trust the system's certificates and those of a PEM file.
+///
+/// # Errors
+/// If the file has no certificate that can be used.
+pub fn client_config(extra_ca: Option<&Path>) -> Result<ClientConfig, TransportError> {
     let extra = extra_ca.map(certificates).transpose()?.unwrap_or_default();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

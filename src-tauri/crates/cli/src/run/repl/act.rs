@@ -43,7 +43,15 @@ impl Session {
                 self.think = Some(think);
                 if think.is_on() { "Set 'think' mode." } else { "Set 'nothink' mode." }.to_owned()
             }
-            Set::NoFormat => "Disabled format.".to_owned(),
+            Set::Format(format) => {
+                let text = format!("Set format to '{}'.", plain(&format));
+                self.format = Some(format);
+                text
+            }
+            Set::NoFormat => {
+                self.format = None;
+                "Disabled format.".to_owned()
+            }
         }
     }
 

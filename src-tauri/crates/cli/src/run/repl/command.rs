@@ -4,7 +4,7 @@ use cairn_wire::{Options, Think};
 use serde_json::Value;
 
 use super::QUOTES;
-use crate::run::parse_think;
+use crate::run::{format, parse_think};
 
 /// A parsed line.
 #[derive(Debug, PartialEq)]
@@ -41,6 +41,7 @@ pub(super) enum Set {
     Wrap(bool),
     Verbose(bool),
     Think(Think),
+    Format(Value),
     NoFormat,
 }
 
@@ -122,7 +123,7 @@ fn set(rest: &str, words: &[&str]) -> Command {
             Ok(value) => Set::Parameter { name: (*name).to_owned(), value },
             Err(message) => return invalid(message),
         },
-        ["parameter", ..] => return invalid(format!("Usage: /set parameter NAME VALUE. {}", known_names())),
+        ["parameter", ..] => return invalid(format!("Usage: /set parameter NAME VALUE. {}", parameter_names())),
         ["system", _, ..] => {
             let text = unquoted(rest.trim_start().strip_prefix("system").unwrap_or_default());
             if text.trim().is_empty() {
@@ -137,7 +138,11 @@ fn set(rest: &str, words: &[&str]) -> Command {
         ["nowordwrap"] => Set::Wrap(false),
         ["verbose"] => Set::Verbose(true),
         ["quiet"] => Set::Verbose(false),
-        ["format", ..] => return invalid("Structured output is not supported yet in this version of Cairn."),
+        ["format", _, ..] => match format::parse(&unquoted(rest.strip_prefix("format").unwrap_or_default())) {
+            Ok(format) => Set::Format(format),
+            Err(error) => return invalid(crate::one_line(&error)),
+        },
+        ["format"] => return invalid("Usage: /set format json, or a JSON Schema, or the path of a file with one"),
         ["noformat"] => Set::NoFormat,
         ["think"] => Set::Think(Think::Switch(true)),
         ["think", how] => match parse_think(how) {
@@ -168,7 +173,7 @@ fn show(words: &[&str]) -> Command {
 fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     use cairn_wire::OptionKind::{Array, Boolean, Float32, Integer, String as Text};
     let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
-        return Err(format!("Unknown parameter '{name}'. {}", known_names()));
+        return Err(format!("Unknown parameter '{name}'. {}", parameter_names()));
     };
     let one = || match values {
         [value] => Ok(unquoted(value)),
@@ -202,7 +207,7 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     }
 }
 
-fn known_names() -> String {
+fn parameter_names() -> String {
     let names: Vec<&str> = Options::KNOWN.iter().map(|(name, _)| *name).collect();
     format!("Parameters: {}.", names.join(", "))
 }
@@ -250,6 +255,9 @@ mod tests {
         check("/set system \"\"\"Be\nbrief.\"\"\"", Command::Set(Set::System("Be\nbrief.".to_owned())));
         check("/set verbose", Command::Set(Set::Verbose(true)));
         check("/set nohistory", Command::Set(Set::KeepHistory(false)));
+        check("/set format json", Command::Set(Set::Format(json!("json"))));
+        check(r#"/set format {"type": "object"}"#, Command::Set(Set::Format(json!({"type": "object"}))));
+        check("/set noformat", Command::Set(Set::NoFormat));
         check("/set think", Command::Set(Set::Think(Think::Switch(true))));
         check("/set nothink", Command::Set(Set::Think(Think::Switch(false))));
         assert!(matches!(parse("/set think low"), Command::Set(Set::Think(Think::Level(_)))), "a level");
@@ -274,7 +282,8 @@ mod tests {
         check("/set parameter use_mmap maybe", "must be true or false");
         check("/set parameter", "Parameters:");
         check("/set system", "Usage: /set system TEXT");
-        check("/set format json", "not supported yet");
+        check("/set format", "Usage: /set format json");
+        check("/set format xml", "the format must be json");
         check("/set think hard", "cannot be 'hard'");
     }
 

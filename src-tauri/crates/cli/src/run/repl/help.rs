@@ -23,7 +23,7 @@ const SET: &str = "\
   /set nohistory             Do not record them
   /set wordwrap              Break lines between words
   /set nowordwrap            Do not break lines
-  /set format json           (not supported yet)
+  /set format HOW            Answer in JSON; HOW is json, a JSON Schema, or the path of a file with one
   /set noformat              Disable the answer format
   /set verbose               Print token counts and times after an answer
   /set quiet                 Do not print them

@@ -1,0 +1,124 @@
+//! `cairn logs`: prints the end of the daemon's log, and follows it.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::{CliContext, args, log, output};
+
+/// Time between two checks of the file.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(crate) async fn print(cli: &CliContext, args: &args::Logs) -> anyhow::Result<()> {
+    let path = cli.places.log_file();
+    if args.path {
+        return output::print(&format!("{}\n", path.display()));
+    }
+    if !path.exists() {
+        bail!("there is no log at {}: no daemon has run yet", path.display());
+    }
+    let mut follower = Follower::at_end(&path)?;
+    output::print(&last_lines(&path, args.lines)?)?;
+    while args.follow {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let text = follower.read()?;
+        if !text.is_empty() {
+            output::print(&text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the last lines of the log. Older files are read while the newer ones have fewer lines.
+fn last_lines(newest: &Path, count: usize) -> anyhow::Result<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for path in log::files(newest) {
+        let Some(missing) = count.checked_sub(lines.len()).filter(|missing| *missing > 0) else { break };
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error).with_context(|| format!("cannot read the log {}", path.display())),
+        };
+        let older: Vec<&str> = text.lines().collect();
+        let older = &older[older.len().saturating_sub(missing)..];
+        lines.splice(..0, older.iter().map(|line| (*line).to_owned()));
+    }
+    Ok(lines.into_iter().map(|line| line + "\n").collect())
+}
+
+/// Reads new text of the log. A full log is renamed and replaced by an empty file.
+struct Follower {
+    path: PathBuf,
+    file: File,
+    position: u64,
+}
+
+impl Follower {
+    fn at_end(path: &Path) -> anyhow::Result<Self> {
+        let mut file = File::open(path).with_context(|| format!("cannot read the log {}", path.display()))?;
+        let position = file.seek(SeekFrom::End(0)).context("cannot read the log")?;
+        Ok(Self { path: path.to_owned(), file, position })
+    }
+
+    /// Returns the new text: of the open file, and of the file that has replaced it.
+    fn read(&mut self) -> anyhow::Result<String> {
+        let mut text = self.read_file()?;
+        // Between the rename and the creation there is no file.
+        if let Ok(newest) = File::open(&self.path)
+            && newest.metadata().context("cannot read the log")?.len() < self.position
+        {
+            (self.file, self.position) = (newest, 0);
+            text += &self.read_file()?;
+        }
+        Ok(text)
+    }
+
+    fn read_file(&mut self) -> anyhow::Result<String> {
+        let mut bytes = Vec::new();
+        self.position += self.file.read_to_end(&mut bytes).context("cannot read the log")? as u64;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_continue_in_older_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let newest = folder.path().join("cairn.log");
+        fs::write(&newest, "4\n5\n").unwrap();
+        fs::write(folder.path().join("cairn.1.log"), "2\n3\n").unwrap();
+        fs::write(folder.path().join("cairn.2.log"), "1\n").unwrap();
+        let check = |count: usize, expected: &str| {
+            assert_eq!(last_lines(&newest, count).unwrap(), expected, "{count} lines");
+        };
+        check(0, "");
+        check(1, "5\n");
+        check(3, "3\n4\n5\n");
+        check(99, "1\n2\n3\n4\n5\n");
+    }
+
+    #[test]
+    fn follower_reads_across_a_rotation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cairn.log");
+        fs::write(&path, "old\n").unwrap();
+        let mut follower = Follower::at_end(&path).unwrap();
+        assert_eq!(follower.read().unwrap(), "", "nothing is new");
+        let append = |text: &str| {
+            use std::io::Write;
+            log::append(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        append("one\n");
+        assert_eq!(follower.read().unwrap(), "one\n", "appended");
+        append("two\n");
+        fs::rename(&path, folder.path().join("cairn.1.log")).unwrap();
+        fs::write(&path, "three\n").unwrap();
+        assert_eq!(follower.read().unwrap(), "two\nthree\n", "the end of the old file, then the new one");
+    }
+}
