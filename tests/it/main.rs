@@ -24,6 +24,8 @@ mod libraries;
 mod logins;
 mod mirror;
 mod nearby;
+#[cfg(target_os = "linux")]
+mod openapi;
 mod overflow;
 mod parity;
 mod pebble;

@@ -7,7 +7,7 @@ mod dictionary;
 mod exchange;
 mod judge;
 mod mutate;
-mod routes;
+pub(crate) mod routes;
 mod seeds;
 mod world;
 

@@ -12,7 +12,7 @@ use super::exchange::{Bytes, Outcome, Request};
 const UNKNOWN_METHOD: &str = "FUZZ";
 
 /// Returns the paths of all `.route(...)` calls of the HTTP crate, with their placeholders.
-pub(super) fn paths() -> BTreeSet<String> {
+pub(crate) fn paths() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src-tauri/crates/http/src");
     let mut paths = BTreeSet::new();
     for file in files(&source) {
@@ -56,7 +56,7 @@ fn path(file: &str, call: &str) -> Option<String> {
 }
 
 /// Returns the methods of a route without those that the router adds: `HEAD` beside `GET`.
-pub(super) fn methods(port: u16, bearer: &str, path: &str) -> BTreeSet<String> {
+pub(crate) fn methods(port: u16, bearer: &str, path: &str) -> BTreeSet<String> {
     let target = path.replace("{*path}", "x").replace(['{', '}'], "");
     let request = Request::new(port, UNKNOWN_METHOD, &target).with_header("Authorization", bearer);
     let outcome = request.send(port, super::LIMIT);

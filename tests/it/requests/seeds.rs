@@ -379,6 +379,7 @@ fn machine(world: &World) -> Vec<Seed> {
         // The fuzzer sends it without a token only.
         seed("POST", super::STOP, Value::Null).refused(),
         seed("GET", "/metrics", Value::Null),
+        seed("GET", "/openapi.json", Value::Null),
         seed("GET", "/ui", Value::Null),
         seed("GET", "/ui/", Value::Null),
         at("GET", "/ui/{*path}", "/ui/index.html", Value::Null),

@@ -20,6 +20,7 @@ use crate::error::{ApiError, RegistryError};
 use host::OwnNames;
 use page::Sender;
 pub use table::document;
+pub(crate) use table::{Needs, needs_of};
 use table::{Facts, Refusal, Row, any_of};
 
 /// Request headers that pages of allowed origins may send.

@@ -27,7 +27,7 @@ impl BodyLimit {
     /// A request without a token.
     pub(crate) const TINY: Self = Self { bytes: 1 << 10, ..Self::DEFAULT };
     /// Names, settings and system prompts.
-    const DEFAULT: Self = Self { bytes: 1 << 20, values: 1 << 20, objects: 1 << 17 };
+    pub(crate) const DEFAULT: Self = Self { bytes: 1 << 20, values: 1 << 20, objects: 1 << 17 };
     /// A Modelfile with its messages and licences.
     pub(crate) const MODELFILE: Self = Self { bytes: 16 << 20, ..Self::DEFAULT };
     /// Prompts with images in base64.
@@ -38,6 +38,11 @@ impl BodyLimit {
     /// The extension that sets the limits of a route.
     pub(crate) fn layer(self) -> axum::Extension<Self> {
         axum::Extension(self)
+    }
+
+    /// Bytes of the largest body.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Counts JSON values outside of strings: each but the first of an array or object follows a comma or colon.
@@ -117,6 +122,10 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
+        }
+        // Serde would read a list as the fields of an object in the order of their declaration.
+        if json.trim_ascii_start().starts_with(b"[") {
+            return Err(ApiError::bad_request("cannot decode the request body: expected a JSON object, found a list"));
         }
         limit.check_values(&json)?;
         Ok(Self { json, _permit: permit })

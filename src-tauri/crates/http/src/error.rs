@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use classify::{Class, classify};
 pub(crate) use registry::RegistryError;
-pub(crate) use shape::{anthropic_error, openai_error, shape_errors};
+pub(crate) use shape::{anthropic_error, error_type, openai_error, shape_errors};
 
 /// Longest text of an error in the log.
 const MAX_LOGGED_CHARS: usize = 500;

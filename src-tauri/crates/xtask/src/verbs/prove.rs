@@ -98,6 +98,14 @@ const PROOFS: &[Proof] = &[
         slice: KV_SLICE,
     },
     Proof {
+        name: "openapi",
+        about: "20,000 requests that schemathesis derives from the OpenAPI document: no undeclared error, every response as documented",
+        program: INTEGRATION,
+        test: "openapi::responses_match_the_document",
+        scale: &[("CAIRN_PROVE_RUNS", "250")],
+        slice: None,
+    },
+    Proof {
         name: "pull",
         about: "1,000 pulls of 96 MiB from a registry that corrupts, stalls and disconnects; a third of them kill the daemon",
         program: INTEGRATION,
@@ -144,8 +152,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let slice = slice(proof, options)?;
     if proof.program == INTEGRATION {
         ensure(For::Tests)?;
-        python::CLIENTS.python(repo)?;
-        python::MINILM.python(repo)?;
+        python::for_tests(repo)?;
         process::run(&mut process::cargo(repo, &["build", "--release", "--workspace", "--bins", "--quiet"]))?;
     }
     let [package, program] = proof.program;

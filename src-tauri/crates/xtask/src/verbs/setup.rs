@@ -13,8 +13,7 @@ pub const VERB: Verb = Verb {
     run: |repo, args| {
         no_arguments(args)?;
         ensure(For::Tests)?;
-        python::CLIENTS.python(repo)?;
-        python::MINILM.python(repo)?;
+        python::for_tests(repo)?;
         println!("Everything that building, running and testing Cairn needs is installed.");
         Ok(ExitCode::SUCCESS)
     },

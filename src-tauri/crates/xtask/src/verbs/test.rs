@@ -30,8 +30,7 @@ pub const VERB: Verb = Verb {
 /// Runs all tests. Builds the programs first: integration tests start them, and cargo builds only what a test links.
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
-    let python = python::CLIENTS.python(repo)?;
-    python::MINILM.python(repo)?;
+    let python = python::for_tests(repo)?;
     ui::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
     ui::units(repo)?;

@@ -1,28 +1,27 @@
 //! TypeScript declarations of the wire types, generated from the source of `cairn-wire`.
 //!
 //! Parsing the source instead of using a derive macro keeps the types free of annotations, includes all of them, and
-//! copies their comments. The serde attributes that wire types use are supported ([`attributes`]); others are errors,
+//! copies their comments. The serde attributes that wire types use are supported ([`super::attributes`]); others are errors,
 //! so that a declaration always matches the JSON.
 //!
 //! A field is optional if serde may omit it, or in a request if it may be missing. 64-bit numbers are `number`, because
 //! no value of the wire types reaches 2^53.
 
-mod attributes;
 mod types;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use syn::{Fields, Item, ItemEnum, ItemStruct, Visibility};
 
-use self::attributes::{Attributes, Tag};
 use self::types::typescript;
+use super::attributes::{Attributes, Tag};
+use super::{WIRE, files};
 use crate::Repo;
 
-const SOURCE: &str = "src-tauri/crates/wire/src";
 const HEADER: &str = "// Requests and responses of the daemon. Generated from src-tauri/crates/wire by `cargo xtask gen`: do \
                       not edit.\n/* eslint-disable */\n";
 
@@ -43,7 +42,7 @@ const NOT_USED: &[&str] = &["anthropic", "openai"];
 pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
     let mut text = HEADER.to_owned();
     let mut names = BTreeSet::new();
-    let folder = repo.root().join(SOURCE);
+    let folder = repo.root().join(WIRE);
     for path in files(&folder)? {
         let module = path.strip_prefix(&folder).ok().and_then(|path| path.iter().next());
         if module
@@ -63,21 +62,6 @@ pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
         }
     }
     Ok(text)
-}
-
-/// Rust files below a folder, in the order of their paths.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// The declarations of a file, by name.

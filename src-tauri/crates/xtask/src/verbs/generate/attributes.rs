@@ -34,6 +34,10 @@ pub(super) struct Attributes {
     pub(super) default: bool,
     /// Whether the field may be omitted in responses.
     pub(super) skipped: bool,
+    /// The function that reads the field.
+    pub(super) deserialize_with: Option<String>,
+    /// Whether a request may have no other fields.
+    pub(super) deny_unknown_fields: bool,
     /// Whether the type derives `Serialize` or `Deserialize`.
     pub(super) serialised: bool,
 }
@@ -74,8 +78,10 @@ impl Attributes {
                 ("rename_all", Some(case)) if case == "lowercase" => self.rename_all = Some(Case::Lower),
                 ("tag", Some(name)) => self.tag = Tag::Internal(name),
                 ("untagged", None) => self.tag = Tag::Untagged,
-                // These do not change the JSON that the daemon sends.
-                ("alias" | "expecting" | "deserialize_with", Some(_)) | ("deny_unknown_fields", None) => {}
+                ("deserialize_with", Some(function)) => self.deserialize_with = Some(function),
+                ("deny_unknown_fields", None) => self.deny_unknown_fields = true,
+                // These do not change the documented JSON.
+                ("alias" | "expecting", Some(_)) => {}
                 // A duration is a number.
                 ("with", Some(unit)) if matches!(&*unit, "millis" | "nanos") => {}
                 (_, text) => unsupported = Some(text.map_or(word.clone(), |text| format!("{word} = {text:?}"))),

@@ -1,0 +1,237 @@
+//! The table of operations, by API and path.
+
+use super::ParameterKind::{Bool, Choice, Number, Text};
+use super::{Operation, Parameter, get_ as get, operation, post};
+use crate::body::BodyLimit;
+
+const fn parameter(name: &'static str, kind: super::ParameterKind, about: &'static str) -> Parameter {
+    Parameter { name, kind, about }
+}
+
+const LIMIT: Parameter = parameter("limit", Number, "Largest number of entries.");
+
+pub(super) const OPERATIONS: &[Operation] = &[
+    // The API of Ollama.
+    get("/", "Reports that the server runs").other("text/plain"),
+    get("/api/version", "Returns the version").json("ollama.VersionResponse"),
+    get("/api/status", "Reports whether models of a cloud can be used").json("ollama.CloudResponse"),
+    get("/api/tags", "Lists all models").json("ollama.TagsResponse"),
+    get("/api/ps", "Lists loaded models").json("ollama.PsResponse"),
+    post("/api/show", "Returns information about a model").takes("ollama.ShowRequest").json("ollama.ShowResponse"),
+    post("/api/chat", "Generates the next message of a conversation")
+        .takes("ollama.ChatRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .lines("ollama.ChatChunk")
+        .json("ollama.ChatChunk"),
+    post("/api/generate", "Generates the answer to one prompt")
+        .takes("ollama.GenerateRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .lines("ollama.GenerateChunk")
+        .json("ollama.GenerateChunk"),
+    post("/api/create", "Creates a model from another model or from uploaded files")
+        .takes("ollama.CreateRequest")
+        .limit(BodyLimit::MODELFILE)
+        .lines("ollama.ProgressLine")
+        .json("ollama.ProgressLine"),
+    post("/api/copy", "Gives a model a second name").takes("ollama.CopyRequest"),
+    operation("DELETE", "/api/delete", "Deletes a model").takes("ollama.DeleteRequest"),
+    post("/api/pull", "Downloads a model").takes("ollama.PullRequest").lines("ollama.PullLine").json("ollama.PullLine"),
+    post("/api/push", "Uploads a model").takes("ollama.PushRequest").lines("ollama.PullLine").json("ollama.PullLine"),
+    operation("HEAD", "/api/blobs/{digest}", "Reports whether a blob exists").also(&[404]),
+    post("/api/blobs/{digest}", "Uploads a blob").takes_bytes().status(201).also(&[200]),
+    // The API of OpenAI.
+    get("/v1/models", "Lists all models").json("openai.ModelList"),
+    get("/v1/models/{*model}", "Returns one model").json("openai.Model"),
+    post("/v1/chat/completions", "Generates the next message of a conversation")
+        .takes("openai.ChatCompletionRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .json("openai.ChatCompletion")
+        .events("openai.ChatCompletionChunk"),
+    post("/v1/completions", "Continues a text")
+        .takes("openai.CompletionRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .json("openai.Completion")
+        .events("openai.Completion"),
+    // The API of Anthropic.
+    post("/v1/messages", "Generates the next message of a conversation")
+        .takes("anthropic.MessagesRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .json("anthropic.MessageResponse")
+        .events("anthropic.StreamEvent"),
+    post("/v1/messages/count_tokens", "Counts the tokens of a conversation")
+        .takes("anthropic.MessagesRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("anthropic.TokenCount"),
+    // The API of Cairn's own clients.
+    get("/app/attend", "Keeps the daemon running while the client reads").other("application/x-ndjson").endless(),
+    get("/app/cache", "Returns the state of the cache").json("app.CacheResponse"),
+    get("/app/cache/events", "Sends the state of the cache after each change").lines("app.CacheResponse").endless(),
+    get("/app/cache/contexts", "Lists cached contexts").json("app.CacheContexts"),
+    post("/app/cache/pin", "Pins a context").takes("app.CacheWhich").json("app.CacheContexts"),
+    post("/app/cache/unpin", "Unpins a context").takes("app.CacheWhich").json("app.CacheContexts"),
+    post("/app/cache/drop", "Deletes a context").takes("app.CacheWhich").json("app.CacheDeleted"),
+    operation("DELETE", "/app/cache/owner", "Deletes the contexts of an owner")
+        .takes("app.CacheOwner")
+        .json("app.CacheDeleted"),
+    post("/app/cache/clear", "Deletes a tier or all tiers").takes("app.CacheClear").json("app.CacheDeleted"),
+    post("/app/cache/prefetch", "Restores the contexts of an owner to RAM")
+        .takes("app.CacheOwner")
+        .status(202)
+        .json("app.CachePrefetched"),
+    get("/app/cache/fsck", "Checks the SSD tier").json("app.CacheFsck"),
+    get("/app/cache/limits", "Returns the limits of the tiers").json("app.CacheLimits"),
+    operation("PUT", "/app/cache/limits", "Changes limits of tiers")
+        .takes("app.CacheLimitsChange")
+        .json("app.CacheLimits"),
+    post("/app/cache/test", "Tests places for tiers").takes("app.CacheTestRequest").json("app.CacheTested"),
+    post("/app/cache/trace", "Looks up a prompt and explains a miss")
+        .takes("app.CacheTraceRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("app.CacheTrace"),
+    get("/app/chats", "Lists chats")
+        .query(&[
+            parameter("folder", Text, "Only chats of this folder."),
+            parameter("trash", Bool, "Only chats in the trash."),
+            parameter("temporary", Bool, "Only chats that are not stored."),
+            LIMIT,
+            parameter("after", Text, "`next` of the previous page."),
+        ])
+        .json("app.ChatsResponse"),
+    post("/app/chats", "Creates a chat").takes("app.NewChatRequest").status(201).json("app.Chat"),
+    get("/app/chats/{id}", "Returns a chat").json("app.Chat"),
+    operation("PATCH", "/app/chats/{id}", "Changes a chat").takes("app.ChatChange").json("app.Chat"),
+    operation("DELETE", "/app/chats/{id}", "Moves a chat to the trash, or deletes it")
+        .query(&[parameter("forever", Bool, "Delete the chat at once.")])
+        .status(204),
+    post("/app/chats/{id}/restore", "Restores a chat from the trash").json("app.ChatSummary"),
+    post("/app/chats/{id}/prefetch", "Restores the cached rows of a chat to RAM")
+        .status(202)
+        .json("app.ChatPrefetched"),
+    get("/app/chats/{id}/messages", "Lists messages of a branch")
+        .query(&[
+            parameter("leaf", Text, "Last message of the branch; if absent, the chat's head."),
+            parameter("before", Text, "Only messages before this one."),
+            LIMIT,
+        ])
+        .json("app.MessagesResponse"),
+    post("/app/chats/{id}/messages", "Sends a message and follows the answer")
+        .takes("app.SendRequest")
+        .limit(BodyLimit::PROMPT)
+        .lines("app.ChatLine"),
+    operation("PUT", "/app/chats/{id}/head", "Selects a branch").takes("app.HeadRequest").json("app.Chat"),
+    get("/app/chats/{id}/answer", "Follows the answer in progress").lines("app.ChatLine"),
+    post("/app/chats/{id}/answer", "Generates another answer, or continues one")
+        .takes("app.AnswerRequest")
+        .lines("app.ChatLine"),
+    post("/app/chats/{id}/stop", "Stops the answer").json("app.StoppedResponse"),
+    get("/app/chats/{id}/export", "Exports a chat")
+        .query(&[parameter("format", Choice(&["json", "md"]), "Format of the export.")])
+        .json("app.ChatsExport")
+        .other("text/markdown"),
+    get("/app/chats/events", "Sends changes of chats").lines("app.ChatEvent").endless(),
+    get("/app/chats/export", "Exports all chats").json("app.ChatsExport"),
+    get("/app/chats/import", "Finds chats of other apps").json("app.ChatsToImport"),
+    post("/app/chats/import", "Imports chats")
+        .takes("app.ChatsImportRequest")
+        .limit(BodyLimit::EXPORT)
+        .json("app.ChatsImported"),
+    get("/app/chats/search", "Searches titles and messages")
+        .query(&[parameter("q", Text, "The words."), LIMIT])
+        .json("app.ChatSearchResponse"),
+    get("/app/presets", "Lists presets").json("app.PresetsResponse"),
+    get("/app/presets/{name}", "Returns a preset").json("app.Preset"),
+    operation("PUT", "/app/presets/{name}", "Stores a preset").takes("app.Preset").json("app.Preset"),
+    operation("DELETE", "/app/presets/{name}", "Deletes a preset").status(204),
+    post("/app/copy", "Copies a model and reports the progress").takes("ollama.CopyRequest").lines("app.CopyLine"),
+    post("/app/delete", "Deletes a model and reports the freed space")
+        .takes("ollama.DeleteRequest")
+        .json("app.DeleteResponse"),
+    get("/app/discover", "Searches models to pull")
+        .query(&[
+            parameter("q", Text, "The words; if empty, recommended models."),
+            LIMIT,
+            parameter("own", Bool, "Only models of Cairn's catalogue."),
+        ])
+        .json("app.DiscoverResponse"),
+    get("/app/downloads", "Lists downloads").json("app.DownloadsResponse"),
+    post("/app/downloads", "Downloads a model").takes("app.DownloadRequest").status(202).json("app.Download"),
+    get("/app/downloads/events", "Sends the downloads after each change").lines("app.DownloadsResponse").endless(),
+    post("/app/downloads/pause", "Pauses a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
+    post("/app/downloads/resume", "Resumes a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
+    post("/app/downloads/cancel", "Cancels a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
+    post("/app/downloads/discard", "Cancels a download and deletes its files")
+        .takes("app.DownloadChoice")
+        .json("app.DownloadsResponse"),
+    post("/app/downloads/reorder", "Moves a download in the queue")
+        .takes("app.ReorderRequest")
+        .json("app.DownloadsResponse"),
+    post("/app/downloads/cap", "Limits the speed").takes("app.CapRequest").json("app.DownloadsResponse"),
+    post("/app/gc", "Removes garbage from the library").takes("app.GcRequest").json("app.GcResponse"),
+    get("/app/hardware", "Returns the hardware of the machine").json("app.HardwareResponse"),
+    get("/app/hardware/events", "Sends the state of the hardware").lines("app.HardwareResponse").endless(),
+    post("/app/import", "Imports a model file").takes("app.ImportRequest").lines("app.ImportLine"),
+    get("/app/keys", "Lists API keys").json("app.KeysResponse"),
+    post("/app/keys", "Creates an API key").takes("app.CreateKeyRequest").json("app.CreateKeyResponse"),
+    post("/app/keys/revoke", "Revokes an API key").takes("app.RevokeKeyRequest").json("app.KeysResponse"),
+    get("/app/libraries", "Lists the libraries of models").json("app.LibrariesResponse"),
+    get("/app/usage", "Returns the disk usage of the libraries").json("app.UsageResponse"),
+    post("/app/load", "Loads a model").takes("app.LoadRequest").status(204),
+    get("/app/logins", "Lists logins at registries").json("app.LoginsResponse"),
+    post("/app/logins", "Verifies and stores a login").takes("app.LoginRequest").json("app.KnownLogin"),
+    post("/app/logins/forget", "Removes a login").takes("app.LogoutRequest").json("app.LoginsResponse"),
+    get("/app/mirror", "Returns the state of the mirror").json("app.MirrorResponse"),
+    post("/app/mirror/invite", "Creates a join code").json("app.InviteResponse"),
+    post("/app/mirror/join", "Joins a mirror").takes("app.JoinMirrorRequest").json("app.MirrorResponse"),
+    post("/app/mirror/allow", "Trusts a key").takes("app.AllowRequest").json("app.MirrorResponse"),
+    post("/app/mirror/forget", "Removes a mirror or key").takes("app.ForgetRequest").json("app.MirrorResponse"),
+    post("/app/open", "Makes a model file available until the daemon stops")
+        .takes("app.OpenRequest")
+        .json("app.OpenResponse"),
+    post("/app/scan", "Finds models of other apps").takes("app.ScanRequest").lines("app.ScanLine"),
+    get("/app/server", "Returns addresses, clients and recent requests").json("app.ServerResponse"),
+    get("/app/server/events", "Sends the state of the server after each change").lines("app.ServerResponse").endless(),
+    post("/app/session", "Exchanges a ticket for a session token")
+        .takes("app.SessionRequest")
+        .limit(BodyLimit::TINY)
+        .json("app.SessionResponse"),
+    post("/app/session/ticket", "Creates a ticket for a browser").json("app.TicketResponse"),
+    get("/app/settings", "Returns all settings").json("app.SettingsResponse"),
+    operation("PATCH", "/app/settings", "Changes settings")
+        .takes("app.SettingsChange")
+        .json("app.SettingsResponse")
+        .refuses("app.SettingsRefused"),
+    get("/app/status", "Returns the state of the daemon").json("app.StatusResponse"),
+    post("/app/stop", "Stops the daemon").status(202),
+    post("/app/verify", "Compares blobs with their digests").takes("app.VerifyRequest").lines("app.VerifyLine"),
+    // A registry, as the OCI distribution specification has it.
+    get("/v2", "Reports that this is a registry").other("application/json"),
+    get("/v2/", "Reports that this is a registry").other("application/json"),
+    get("/v2/token", "Issues a token to a machine with a trusted key")
+        .query(&[
+            parameter("service", Text, "`cairn`"),
+            parameter("scope", Text, "`repository:NAMESPACE/MODEL:pull`"),
+            parameter("nonce", Text, "A number that is used once."),
+            parameter("ts", Text, "Time of the request."),
+        ])
+        .other("application/json"),
+    get("/v2/_cairn/join", "Returns the public key of this machine").other("application/json"),
+    post("/v2/_cairn/join", "Adds a key with the proof of a join code").takes_other_json().other("application/json"),
+    get("/v2/{namespace}/{model}/manifests/{reference}", "Returns a manifest")
+        .query(&[parameter("ns", Text, "Host of the registry that the model is from.")])
+        .other("application/vnd.docker.distribution.manifest.v2+json"),
+    get("/v2/{namespace}/{model}/blobs/{digest}", "Returns a blob or a range of it")
+        .other("application/octet-stream")
+        .also(&[206, 304, 416]),
+    // Files of the interface.
+    get("/ui", "Redirects to the interface").status(308),
+    get("/ui/", "Returns the interface").other("text/html"),
+    get("/ui/{*path}", "Returns a file of the interface").other("*/*"),
+    // The server itself.
+    get("/openapi.json", "Returns this document").other("application/json"),
+    get("/metrics", "Returns metrics for Prometheus").other("text/plain"),
+];

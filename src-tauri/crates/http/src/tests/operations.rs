@@ -1,0 +1,52 @@
+//! Tests of the OpenAPI document and of the facts in its table.
+
+use serde_json::Value;
+
+use super::*;
+use crate::operations::body_limits;
+
+#[tokio::test]
+async fn document_is_served_to_every_client() {
+    let reply = Daemon::start().get("/openapi.json").await;
+    let (head, body) = reply.split_once('\n').unwrap();
+    assert_eq!(head, "200 application/json; charset=utf-8", "status and content type");
+    let document: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(document["openapi"], "3.1.0", "the version of the format");
+    assert_eq!(document["info"]["version"], cairn_app::VERSION, "the version of Cairn");
+    let paths = openapi_document()["paths"].as_object().unwrap().len();
+    assert_eq!(document["paths"].as_object().map(serde_json::Map::len), Some(paths), "all paths");
+}
+
+#[tokio::test]
+async fn body_limit_of_the_table_is_the_limit_of_the_route() {
+    let daemon = Daemon::start();
+    for (method, path, limit) in body_limits() {
+        // The announced length is checked before the body is read. The body is no object, so nothing is carried out.
+        for (announced, is_refused) in [(limit, false), (limit + 1, true)] {
+            let path = path.replace(['{', '}', '*'], "");
+            let request = Request::builder().method(method).uri(&*path).header(header::CONTENT_LENGTH, announced);
+            let request = request.header(header::AUTHORIZATION, format!("Bearer {TOKEN}")).body(Body::from("1"));
+            let response = daemon.send(request.unwrap()).await;
+            let is_too_large = response.status() == StatusCode::PAYLOAD_TOO_LARGE;
+            assert_eq!(is_too_large, is_refused, "{method} {path} with {announced} bytes: {}", response.status());
+        }
+    }
+}
+
+#[tokio::test]
+async fn body_that_is_a_list_is_rejected() {
+    let daemon = Daemon::start();
+    for (path, body) in [("/app/gc", "[true]"), ("/app/verify", " [[]]"), ("/app/delete", r#"["m", ""]"#)] {
+        let reply = daemon.authorized("POST", path, body).await;
+        assert!(reply.starts_with("400 ") && reply.contains("expected a JSON object, found a list"), "{path}: {reply}");
+    }
+    assert!(daemon.get("/api/tags").await.contains("m:latest"), "nothing was deleted");
+}
+
+#[tokio::test]
+async fn malformed_body_of_the_registry_is_an_error_of_the_registry() {
+    let reply = Daemon::start().post("/v2/_cairn/join", "{}").await;
+    let expected = "400 application/json; charset=utf-8\n\
+                    {\"errors\":[{\"code\":\"UNSUPPORTED\",\"message\":\"missing field `key` at line 1 column 2\"}]}";
+    assert_eq!(reply, expected, "the format of the specification");
+}
