@@ -27,6 +27,7 @@ mod nearby;
 #[cfg(target_os = "linux")]
 mod openapi;
 mod overflow;
+mod packages;
 mod parity;
 mod pebble;
 #[cfg(target_os = "linux")]

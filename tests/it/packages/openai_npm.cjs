@@ -1,0 +1,34 @@
+// `openai` of npm
+const OpenAI = require("openai").default;
+const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+
+run(async () => {
+  const client = new OpenAI({ baseURL: `${host}/v1`, apiKey: "unused", maxRetries: 0 });
+  const user = (content) => [{ role: "user", content }];
+  const complete = (body) => client.chat.completions.create(body);
+  const greedy = { model: "pebble", temperature: 0, max_tokens: 12 };
+  const report = { list: (await client.models.list()).data.map((model) => model.id).sort() };
+  report.chat = (await complete({ ...greedy, messages: user(QUESTION) })).choices[0].message.content;
+  report.stream = "";
+  for await (const chunk of await complete({ ...greedy, messages: user(QUESTION), stream: true })) {
+    report.stream += chunk.choices[0]?.delta.content ?? "";
+  }
+
+  const called = (await complete({ model: caller, messages: user(WEATHER), tools: [TOOL] })).choices[0].message;
+  const result = { role: "tool", tool_call_id: called.tool_calls[0].id, content: RESULT };
+  const messages = [...user(WEATHER), called, result];
+  const answered = (await complete({ model: caller, messages, tools: [TOOL] })).choices[0].message;
+  const calls = called.tool_calls.map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
+  report.tools = [calls, answered.content];
+
+  const response_format = { type: "json_schema", json_schema: { name: "check", schema: SCHEMA, strict: true } };
+  const structured = await complete({ ...greedy, max_tokens: 200, messages: user(QUESTION), response_format });
+  report.schema = Object.keys(JSON.parse(structured.choices[0].message.content));
+  const image = [{ type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } }];
+  report.image = await refusal(complete({ ...greedy, messages: user(image) }));
+  const stream = await complete({ model: "pebble", messages: user(QUESTION), stream: true, max_tokens: 5000 });
+  for await (const _ of stream) stream.controller.abort();
+  report.cancel = stream.controller.signal.aborted;
+  report.missing = await refusal(complete({ model: "missing", messages: user(QUESTION) }));
+  return report;
+});
