@@ -9,7 +9,7 @@ use cairn_testkit::{CALLER_RESULT, tool_caller};
 use serde_json::{Value, json};
 
 use crate::cairn::{Home, succeeded, text};
-use crate::clients::target;
+use crate::clients::installed;
 
 /// Columns of the table: keys of the reports.
 const FEATURES: [&str; 9] = ["list", "chat", "stream", "tools", "schema", "embeddings", "image", "cancel", "missing"];
@@ -44,7 +44,7 @@ fn cells(package: &str) -> Vec<(&'static str, String)> {
 /// Runs a script and returns the JSON that it prints.
 fn run(script: &str, words: &[&str]) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/packages").join(script);
-    let folder = target("packages");
+    let folder = installed("packages");
     let mut command = match script.ends_with(".cjs") {
         true => {
             let mut node = Command::new(folder.join("bin/node"));
