@@ -277,7 +277,8 @@ fn is_older(last: Timestamp, now: SystemTime) -> bool {
 }
 
 /// Whether a text has the form of a key.
-fn is_key(text: &str) -> bool {
+#[must_use]
+pub fn is_key(text: &str) -> bool {
     [(PREFIX, 2 * KEY_BYTES), FIRST_FORM].into_iter().any(|(prefix, length)| {
         let digits = text.strip_prefix(prefix).unwrap_or_default();
         digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

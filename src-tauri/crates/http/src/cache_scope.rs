@@ -46,7 +46,7 @@ fn scope_name(is_local: bool, is_loopback_only: bool, credential: &Credential) -
     let of_key = |digest: &SecretDigest| Some(format!("key {}", digest.hex()));
     match credential {
         Credential::Key(key) => of_key(&key.digest),
-        Credential::Unknown(digest) if !(is_local && is_loopback_only) => of_key(digest),
+        Credential::WrongKey(digest) | Credential::OtherText(digest) if !(is_local && is_loopback_only) => of_key(digest),
         _ if is_local => None,
         _ => Some("elsewhere".to_owned()),
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn scope_is_separate_for_each_key_and_for_remote_clients() {
-        let unknown = |text: &str| Credential::Unknown(SecretDigest::of(text));
+        let other = |text: &str| Credential::OtherText(SecretDigest::of(text));
         let key = |text: &str| {
             let digest = SecretDigest::of(text);
             Credential::Key(PresentedKey { name: "name".to_owned(), scopes: Vec::new(), digest }.into())
@@ -109,13 +109,13 @@ mod tests {
             let head = name.as_deref().map(|name| &name[..name.len().min(9)]);
             assert_eq!(head, expected, "{is_local} {is_loopback_only} {credential:?}");
         };
-        check(true, true, &unknown("a"), None);
+        check(true, true, &other("a"), None);
         check(true, true, &key("a"), Some("key ca978"));
         check(true, true, &Credential::Absent, None);
         check(true, false, &Credential::Absent, None);
         check(true, false, &Credential::Token, None);
-        check(true, false, &unknown("a"), Some("key ca978"));
-        check(false, false, &unknown("a"), Some("key ca978"));
+        check(true, false, &other("a"), Some("key ca978"));
+        check(false, false, &other("a"), Some("key ca978"));
         check(false, false, &key("b"), Some("key 3e23e"));
         check(false, true, &Credential::Absent, Some("elsewhere"));
         check(false, false, &Credential::Absent, Some("elsewhere"));

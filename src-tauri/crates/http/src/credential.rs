@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use cairn_app::keys::PresentedKey;
+use cairn_app::keys::{PresentedKey, is_key};
 use cairn_app::secret::SecretDigest;
 use cairn_wire::app::KeyScope;
 
@@ -28,32 +28,35 @@ pub(crate) enum Credential {
     Token,
     /// A valid API key.
     Key(Arc<PresentedKey>),
-    /// A text that is neither. Clients that must send a key send any text to a server without keys.
-    Unknown(SecretDigest),
+    /// A text in the form of an API key that is not valid: it was mistyped or revoked.
+    WrongKey(SecretDigest),
+    /// Another text. Clients that must send a key send any text to a server without keys.
+    OtherText(SecretDigest),
 }
 
 impl Credential {
     /// Reads the credential of a request. If both headers are present, one valid credential is enough.
     fn of(server: &Server, headers: &HeaderMap) -> Self {
-        let mut unknown = Self::Absent;
+        let mut other = Self::Absent;
         for text in [bearer(headers), single(headers, &API_KEY)].into_iter().flatten() {
             if server.is_authorized(text) {
                 return Self::Token;
             }
             match server.app().keys().find(text) {
                 Some(key) => return Self::Key(Arc::new(key)),
-                None if matches!(unknown, Self::Absent) => unknown = Self::Unknown(SecretDigest::of(text)),
+                None if is_key(text) => other = Self::WrongKey(SecretDigest::of(text)),
+                None if matches!(other, Self::Absent) => other = Self::OtherText(SecretDigest::of(text)),
                 None => {}
             }
         }
-        unknown
+        other
     }
 
     /// The API key.
     pub(crate) fn key(&self) -> Option<&PresentedKey> {
         match self {
             Self::Key(key) => Some(key),
-            Self::Absent | Self::Token | Self::Unknown(_) => None,
+            Self::Absent | Self::Token | Self::WrongKey(_) | Self::OtherText(_) => None,
         }
     }
 
@@ -62,7 +65,7 @@ impl Credential {
         match self {
             Self::Token => true,
             Self::Key(key) => scopes.iter().any(|scope| key.allows(*scope)),
-            Self::Absent | Self::Unknown(_) => false,
+            Self::Absent | Self::WrongKey(_) | Self::OtherText(_) => false,
         }
     }
 }

@@ -211,10 +211,10 @@ impl Access {
             Credential::Token if matches!(self, Self::KeyAlways(_)) => Err(Refusal::Machine),
             credential if credential.allows(scopes) => Ok(()),
             Credential::Token | Credential::Key(_) => Err(Refusal::Scope(scopes)),
-            Credential::Absent | Credential::Unknown(_) if matches!(self, Self::TokenOrKey(_)) => Err(Refusal::Token),
-            Credential::Absent if !needs_key => Ok(()),
+            _ if matches!(self, Self::TokenOrKey(_)) => Err(Refusal::Token),
+            Credential::Absent | Credential::OtherText(_) if !needs_key => Ok(()),
             Credential::Absent => Err(Refusal::NoKey(scopes)),
-            Credential::Unknown(_) => Err(Refusal::WrongKey),
+            Credential::WrongKey(_) | Credential::OtherText(_) => Err(Refusal::WrongKey),
         }
     }
 

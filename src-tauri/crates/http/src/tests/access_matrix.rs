@@ -87,8 +87,9 @@ const PAGES: &[Headers] = &[
 const CREDENTIALS: &[Headers] = &[
     (&[], "none"),
     (&[("authorization", "Basic dTpw")], "none"),
-    (&[("authorization", "Bearer other")], "wrong"),
-    (&[("x-api-key", "other")], "wrong"),
+    (&[("authorization", "Bearer other")], "text"),
+    (&[("x-api-key", "other")], "text"),
+    (&[("x-api-key", "cairn_0000000000000000000000000000000000000000000000000000000000000000")], "wrong"),
     (&[("authorization", "Bearer secret")], "token"),
     (&[("authorization", "Bearer {chat}")], "chat"),
     (&[("x-api-key", "{models}")], "models"),
@@ -116,7 +117,7 @@ fn has_access(access: &str, credential: &str, shares: bool, require_key: &str) -
         "no" => false,
         // A wrong key is refused also where no key is needed, unless the daemon requires none.
         "yes" if by_setting.starts_with("all") && require_key != "off" => {
-            matches!(credential, "none" | "token") || key_for(by_setting.strip_prefix("all`: ").expect("a key"))
+            matches!(credential, "none" | "token" | "text") || key_for(by_setting.strip_prefix("all`: ").expect("a key"))
         }
         "yes" => true,
         "with `CAIRN_SHARE=1`" => shares,

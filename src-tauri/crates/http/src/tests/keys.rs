@@ -39,6 +39,9 @@ impl Daemon {
     }
 }
 
+/// A text in the form of a key that no key has.
+const WRONG_KEY: &str = "cairn_0000000000000000000000000000000000000000000000000000000000000000";
+
 #[tokio::test]
 async fn refusals_have_the_format_of_each_api() {
     let daemon = Daemon::with(&[("CAIRN_REQUIRE_KEY", "all")]);
@@ -100,19 +103,20 @@ async fn setting_applies_to_the_next_request() {
     let copy = json!({"source": "m", "destination": "n"});
     let statuses = async || {
         let generate = daemon.cached_tokens(OTHER_MACHINE, None).await.0;
-        let wrong = daemon.cached_tokens(OTHER_MACHINE, Some("wrong")).await.0;
-        (generate, wrong, daemon.post_with(OTHER_MACHINE, None, "/api/copy", &copy).await.0)
+        let text = daemon.cached_tokens(OTHER_MACHINE, Some("ollama")).await.0;
+        let wrong = daemon.cached_tokens(OTHER_MACHINE, Some(WRONG_KEY)).await.0;
+        (generate, text, wrong, daemon.post_with(OTHER_MACHINE, None, "/api/copy", &copy).await.0)
     };
     let set = async |value: &str| {
         let change = format!(r#"{{"server.require_key":"{value}"}}"#);
         let reply = daemon.authorized("PATCH", "/app/settings", &change).await;
         assert!(reply.starts_with("200"), "{reply}");
     };
-    assert_eq!(statuses().await, (200, 401, 401), "by default, keys are required for changes");
+    assert_eq!(statuses().await, (200, 200, 401, 401), "by default, keys are required for changes");
     set("all").await;
-    assert_eq!(statuses().await, (401, 401, 401), "keys are required for all");
+    assert_eq!(statuses().await, (401, 401, 401, 401), "keys are required for all");
     set("off").await;
-    assert_eq!(statuses().await, (200, 200, 200), "as in Ollama");
+    assert_eq!(statuses().await, (200, 200, 200, 200), "as in Ollama");
     let settings = daemon.post_with(OTHER_MACHINE, None, "/app/settings", &json!({})).await.0;
     assert_eq!(settings, 401, "Cairn's own API always needs a key");
 }
@@ -121,7 +125,7 @@ async fn setting_applies_to_the_next_request() {
 async fn request_log_names_the_key() {
     let daemon = Daemon::start();
     let key = daemon.key("phone", &[KeyScope::Chat]);
-    for key in [key.as_str(), "wrong"] {
+    for key in [key.as_str(), WRONG_KEY] {
         daemon.cached_tokens(OTHER_MACHINE, Some(key)).await;
     }
     let reply = daemon.authorized("GET", "/app/server", "").await;
