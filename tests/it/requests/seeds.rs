@@ -131,7 +131,7 @@ fn apis(world: &World) -> Vec<Seed> {
 }
 
 fn ollama(world: &World) -> Vec<Seed> {
-    let World { model, made, digest, pulled, .. } = world;
+    let World { model, embedder, made, digest, pulled, .. } = world;
     let messages =
         json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Count.", "thinking": ""}]);
     vec![
@@ -358,7 +358,8 @@ fn machine(world: &World) -> Vec<Seed> {
         seed("POST", "/app/logins/forget", json!({"registry": registry})),
         seed("GET", "/app/remotes", Value::Null),
         // The registry is no server of models.
-        seed("POST", "/app/remotes", json!({"name": "nas", "url": registry, "key": "sk-1", "insecure": false})).refused(),
+        seed("POST", "/app/remotes", json!({"name": "nas", "url": registry, "key": "sk-1", "insecure": false}))
+            .refused(),
         seed("POST", "/app/remotes/check", json!({})),
         seed("POST", "/app/remotes/remove", json!({"name": "nas"})).refused(),
         seed("GET", "/app/server", Value::Null),

@@ -149,14 +149,14 @@ fn free_space(library: &Path) -> Check {
         }
         Ok(free) => {
             let text = format!("{} free for models in {place}", human::bytes(free));
-            match free {
-                ..MIN_BYTES => {
+            match () {
+                () if free < MIN_BYTES => {
                     Check::fault("disk", text, "delete models with `cairn rm`, or set OLLAMA_MODELS to another disk")
                 }
-                ..FEW_BYTES => {
+                () if free < FEW_BYTES => {
                     Check::warning("disk", text, "`cairn du` and `cairn gc --dry-run` show what can be freed")
                 }
-                _ => Check::ok("disk", text),
+                () => Check::ok("disk", text),
             }
         }
     }

@@ -22,14 +22,16 @@ pub(crate) async fn print(cli: &CliContext, args: &args::Logs) -> anyhow::Result
     }
     let mut follower = Follower::at_end(&path)?;
     output::print(&last_lines(&path, args.lines)?)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         let text = follower.read()?;
         if !text.is_empty() {
             output::print(&text)?;
         }
     }
-    Ok(())
 }
 
 /// Returns the last lines of the log. Older files are read while the newer ones have fewer lines.

@@ -38,7 +38,7 @@ trait Family: Sync {
     fn architectures(&self) -> &'static [&'static str];
 
     /// Returns the metadata of the new file, including its vocabulary.
-    fn metadata(&self, description: &Description) -> Result<Metadata, ConvertError>;
+    fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError>;
 
     /// Returns the new name of a tensor; `None` for a tensor that the forward pass does not need.
     fn tensor_name(&self, name: &str) -> Option<String>;

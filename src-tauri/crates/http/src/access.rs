@@ -20,8 +20,8 @@ use crate::error::{ApiError, RegistryError};
 use host::OwnNames;
 use page::Sender;
 pub use table::document;
-pub(crate) use table::{Needs, needs_of};
 use table::{Facts, Refusal, Row, any_of};
+pub(crate) use table::{Needs, needs_of};
 
 /// Request headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\

@@ -46,7 +46,9 @@ fn scope_name(is_local: bool, is_loopback_only: bool, credential: &Credential) -
     let of_key = |digest: &SecretDigest| Some(format!("key {}", digest.hex()));
     match credential {
         Credential::Key(key) => of_key(&key.digest),
-        Credential::WrongKey(digest) | Credential::OtherText(digest) if !(is_local && is_loopback_only) => of_key(digest),
+        Credential::WrongKey(digest) | Credential::OtherText(digest) if !(is_local && is_loopback_only) => {
+            of_key(digest)
+        }
         _ if is_local => None,
         _ => Some("elsewhere".to_owned()),
     }

@@ -30,7 +30,6 @@ const UNKNOWN_CLIENT: &str = "unknown";
 /// Logs a request until its response is sent or its client disconnects.
 pub(crate) async fn log(State(server): State<Server>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     let credential = request.extensions().get::<Credential>();
     let is_own = matches!(credential, Some(Credential::Token));
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());

@@ -104,7 +104,7 @@ fn tensors_and_metadata_are_converted() {
     assert_eq!(metadata.bool("bert.attention.causal").expect("a flag"), Some(false));
     assert_eq!(metadata.f32("bert.attention.layer_norm_epsilon").expect("a number"), Some(1e-12));
     let tokens = metadata.required_strings("tokenizer.ggml.tokens").expect("a list");
-    assert_eq!(tokens, ["[PAD]", "\u{2581}a", "b", "[CLS]", "[SEP]", "\u{2581}##"]);
+    assert_eq!(tokens.iter().collect::<Vec<_>>(), ["[PAD]", "\u{2581}a", "b", "[CLS]", "[SEP]", "\u{2581}##"]);
     assert_eq!(metadata.i32s("tokenizer.ggml.token_type").expect("a list"), Some(vec![3, 1, 1, 3, 3, 1]));
     assert_eq!((number("tokenizer.ggml.cls_token_id"), number("tokenizer.ggml.seperator_token_id")), (3, 4));
     assert_eq!(metadata.bool("tokenizer.ggml.normalizer.lowercase").expect("a flag"), Some(true));

@@ -165,7 +165,7 @@ impl Operation {
 }
 
 impl Parameter {
-    fn to_json(&self) -> Value {
+    fn to_json(self) -> Value {
         let schema = match self.kind {
             ParameterKind::Text => json!({"type": "string"}),
             ParameterKind::Number => json!({"type": "integer", "minimum": 0}),

@@ -117,7 +117,8 @@ fn has_access(access: &str, credential: &str, shares: bool, require_key: &str) -
         "no" => false,
         // A wrong key is refused also where no key is needed, unless the daemon requires none.
         "yes" if by_setting.starts_with("all") && require_key != "off" => {
-            matches!(credential, "none" | "token" | "text") || key_for(by_setting.strip_prefix("all`: ").expect("a key"))
+            matches!(credential, "none" | "token" | "text")
+                || key_for(by_setting.strip_prefix("all`: ").expect("a key"))
         }
         "yes" => true,
         "with `CAIRN_SHARE=1`" => shares,
