@@ -103,7 +103,7 @@ impl Operation {
         let names = placeholders.map(|(name, _)| name.trim_start_matches('*'));
         let path =
             names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
-        let query = self.query.iter().map(Parameter::to_json);
+        let query = self.query.iter().copied().map(Parameter::to_json);
         let headers = SCOPE_HEADERS.iter().filter(|_| self.is_scoped).map(
             |(name, about)| json!({"name": name, "in": "header", "description": about, "schema": {"type": "string"}}),
         );
