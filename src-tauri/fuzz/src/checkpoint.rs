@@ -53,7 +53,7 @@ pub fn run(input: &[u8]) {
         Ok((_, size)) if size > MAX_BYTES => return,
         Ok(planned) => planned,
         Err(error) => {
-            assert!(!error.to_string().is_empty(), "an error says what is wrong");
+            assert!(!error.to_string().is_empty(), "an error has a text");
             return;
         }
     };
@@ -63,6 +63,6 @@ pub fn run(input: &[u8]) {
             assert_eq!(written.len() as u64, size, "the planned size");
             cairn_gguf::Gguf::parse(&written).expect("the written file is valid");
         }
-        Err(error) => assert!(!error.to_string().is_empty(), "an error says what is wrong"),
+        Err(error) => assert!(!error.to_string().is_empty(), "an error has a text"),
     }
 }

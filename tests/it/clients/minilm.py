@@ -58,7 +58,7 @@ WRITTEN = [
     " ".join(f"part {number} of a text that is longer than the context" for number in range(80)),
 ]
 
-WHO = ["The engineer", "A child", "My neighbour", "Nobody here", "The old teacher", "Our daemon", "Every user"]
+SUBJECTS = ["The engineer", "A child", "My neighbour", "A guest", "The old teacher", "Our daemon", "Every user"]
 DOES = ["reads", "forgot", "will repair", "is painting", "never opens", "copied", "measures", "should delete"]
 WHAT = ["the red house", "two files", "a slow disk", "this letter", "the cache", "green paper", "an answer", "stars",
         "the river", "his notes", "eleven apples"]
@@ -71,7 +71,7 @@ def sentences(count):
     """Returns the written sentences, then combinations of words: primes as strides, so that none occurs twice."""
     texts = list(WRITTEN)
     for number in range(count - len(texts)):
-        parts = [WHO[number % 7], DOES[number * 3 % 8], WHAT[number * 5 % 11], WHERE[number * 7 // 2 % 9]]
+        parts = [SUBJECTS[number % 7], DOES[number * 3 % 8], WHAT[number * 5 % 11], WHERE[number * 7 // 2 % 9]]
         texts.append(" ".join(parts) + ENDS[number // 3 % 6])
     return texts[:count]
 

@@ -8,6 +8,9 @@ import litellm
 import openai
 from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
 
+# It prints advice on errors to the output, which has the report.
+litellm.suppress_debug_info = True
+
 TOOL = {
     "type": "function",
     "function": {

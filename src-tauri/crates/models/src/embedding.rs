@@ -23,7 +23,7 @@ pub struct EmbeddingOutput {
 }
 
 impl EmbeddingOutput {
-    /// Output of an encoder whose file has no `pooling_type`: the mean, as the first sentence encoders (Reimers &
+    /// Output of an encoder without `pooling_type` in its file: the mean, as the first sentence encoders (Reimers &
     /// Gurevych, arXiv 1908.10084).
     pub(crate) const ENCODER: Self = Self { pooling: Pooling::Mean, is_causal: false };
 }

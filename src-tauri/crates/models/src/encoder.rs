@@ -1,4 +1,4 @@
-//! Encoders: models whose tokens attend to the whole text, and whose output is one vector of it. One file and one row
+//! Encoders: models in which each token attends to the whole text, with one vector of it as output. One file and one row
 //! each.
 
 mod bert;

@@ -93,7 +93,7 @@ impl EmbeddingDevice {
     }
 }
 
-/// A request whose texts are computed.
+/// A request in progress.
 struct Active {
     job: EmbedJob,
     /// Vectors of the first texts.
@@ -108,7 +108,7 @@ impl Embedder {
         let mut waiting = VecDeque::new();
         let mut active = Vec::new();
         let (mut phase, mut drain_limits) = (Phase::default(), None);
-        // Declared last, so dropped first: a client whose request fails may load the model again at once.
+        // Declared last, so dropped first: the client of a failed request may load the model again at once.
         let _alive = ClearOnDrop(Arc::clone(&self.alive));
         loop {
             let mut next = match waiting.is_empty() && active.is_empty() {
@@ -143,7 +143,7 @@ impl Embedder {
         }
     }
 
-    /// Admits waiting requests in their order. Drops those whose client has gone.
+    /// Admits waiting requests in their order. Drops those of clients that have gone.
     fn admit(&self, waiting: &mut VecDeque<EmbedJob>, active: &mut Vec<Active>) {
         active.retain(|request| !request.job.reply.is_closed());
         while active.len() < self.parallel

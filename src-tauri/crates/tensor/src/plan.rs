@@ -106,7 +106,7 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
-    /// Adds to each row of `x` the table's row whose index is a component of the row's position: learned positions and
+    /// Adds to each row of `x` the table's row with the index that is a component of the row's position: learned positions and
     /// segments (Devlin et al., arXiv 1810.04805).
     AddEmbedding {
         /// Accumulator, `[rows, width]`.

@@ -1,7 +1,5 @@
 //! Declared per-sequence state: the rows that each attention layer stores in pages.
 
-use crate::batch::Row;
-
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId(pub u32);
@@ -27,11 +25,11 @@ impl StateKind {
         }
     }
 
-    /// Returns the end of the slots that a row attends to.
-    pub(crate) fn until(self, row: &Row) -> u32 {
+    /// Returns the end of the slots that a row at `slot` attends to. Slots from `visible` on are hidden from it.
+    pub(crate) fn until(self, slot: u32, visible: u32) -> u32 {
         match self {
-            Self::Full | Self::Window(_) => row.until,
-            Self::Around(side) => row.slot.saturating_add(side).saturating_add(1).min(row.until),
+            Self::Full | Self::Window(_) => visible,
+            Self::Around(side) => slot.saturating_add(side).saturating_add(1).min(visible),
         }
     }
 }

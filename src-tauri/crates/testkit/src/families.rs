@@ -191,7 +191,7 @@ pub static NOMIC_BERT: Family = Family {
     ..BERT
 };
 
-/// Qwen 3 whose last row is the vector of a text.
+/// Qwen 3 with the last row as the vector of a text.
 pub static QWEN3_EMBEDDING: Family = Family { keys: |_| vec![("pooling_type", 3u32.into())], ..QWEN3 };
 
 /// All encoders, in the order of `cairn_models::ENCODERS`.

@@ -8,8 +8,8 @@
 //!   work behind the response.
 //! - There are at most [`Limits::all`] connections, and [`Limits::per_address`] of one remote address.
 //!
-//! At a limit, a new connection evicts the oldest idle one. A connection with an active request is never evicted. Without an idle
-//! one, the new connection gets the status 503 and is closed.
+//! At a limit, a new connection evicts the oldest idle one, and waits for it if too many evicted ones are still open. A connection
+//! with an active request is never evicted. Without an idle one, the new connection gets the status 503 and is closed.
 
 mod rejection;
 mod table;
@@ -53,6 +53,8 @@ const MAX_CONNECTIONS: usize = 4096;
 const MAX_PER_ADDRESS: usize = 128;
 /// Pause after the system failed to accept a connection.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
+/// Longest time in which a new connection waits for evicted ones to close.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two warnings about such failures.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -95,8 +97,15 @@ impl Limits {
     }
 
     /// Returns a permit for a new connection; `None` at a limit if no connection is idle.
-    fn admit(&self, table: &Arc<Mutex<Table>>, ip: IpAddr) -> Option<ConnectionPermit> {
-        Table::admit(table, self.counted_address(ip), self.all, self.per_address)
+    async fn admit(&self, table: &Arc<Mutex<Table>>, ip: IpAddr) -> Option<ConnectionPermit> {
+        let deadline = tokio::time::Instant::now() + CLOSING_TIMEOUT;
+        loop {
+            if let Some(permit) = Table::admit(table, self.counted_address(ip), self.all, self.per_address) {
+                return Some(permit);
+            }
+            let closed = table.lock().closing()?;
+            tokio::time::timeout_at(deadline, closed.notified()).await.ok()?;
+        }
     }
 }
 
@@ -112,7 +121,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
             () = &mut stopping => break,
         };
         match accepted {
-            Ok((stream, peer)) => match limits.admit(&table, peer.ip()) {
+            Ok((stream, peer)) => match limits.admit(&table, peer.ip()).await {
                 Some(permit) => spawn_connection(stream, peer, router.clone(), permit, &limits, &ending),
                 None => {
                     tracing::debug!(%peer, "connection rejected: too many connections");

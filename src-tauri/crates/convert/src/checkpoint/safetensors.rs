@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The header maps names to `{"dtype", "shape", "data_offsets": [start, end]}`, with offsets into the data. Source:
-//! <https://github.com/huggingface/safetensors>, whose limit of the header is used here.
+//! <https://github.com/huggingface/safetensors>. Its limit of the header is used here.
 
 use std::collections::BTreeMap;
 use std::fs::File;

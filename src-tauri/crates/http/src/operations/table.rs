@@ -30,6 +30,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .scoped()
         .lines("ollama.GenerateChunk")
         .json("ollama.GenerateChunk"),
+    post("/api/embed", "Computes the vectors of texts, of length 1")
+        .takes("ollama.EmbedRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("ollama.EmbedResponse"),
+    post("/api/embeddings", "Computes the vector of a text")
+        .takes("ollama.EmbeddingsRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("ollama.EmbeddingsResponse"),
     post("/api/create", "Creates a model from another model or from uploaded files")
         .takes("ollama.CreateRequest")
         .limit(BodyLimit::MODELFILE)
@@ -56,6 +64,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .scoped()
         .json("openai.Completion")
         .events("openai.Completion"),
+    post("/v1/embeddings", "Computes the vectors of texts")
+        .takes("openai.EmbeddingRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("openai.EmbeddingList"),
+    post("/v1/rerank", "Orders documents by their relevance for a query")
+        .takes("openai.RerankRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("openai.RerankResponse"),
     // The API of Anthropic.
     post("/v1/messages", "Generates the next message of a conversation")
         .takes("anthropic.MessagesRequest")
@@ -192,6 +208,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/app/open", "Makes a model file available until the daemon stops")
         .takes("app.OpenRequest")
         .json("app.OpenResponse"),
+    get("/app/remotes", "Lists remotes").json("app.RemotesResponse"),
+    post("/app/remotes", "Adds a remote").takes("app.AddRemoteRequest").json("app.RemotesResponse"),
+    post("/app/remotes/check", "Checks remotes").takes("app.CheckRemotesRequest").json("app.RemotesResponse"),
+    post("/app/remotes/remove", "Removes a remote").takes("app.RemoveRemoteRequest").json("app.RemotesResponse"),
     post("/app/scan", "Finds models of other apps").takes("app.ScanRequest").lines("app.ScanLine"),
     get("/app/server", "Returns addresses, clients and recent requests").json("app.ServerResponse"),
     get("/app/server/events", "Sends the state of the server after each change").lines("app.ServerResponse").endless(),

@@ -10,7 +10,10 @@ const REMOTE: [u8; 4] = [192, 168, 0, 9];
 
 /// Requests of each row of the table. Without a body they change nothing.
 const REQUESTS: &[(&str, &[(&str, &str)])] = &[
-    ("`/`, `/api/version`, `/api/status`", &[("GET", "/"), ("GET", "/api/version"), ("GET", "/api/status")]),
+    (
+        "`/`, `/api/version`, `/api/status`, `/openapi.json`",
+        &[("GET", "/"), ("GET", "/api/version"), ("GET", "/api/status"), ("GET", "/openapi.json")],
+    ),
     (
         "`/api/tags`, `/api/ps`, `/api/show`, `/v1/models`, `/v1/models/*`",
         &[

@@ -153,10 +153,9 @@ async fn admin_key_administers_from_another_machine() {
 
 #[tokio::test]
 async fn keys_do_not_share_cached_prefixes() {
-    let daemon = Daemon::start();
-    let (ann, bob) = (daemon.key("ann", &[KeyScope::Chat]), daemon.key("bob", &[KeyScope::Chat]));
     for from in [OTHER_MACHINE, THIS_MACHINE] {
-        daemon.post("/api/generate", r#"{"model":"m","keep_alive":0}"#).await;
+        let daemon = Daemon::start();
+        let (ann, bob) = (daemon.key("ann", &[KeyScope::Chat]), daemon.key("bob", &[KeyScope::Chat]));
         let before = daemon.cached_tokens(from, Some(&ann)).await;
         let whole = daemon.cached_tokens(from, Some(&ann)).await.1;
         assert!(before == (200, 0) && whole > 16, "{before:?}, then {whole} cached tokens");

@@ -25,7 +25,7 @@ async fn body_errors_match_ollama() {
     )
     .await;
     check("/api/chat", "null", "400 invalid type: null, expected a JSON object at line 1 column 4").await;
-    check("/api/show", "[[]]", "400 invalid type: sequence, expected a string at line 1 column 1").await;
+    check("/api/show", "[[]]", "400 cannot decode the request body: expected a JSON object, found a list").await;
     let duration = "400 time: missing unit in duration \"-1\" at line 1 column 30";
     check("/api/chat", r#"{"model":"m","keep_alive":"-1"}"#, duration).await;
 }

@@ -12,7 +12,7 @@ pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
     b.push(Op::Embed { table, out: stream.residual });
 }
 
-/// Gathers the rows whose output is requested, and returns their buffer. It is the plan's output unless a caller replaces
+/// Gathers the rows with requested output, and returns their buffer. It is the plan's output unless a caller replaces
 /// it.
 pub(crate) fn output_rows(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
     let rows = b.plan.buffer(Rows::Logits, hparams.embedding_length);

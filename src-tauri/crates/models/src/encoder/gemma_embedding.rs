@@ -1,4 +1,4 @@
-//! EmbeddingGemma (Vera et al., arXiv 2509.20354): Gemma 3 whose tokens attend in both directions, in layers with a
+//! EmbeddingGemma (Vera et al., arXiv 2509.20354): Gemma 3 with attention in both directions, in layers with a
 //! sliding window to half a window on each side. Two matrices without an activation follow the mean. They are applied to
 //! each row before the mean, which is the same because both are linear.
 

@@ -13,7 +13,7 @@ fn file(model: &Tiny) -> ModelFile {
     ModelFile::builtin("tiny", model.bytes().leak()).expect("the writer writes what the reader reads")
 }
 
-/// A model whose norms have biases around zero.
+/// A model with biases of norms around zero.
 fn tiny(family: &'static Family) -> Tiny {
     let mut model = Tiny::from_family(family, 3);
     for (name, (_, values)) in &mut model.tensors {

@@ -178,7 +178,7 @@ impl Step<'_> {
             scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
             let row = &self.batch.rows[index];
             scratch.first[nth * group..(nth + 1) * group].fill(op.first(row.slot));
-            scratch.until[nth * group..(nth + 1) * group].fill(op.kind.until(row));
+            scratch.until[nth * group..(nth + 1) * group].fill(op.kind.until(row.slot, row.until));
         }
     }
 

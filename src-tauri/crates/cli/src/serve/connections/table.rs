@@ -22,6 +22,10 @@ pub(super) struct Table {
     /// Connections without an active request that are not evicted.
     idle: BTreeSet<u64>,
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Number of connections with an active request.
+    active: usize,
+    /// Signals that a connection has closed.
+    closed: Arc<Notify>,
 }
 
 /// State of one connection.
@@ -61,6 +65,11 @@ impl Table {
         Some(ConnectionPermit { id, evicted, table: Arc::clone(table) })
     }
 
+    /// Signal of the next connection that closes, if evicted connections have not closed yet.
+    pub(super) fn closing(&self) -> Option<Arc<Notify>> {
+        (self.open.len() > self.idle.len() + self.active).then(|| Arc::clone(&self.closed))
+    }
+
     /// Evicts the oldest idle connection, if any.
     pub(super) fn evict_oldest_idle(&mut self) {
         if let Some(oldest) = self.idle.first().copied() {
@@ -83,6 +92,7 @@ impl Table {
         self.idle.remove(&id);
         if let Some(connection) = self.open.get_mut(&id) {
             connection.active_requests += 1;
+            self.active += usize::from(connection.active_requests == 1);
         }
     }
 
@@ -90,13 +100,17 @@ impl Table {
         let Some(connection) = self.open.get_mut(&id) else { return };
         connection.active_requests -= 1;
         if connection.active_requests == 0 {
+            self.active -= 1;
             self.idle.insert(id);
         }
     }
 
     fn remove(&mut self, id: u64) {
         self.idle.remove(&id);
-        let Some(address) = self.open.remove(&id).and_then(|connection| connection.address) else { return };
+        let Some(connection) = self.open.remove(&id) else { return };
+        self.active -= usize::from(connection.active_requests > 0);
+        self.closed.notify_one();
+        let Some(address) = connection.address else { return };
         if let Some(same) = self.by_address.get_mut(&address) {
             same.remove(&id);
             if same.is_empty() {

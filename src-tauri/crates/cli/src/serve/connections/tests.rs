@@ -32,25 +32,49 @@ fn limits_use_half_of_open_files() {
 #[tokio::test]
 async fn connection_limit_evicts_oldest_idle_connection() {
     let (limits, table) = (limits(3, 9), Arc::default());
-    let take = |ip| limits.admit(&table, ip);
+    let take = async |ip| limits.admit(&table, ip).await;
     let here: IpAddr = "127.0.0.1".parse().unwrap();
-    let [first, second, third] = [(); 3].map(|()| take(here).expect("there is room"));
+    let next = async || take(here).await.expect("there is room");
+    let [first, second, third] = [next().await, next().await, next().await];
     let active = first.begin_request();
-    let fourth = take(here).expect("two connections are idle");
+    let fourth = take(here).await.expect("two connections are idle");
     assert!(was_evicted(&second).await, "the oldest idle connection");
     assert!(!was_evicted(&first).await && !was_evicted(&third).await, "and no other");
     let _all = [&third, &fourth].map(ConnectionPermit::begin_request);
     drop(second);
-    assert!(take(here).is_none(), "active connections are not evicted");
+    assert!(take(here).await.is_none(), "active connections are not evicted");
     drop(active);
-    assert!(take(here).is_some(), "the first connection is idle again");
+    assert!(take(here).await.is_some(), "the first connection is idle again");
+}
+
+#[tokio::test]
+async fn new_connection_waits_for_evicted_connections_to_close() {
+    let (limits, table) = (limits(1, 9), Arc::default());
+    let here: IpAddr = "127.0.0.1".parse().unwrap();
+    let mut open = Vec::new();
+    // One connection, and those that may be open beyond the limit.
+    for _ in 0..65 {
+        open.push(limits.admit(&table, here).await.expect("the oldest is evicted"));
+    }
+    let waiting = limits.admit(&table, here);
+    let mut waiting = std::pin::pin!(waiting);
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("too many connections are open"),
+        () = tokio::task::yield_now() => {}
+    }
+    open.remove(0);
+    assert!(waiting.await.is_some(), "an evicted connection has closed");
 }
 
 #[tokio::test]
 async fn remote_address_has_lower_limit() {
     let (limits, table) = (limits(100, 2), Arc::default());
     let check = async |ips: [&str; 3], limited: bool| {
-        let permits = ips.map(|ip| limits.admit(&table, ip.parse().unwrap()).expect("the oldest is evicted"));
+        let mut permits = Vec::new();
+        for ip in ips {
+            permits.push(limits.admit(&table, ip.parse().unwrap()).await.expect("the oldest is evicted"));
+        }
         assert_eq!(was_evicted(&permits[0]).await, limited, "{ips:?}");
     };
     check(["192.168.1.9"; 3], true).await;
