@@ -2192,6 +2192,49 @@ export type DeleteRequest = {
   name?: string;
 };
 
+/** Request for the vectors of texts. */
+export type EmbedRequest = {
+  /** The model's name. */
+  model?: string;
+  /** A text or a list of texts. The model is loaded if it is empty. */
+  input?: unknown;
+  /** Whether texts that do not fit are cut; true if absent. */
+  truncate?: boolean;
+  /** Elements of each vector; all if absent or 0. */
+  dimensions?: number;
+  /** How long the model stays loaded afterwards. */
+  keep_alive?: KeepAlive;
+  /** Options by name. */
+  options?: Record<string, unknown>;
+};
+
+/** Vectors of length 1, in the order of the texts. */
+export type EmbedResponse = {
+  model: string;
+  embeddings: number[][];
+  total_duration: number;
+  load_duration: number;
+  prompt_eval_count: number;
+};
+
+/** Request for the vector of one text. */
+export type EmbeddingsRequest = {
+  /** The model's name. */
+  model?: string;
+  /** The text. The model is loaded if it is empty. */
+  prompt?: string;
+  /** How long the model stays loaded afterwards. */
+  keep_alive?: KeepAlive;
+  /** Options by name. */
+  options?: Record<string, unknown>;
+};
+
+/** The vector of one text; empty for an empty text. */
+export type EmbeddingsResponse = {
+  /** The vector. */
+  embedding: number[];
+};
+
 /** Request for an answer. Unsupported fields are read too, so that they can be refused. */
 export type GenerateRequest = {
   model?: string;
