@@ -25,7 +25,7 @@ use crate::metrics::Counters;
 use crate::model_use::ModelUses;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::scheduler::{BATCH_ROWS, Phase, Scheduler, Shares, StepCost};
+use crate::scheduler::{Admission, BATCH_ROWS, Phase, Scheduler, Shares, StepCost};
 
 /// Number of recently used contexts to prefetch when a model is loaded, in addition to pinned ones.
 const PREFETCH_CONTEXTS: usize = 2;
@@ -184,6 +184,7 @@ impl LoadedModel {
                 tokenizer: Arc::clone(&tokenizer),
                 parallel,
                 waiting: VecDeque::new(),
+                admission: Admission::default(),
                 shares: Shares::default(),
                 is_crowded: false,
                 short_of_pages_since: None,
@@ -193,6 +194,7 @@ impl LoadedModel {
                 seeds: loading.seeds,
                 counters: loading.counters,
                 commands: receiver,
+                received: 0,
                 drain_limits: None,
                 phase: Phase::default(),
                 alive: Arc::clone(&alive),

@@ -28,7 +28,7 @@ use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Team};
 use cairn_tokenizer::Tokenizer;
 
-pub(crate) use self::admission::Waiting;
+pub(crate) use self::admission::{Admission, Waiting};
 pub(crate) use self::restore::FLUSH_TIMEOUT;
 use self::rows::Part;
 pub(crate) use self::shares::{Served, Shares};
@@ -62,6 +62,8 @@ pub(crate) struct Scheduler {
     pub(crate) parallel: usize,
     /// Requests that are not active, in the order of their arrival.
     pub(crate) waiting: VecDeque<Waiting>,
+    /// The state after the last admission.
+    pub(crate) admission: Admission,
     /// Compute time of the clients that have requests.
     pub(crate) shares: Shares,
     /// Set when pages ran out. No sequence is admitted until one has finished or paused.
@@ -78,6 +80,8 @@ pub(crate) struct Scheduler {
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
     pub(crate) commands: Receiver<Command>,
+    /// Number of received commands.
+    pub(crate) received: u64,
     /// Limits of the generations, if the model is drained to make room for another one.
     pub(crate) drain_limits: Option<DrainLimits>,
     pub(crate) phase: Phase,
@@ -160,6 +164,7 @@ impl Scheduler {
         };
         let mut next = first.or_else(|| self.commands.try_recv().ok());
         while let Some(command) = next {
+            self.received += 1;
             match command {
                 Command::Generate(job) => self.waiting.push_back(Waiting::New(job)),
                 Command::Cache(command) => {

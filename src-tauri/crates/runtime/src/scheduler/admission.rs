@@ -3,6 +3,9 @@
 //! The next request is of the client with the fewest active sequences, so that a client with many requests does not delay those of
 //! others. A client without an active sequence takes the place of another client's second one. Paused sequences keep
 //! their rows cached and continue later.
+//!
+//! Many more requests may wait than are active, so a step looks at them only after a change that may admit one: a command, which also
+//! reports clients that read or leave, or another number of requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,12 +48,38 @@ impl Waiting {
             Self::Paused(sequence) => sequence.is_blocked(),
         }
     }
+
+    /// Whether its client does not read. If so, the client wakes the scheduler when it reads.
+    fn waits_for_client(&self) -> bool {
+        match self {
+            Self::New(_) => false,
+            Self::Paused(sequence) => sequence.is_blocked() && sequence.wait_for_client(),
+        }
+    }
+}
+
+/// The state at the end of an admission. While it is the same, another admission would change nothing: between two of them, requests
+/// are added by commands only, and no sequence becomes active.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// Number of commands so far.
+    commands: u64,
+    active: usize,
+    waiting: usize,
+    is_crowded: bool,
+    /// Whether a request waits for room only.
+    has_ready: bool,
 }
 
 impl Scheduler {
     /// Admits waiting requests while there is room. Requests whose client does not read do not hold up others. Cancelled
     /// requests are dropped.
     pub(super) fn admit(&mut self, active: &mut Vec<Sequence>) {
+        let has_ready = self.admission.has_ready;
+        let is_same = self.admission == self.admission_state(active, has_ready);
+        if is_same && !(has_ready && self.longest_unread(active).is_some()) {
+            return;
+        }
         let before = self.waiting.len();
         self.waiting.retain(|waiting| !waiting.is_cancelled());
         self.has_changed |= self.waiting.len() < before;
@@ -60,12 +89,13 @@ impl Scheduler {
         }
         let clients = active.iter().map(Sequence::client).chain(self.waiting.iter().map(Waiting::client));
         self.shares.set_present(clients);
-        while let Some(next) = self.next_waiting(active)
-            && self.has_room(active, next)
+        let mut next = self.next_waiting(active);
+        while let Some(index) = next
+            && self.has_room(active, index)
         {
             match self
                 .waiting
-                .remove(next)
+                .remove(index)
                 .expect("the position was just found, and paused sequences are added behind it")
             {
                 Waiting::New(job) => {
@@ -81,15 +111,29 @@ impl Scheduler {
                     self.has_changed |= self.short_of_pages_since.is_none();
                 }
             }
+            next = self.next_waiting(active);
+        }
+        self.admission = self.admission_state(active, next.is_some());
+    }
+
+    fn admission_state(&self, active: &[Sequence], has_ready: bool) -> Admission {
+        Admission {
+            commands: self.received,
+            active: active.len(),
+            waiting: self.waiting.len(),
+            is_crowded: self.is_crowded,
+            has_ready,
         }
     }
 
     /// The position of the next request to admit.
     fn next_waiting(&self, active: &[Sequence]) -> Option<usize> {
-        let ready = (0..self.waiting.len()).filter(|&index| !self.waiting[index].is_blocked());
+        let ready = (0..self.waiting.len()).filter(|&index| !self.waiting[index].waits_for_client());
         ready.min_by_key(|&index| {
             let client = self.waiting[index].client();
-            (client.priority, sequences_of(active, client), self.shares.used(client), index)
+            let running = active.iter().filter(|sequence| sequence.client() == client).count();
+            // Requests that differ in the used time only are admitted alike, so the next step need not compare it again.
+            (client.priority, running, self.shares.used(client), index)
         })
     }
 

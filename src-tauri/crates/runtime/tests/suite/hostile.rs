@@ -48,6 +48,24 @@ async fn blocked_sequence_is_paused_and_resumed_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn paused_sequence_continues_when_its_client_reads_beside_others() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(EngineConfig { parallel: 2, ..config() }).expect("a kernel variant runs");
+    let lease = lease(&engine, &model(&folder, 7)).await;
+    let silent = lease.generate(greedy(prompt(1, 20), 100));
+    wait_until_blocked(&silent).await;
+    let mut long = lease.generate(greedy(prompt(2, 20), 3000));
+    long.recv().await.expect("the generation has begun");
+    let long = tokio::spawn(answer(long));
+    in_time("the third generation", answer(lease.generate(greedy(prompt(3, 20), 5)))).await.expect("it is answered");
+    // The first generation was paused, and nothing but its client can wake the scheduler.
+    let late = in_time("the late client gets the rest", answer(silent)).await.expect("the generation finishes");
+    assert_eq!(late.tokens.len(), 100, "the whole answer");
+    assert!(!long.is_finished(), "it did not wait for the generation beside it");
+    long.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn scheduler_preempts_blocked_sequence_for_its_pages() {
     let folder = TempDir::new().expect("a temporary folder");
     let config = EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() };
