@@ -8,36 +8,28 @@
 //! separate from the local one. A text that is no API key has a scope of its own too, unless only this machine can reach
 //! the daemon: many programs send any text as key.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use cairn_app::cache::Owner;
 use cairn_app::inference::CacheScope;
 use cairn_app::secret::SecretDigest;
 
 use crate::Server;
-use crate::client::ClientInfo;
 use crate::credential::Credential;
 use crate::error::ApiError;
 
 const OWNER: HeaderName = HeaderName::from_static("x-cairn-owner");
 const INCOGNITO: HeaderName = HeaderName::from_static("x-cairn-incognito");
 
-/// Extractor of a request's cache scope.
-pub(crate) struct RequestScope(pub(crate) CacheScope);
-
-impl FromRequestParts<Server> for RequestScope {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
-        // A client with an unknown address counts as remote.
-        let is_local = ClientInfo::from_request_parts(parts, server).await.is_ok_and(|client| client.is_local);
-        let Ok(credential) = Credential::from_request_parts(parts, server).await;
-        let is_loopback_only = server.addresses().iter().all(|address| address.ip().is_loopback());
-        let name = scope_name(is_local, is_loopback_only, &credential);
-        let (owner, incognito) = (owner(&parts.headers)?, incognito(&parts.headers)?);
-        Ok(Self(CacheScope { name: name.map(Into::into), owner, incognito }))
-    }
+/// Returns the cache scope of a request. A client with an unknown address counts as remote.
+pub(crate) fn cache_scope(
+    server: &Server,
+    is_local: bool,
+    credential: &Credential,
+    headers: &HeaderMap,
+) -> Result<CacheScope, ApiError> {
+    let is_loopback_only = server.addresses().iter().all(|address| address.ip().is_loopback());
+    let name = scope_name(is_local, is_loopback_only, credential);
+    Ok(CacheScope { name: name.map(Into::into), owner: owner(headers)?, incognito: incognito(headers)? })
 }
 
 /// Returns the name of the scope in which prefixes are shared. `None` is the scope of local programs.

@@ -13,6 +13,7 @@ mod app;
 mod body;
 mod cache_scope;
 mod client;
+mod client_inference;
 mod credential;
 mod error;
 mod metrics;

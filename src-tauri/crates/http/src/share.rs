@@ -8,34 +8,23 @@
 
 use std::net::IpAddr;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
-use cairn_app::inference::{Client, Inference, Priority};
+use cairn_app::inference::{Client, Priority};
 
-use crate::Server;
 use crate::client::ClientInfo;
 use crate::error::ApiError;
 use crate::requests;
 
 const PRIORITY: HeaderName = HeaderName::from_static("x-cairn-priority");
 
-/// Extractor of the inference handle for the client of a request.
-pub(crate) struct RequestInference(pub(crate) Inference);
-
-impl FromRequestParts<Server> for RequestInference {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
-        let info = ClientInfo::from_request_parts(parts, server).await.ok();
-        let name = match &info {
-            Some(info) if !info.is_local => network(info.ip),
-            Some(_) => format!("local {}", requests::client_name(&parts.headers)),
-            None => "unknown".to_owned(),
-        };
-        let client = Client { name: name.into(), priority: priority(&parts.headers)? };
-        Ok(Self(server.app().inference().for_client(client)))
-    }
+/// Returns the client of a request. Without information about its address, all such requests are of one client.
+pub(crate) fn client(info: Option<&ClientInfo>, headers: &HeaderMap) -> Result<Client, ApiError> {
+    let name = match info {
+        Some(info) if !info.is_local => network(info.ip),
+        Some(_) => format!("local {}", requests::client_name(headers)),
+        None => "unknown".to_owned(),
+    };
+    Ok(Client { name: name.into(), priority: priority(headers)? })
 }
 
 /// The address of a machine. A machine may choose any address of its IPv6 network of 64 bits.

@@ -12,11 +12,10 @@ use cairn_wire::anthropic::{MessageResponse, MessagesRequest, ResponseBlock, Rol
 use super::stream::MessageStream;
 use super::{ending, request};
 use crate::body::{Body, BodyLimit};
-use crate::cache_scope::RequestScope;
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::ollama::FullAnswer;
 use crate::request_log::LogHandle;
-use crate::share::RequestInference;
 use crate::{RESPONSE_ID_BYTES, Server, streaming};
 
 pub(super) fn routes() -> Router<Server> {
@@ -27,8 +26,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn message(
     State(server): State<Server>,
-    RequestScope(scope): RequestScope,
-    RequestInference(inference): RequestInference,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
     Body(request): Body<MessagesRequest>,
 ) -> Result<Response, ApiError> {

@@ -13,11 +13,10 @@ use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, 
 use super::FullAnswer;
 use super::unsupported::check_top_logprobs;
 use crate::body::{BodyLimit, JsonBytes};
-use crate::cache_scope::RequestScope;
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
-use crate::share::RequestInference;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -26,8 +25,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn generate(
     State(server): State<Server>,
-    RequestScope(scope): RequestScope,
-    RequestInference(inference): RequestInference,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {

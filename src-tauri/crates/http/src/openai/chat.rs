@@ -15,11 +15,10 @@ use cairn_wire::openai::{
 use super::choices::{self, Choices};
 use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, think, tools};
 use crate::body::{BodyLimit, JsonBytes};
-use crate::cache_scope::RequestScope;
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
-use crate::share::RequestInference;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
 
@@ -29,8 +28,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn chat(
     State(server): State<Server>,
-    RequestScope(scope): RequestScope,
-    RequestInference(inference): RequestInference,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
