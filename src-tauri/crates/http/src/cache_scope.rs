@@ -73,7 +73,7 @@ fn incognito(headers: &HeaderMap) -> Result<bool, ApiError> {
     match (values.next().map(|value| value.as_bytes()), values.next()) {
         (None | Some(b"0" | b"false"), None) => Ok(false),
         (Some(b"1" | b"true"), None) => Ok(true),
-        _ => Err(ApiError::bad_request("invalid X-Cairn-Incognito: it must be 1 or 0")),
+        _ => Err(ApiError::bad_request("invalid X-Cairn-Incognito: it must be one value, 1 or 0")),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use cairn_app::inference::{Client, Priority};
 
 use crate::client::ClientInfo;
@@ -39,10 +39,11 @@ fn network(ip: IpAddr) -> String {
 }
 
 fn priority(headers: &HeaderMap) -> Result<Priority, ApiError> {
-    match headers.get(PRIORITY).map(header::HeaderValue::as_bytes) {
-        None | Some(b"interactive") => Ok(Priority::Interactive),
-        Some(b"batch") => Ok(Priority::Batch),
-        Some(_) => Err(ApiError::bad_request("invalid X-Cairn-Priority: it must be interactive or batch")),
+    let mut values = headers.get_all(PRIORITY).iter();
+    match (values.next().map(HeaderValue::as_bytes), values.next()) {
+        (None | Some(b"interactive"), None) => Ok(Priority::Interactive),
+        (Some(b"batch"), None) => Ok(Priority::Batch),
+        _ => Err(ApiError::bad_request("invalid X-Cairn-Priority: it must be one value, interactive or batch")),
     }
 }
 
@@ -58,13 +59,19 @@ mod tests {
     }
 
     #[test]
-    fn priority_rejects_other_values() {
-        let of =
-            |value: &str| priority(&HeaderMap::from_iter([(PRIORITY, value.parse().expect("a header's value"))])).ok();
-        assert_eq!(
-            ["batch", "interactive", "high", ""].map(of),
-            [Some(Priority::Batch), Some(Priority::Interactive), None, None]
-        );
-        assert_eq!(priority(&HeaderMap::new()).ok(), Some(Priority::Interactive), "the default");
+    fn priority_rejects_other_and_repeated_values() {
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(PRIORITY, value.parse().expect("a header's value"));
+            }
+            priority(&headers).ok()
+        };
+        assert_eq!(of(&["batch"]), Some(Priority::Batch), "batch");
+        assert_eq!(of(&["interactive"]), Some(Priority::Interactive), "interactive");
+        assert_eq!(of(&[]), Some(Priority::Interactive), "the default");
+        for invalid in [&["high"][..], &[""], &["batch", "interactive"], &["batch", "batch"]] {
+            assert_eq!(of(invalid), None, "{invalid:?}");
+        }
     }
 }
