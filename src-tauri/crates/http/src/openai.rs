@@ -10,6 +10,7 @@ mod embeddings;
 mod messages;
 mod models;
 mod rerank;
+mod service_tier;
 mod tools;
 
 use std::time::UNIX_EPOCH;
@@ -19,7 +20,7 @@ use axum::http::StatusCode;
 use cairn_app::App;
 use cairn_app::inference::{Logprob, TokenLogprob};
 use cairn_app::secret::random_hex;
-use cairn_wire::openai::{self as wire, FinishReason, Stop};
+use cairn_wire::openai::{self as wire, FinishReason, ServiceTier, Stop};
 use cairn_wire::{ErrorBody, Level, Think, Usage};
 use serde_json::{Map, Value, json};
 
@@ -94,17 +95,19 @@ struct Envelope {
     created: i64,
     model: String,
     system_fingerprint: String,
+    service_tier: Option<ServiceTier>,
 }
 
 impl Envelope {
     /// Creates the properties of a new response. `prefix` is the beginning of its id.
-    fn new(app: &App, prefix: &str, model: &str) -> Result<Self, ApiError> {
+    fn new(app: &App, prefix: &str, model: &str, service_tier: Option<ServiceTier>) -> Result<Self, ApiError> {
         let seconds = app.clock().now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Self {
             id: format!("{prefix}{}", random_hex::<RESPONSE_ID_BYTES>()?),
             created: i64::try_from(seconds).unwrap_or(i64::MAX),
             model: model.to_owned(),
             system_fingerprint: format!("fp_cairn_{}", cairn_app::VERSION),
+            service_tier,
         })
     }
 }

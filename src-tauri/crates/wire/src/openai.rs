@@ -58,6 +58,16 @@ pub enum FinishReason {
     ToolCalls,
 }
 
+/// The tier that served a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceTier {
+    /// Computed at once, beside the requests of other clients.
+    Default,
+    /// Computed when other requests leave time.
+    Flex,
+}
+
 /// Token counts of one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

@@ -55,6 +55,12 @@ impl Inference {
         Self { client, ..self.clone() }
     }
 
+    /// The client of the requests.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Returns the loaded models.
     pub(crate) fn loaded(&self) -> Vec<ModelStatus> {
         self.engine.loaded()

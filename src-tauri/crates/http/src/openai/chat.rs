@@ -13,7 +13,7 @@ use cairn_wire::openai::{
 };
 
 use super::choices::{self, Choices};
-use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, think, tools};
+use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, service_tier, think, tools};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
@@ -49,7 +49,8 @@ async fn chat(
     }
     log.set_model(&request.model);
     let count = choices::count(request.n)?;
-    let envelope = Envelope::new(server.app(), "chatcmpl-", &request.model)?;
+    let (inference, tier) = service_tier::apply(request.service_tier.as_deref(), inference);
+    let envelope = Envelope::new(server.app(), "chatcmpl-", &request.model, tier)?;
     let is_stream = request.stream == Some(true);
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
     let chat = use_case(request, scope)?;
@@ -168,9 +169,9 @@ impl Chunks {
     }
 
     fn chunk(&self, choices: Vec<ChunkChoice>, usage: Option<Usage>) -> ChatCompletionChunk {
-        let Envelope { id, created, model, system_fingerprint } = self.envelope.clone();
+        let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope.clone();
         let object = "chat.completion.chunk".to_owned();
-        ChatCompletionChunk { id, object, created, model, system_fingerprint, choices, usage }
+        ChatCompletionChunk { id, object, created, model, system_fingerprint, service_tier, choices, usage }
     }
 
     /// Builds the complete response of all events.
@@ -212,9 +213,9 @@ impl Chunks {
             }
         };
         let choices = (0..).zip(all).map(choice).collect();
-        let Envelope { id, created, model, system_fingerprint } = self.envelope;
+        let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope;
         let object = "chat.completion".to_owned();
-        ChatCompletion { id, object, created, model, system_fingerprint, choices, usage: self.usage }
+        ChatCompletion { id, object, created, model, system_fingerprint, service_tier, choices, usage: self.usage }
     }
 }
 

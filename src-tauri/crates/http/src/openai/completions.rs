@@ -13,7 +13,7 @@ use cairn_wire::openai::{
 use serde_json::Map;
 
 use super::choices::{self, Choices};
-use super::{Envelope, Sampling, add_choice, finish_reason};
+use super::{Envelope, Sampling, add_choice, finish_reason, service_tier};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
@@ -58,7 +58,8 @@ async fn complete(
     let per_prompt = choices::count(request.n)?;
     let count = u32::try_from(prompts.len()).unwrap_or(u32::MAX).saturating_mul(per_prompt);
     choices::count(Some(count))?;
-    let envelope = Envelope::new(server.app(), "cmpl-", &request.model)?;
+    let (inference, tier) = service_tier::apply(request.service_tier.as_deref(), inference);
+    let envelope = Envelope::new(server.app(), "cmpl-", &request.model, tier)?;
     let is_stream = request.stream == Some(true);
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
     let generate = use_case(request, scope);
@@ -140,9 +141,9 @@ impl Chunks {
     }
 
     fn response(&self, choices: Vec<CompletionChoice>, usage: Option<Usage>) -> Completion {
-        let Envelope { id, created, model, system_fingerprint } = self.envelope.clone();
+        let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope.clone();
         let object = "text_completion".to_owned();
-        Completion { id, object, created, model, system_fingerprint, choices, usage }
+        Completion { id, object, created, model, system_fingerprint, service_tier, choices, usage }
     }
 
     /// Builds the complete response of all events.

@@ -8,10 +8,11 @@ use super::{Body, Content, Operation, Parameter, ParameterKind};
 use crate::access::{Needs, needs_of};
 use crate::error::{RegistryError, error_type};
 
-/// Headers of requests that use the cache.
+/// Headers of inference requests.
 const SCOPE_HEADERS: &[(&str, &str)] = &[
     ("X-Cairn-Owner", "The owner, as which the cached rows of the request can be deleted."),
     ("X-Cairn-Incognito", "`1` leaves nothing in the cache."),
+    ("X-Cairn-Priority", "`batch` computes the answer when others leave time; the default is `interactive`."),
 ];
 
 /// Returns the document without the schemas of `wire` types.

@@ -105,6 +105,40 @@ async fn several_choices_have_an_answer_each() {
 }
 
 #[tokio::test]
+async fn service_tier_flex_is_batch_priority_and_is_reported() {
+    let daemon = Daemon::start();
+    let check = async |tier: Value, header: Option<&str>, expected: Value| {
+        let text = json!({"model": "m", "prompt": "hi", "max_tokens": 2, "service_tier": tier});
+        for (path, request) in
+            [("/v1/chat/completions", chat(json!({"service_tier": tier}))), ("/v1/completions", text)]
+        {
+            for is_streamed in [false, true] {
+                let mut request = request.clone();
+                request["stream"] = is_streamed.into();
+                let mut post = Request::post(path);
+                if let Some(priority) = header {
+                    post = post.header("X-Cairn-Priority", priority);
+                }
+                let reply = daemon.reply(post.body(Body::from(request.to_string())).unwrap()).await;
+                assert!(reply.starts_with("200 "), "{request}: {reply}");
+                let objects = reply.lines().skip(1).map(|line| line.strip_prefix("data: ").unwrap_or(line));
+                for object in objects.filter(|line| line.starts_with('{')) {
+                    let object: Value = serde_json::from_str(object).unwrap();
+                    assert_eq!(object["service_tier"], expected, "{request} {header:?}: {object}");
+                }
+            }
+        }
+    };
+    check(json!("flex"), None, json!("flex")).await;
+    for tier in ["auto", "default", "priority", "scale", ""] {
+        check(json!(tier), None, json!("default")).await;
+    }
+    check(json!("auto"), Some("batch"), json!("flex")).await;
+    check(json!("flex"), Some("interactive"), json!("flex")).await;
+    check(json!(null), Some("batch"), json!(null)).await;
+}
+
+#[tokio::test]
 async fn completion_returns_and_streams_the_text() {
     let daemon = Daemon::start();
     let request = json!({"model": "m", "prompt": "hi", "temperature": 0, "max_tokens": 2, "logprobs": 2});

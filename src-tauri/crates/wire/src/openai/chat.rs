@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ChatMessage, ChoiceLogprobs, FinishReason, Stop, Tool, ToolCall, Usage};
+use super::{ChatMessage, ChoiceLogprobs, FinishReason, ServiceTier, Stop, Tool, ToolCall, Usage};
 
 /// Request for the next message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub struct ChatCompletionRequest {
     pub tool_choice: Option<Value>,
     pub parallel_tool_calls: Option<bool>,
     pub logit_bias: Option<Map<String, Value>>,
+    /// `flex` computes the answer when others leave time. All other values are the same as none.
+    pub service_tier: Option<String>,
     /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
     pub options: Option<Map<String, Value>>,
 }
@@ -87,6 +89,9 @@ pub struct ChatCompletion {
     pub created: i64,
     pub model: String,
     pub system_fingerprint: String,
+    /// Only if the request has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<ServiceTier>,
     pub choices: Vec<Choice>,
     pub usage: Usage,
 }
@@ -125,6 +130,9 @@ pub struct ChatCompletionChunk {
     pub created: i64,
     pub model: String,
     pub system_fingerprint: String,
+    /// Only if the request has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<ServiceTier>,
     /// Empty in the chunk with the usage.
     pub choices: Vec<ChunkChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

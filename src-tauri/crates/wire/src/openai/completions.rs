@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FinishReason, Stop, StreamOptions, Usage};
+use super::{FinishReason, ServiceTier, Stop, StreamOptions, Usage};
 
 /// Request for the continuation of a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub struct CompletionRequest {
     /// Number of most probable tokens to report.
     pub logprobs: Option<i64>,
     pub echo: Option<bool>,
+    /// `flex` computes the answer when others leave time. All other values are the same as none.
+    pub service_tier: Option<String>,
     /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
     pub options: Option<Map<String, Value>>,
 }
@@ -56,6 +58,9 @@ pub struct Completion {
     pub created: i64,
     pub model: String,
     pub system_fingerprint: String,
+    /// Only if the request has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<ServiceTier>,
     /// Empty in the chunk with the usage.
     pub choices: Vec<CompletionChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
