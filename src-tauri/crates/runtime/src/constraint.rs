@@ -70,6 +70,14 @@ impl ActiveConstraint {
         constraint
     }
 
+    /// Waits for the next mask, if one is needed and computed by the worker. Otherwise, [`ActiveConstraint::restrict`] waits.
+    pub(crate) fn wait_for_mask(&mut self) {
+        if matches!(self.phase, Phase::Start(_) | Phase::Answer) {
+            // A failure is reported when the mask is used.
+            let _ = self.matcher();
+        }
+    }
+
     /// Sets the logits of tokens that may not come next to negative infinity. Returns whether there is a constraint at this
     /// position.
     pub(crate) fn restrict(&mut self, logits: &mut [f32], tokenizer: &Tokenizer) -> Result<bool, String> {

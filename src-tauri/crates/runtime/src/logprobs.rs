@@ -15,6 +15,8 @@ pub(crate) struct Logprobs {
     top: usize,
     /// Logits of the current step, shape `[vocab]`. The sampler changes the originals in place.
     logits: Vec<f32>,
+    /// Log probability of the chosen token, until the token is added.
+    chosen: Option<Logprob>,
     /// Tokens whose text has not been sent.
     waiting: VecDeque<Waiting>,
     /// Bytes of decoded text.
@@ -33,7 +35,7 @@ struct Waiting {
 
 impl Logprobs {
     pub(crate) fn new(top: usize) -> Self {
-        Self { top, logits: Vec::new(), waiting: VecDeque::new(), decoded_bytes: 0, sent_bytes: 0 }
+        Self { top, logits: Vec::new(), chosen: None, waiting: VecDeque::new(), decoded_bytes: 0, sent_bytes: 0 }
     }
 
     /// Copies a step's logits, before the sampler changes them.
@@ -42,16 +44,21 @@ impl Logprobs {
         self.logits.extend_from_slice(logits);
     }
 
-    /// Adds the chosen token. It completed `decoded_bytes` of text.
-    pub(crate) fn add(&mut self, token: u32, tokenizer: &Tokenizer, decoded_bytes: usize) {
+    /// Computes the log probability of the chosen token.
+    pub(crate) fn compute(&mut self, token: u32, tokenizer: &Tokenizer) {
         let (chosen, top) = log_softmax(&self.logits, token, self.top);
         let of_token = |(token, logprob): (u32, f64)| TokenLogprob {
             token,
             bytes: tokenizer.piece_with_special(token).to_vec(),
             logprob,
         };
-        let logprob = Logprob { chosen: of_token((token, chosen)), top: top.into_iter().map(of_token).collect() };
-        let has_text = !tokenizer.piece(token).is_empty();
+        self.chosen = Some(Logprob { chosen: of_token((token, chosen)), top: top.into_iter().map(of_token).collect() });
+    }
+
+    /// Adds the chosen token. It completed `decoded_bytes` of text.
+    pub(crate) fn add(&mut self, tokenizer: &Tokenizer, decoded_bytes: usize) {
+        let Some(logprob) = self.chosen.take() else { return };
+        let has_text = !tokenizer.piece(logprob.chosen.token).is_empty();
         self.push(logprob, has_text, decoded_bytes);
     }
 

@@ -14,6 +14,7 @@ mod context_full;
 mod drain;
 mod restore;
 mod rows;
+mod sampling;
 mod shares;
 mod step_cost;
 
@@ -27,10 +28,12 @@ use cairn_kv::{Cache, Rotation, RotationError};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Team};
 use cairn_tokenizer::Tokenizer;
+use parking_lot::Mutex;
 
 pub(crate) use self::admission::{Admission, Waiting};
 pub(crate) use self::restore::FLUSH_TIMEOUT;
 use self::rows::Part;
+use self::sampling::{RowBuffers, choose_tokens};
 pub(crate) use self::shares::{Served, Shares};
 pub(crate) use self::step_cost::StepCost;
 use crate::command::{CacheCommand, Command, DrainLimits};
@@ -110,7 +113,7 @@ impl Scheduler {
         self.team.pin_caller();
         let mut active = Vec::new();
         let mut batch = Batch::default();
-        let mut row = vec![0.0; self.vocabulary];
+        let mut buffers: Vec<Mutex<Vec<f32>>> = (0..self.team.threads()).map(|_| Mutex::default()).collect();
         // Declared last, so dropped first: a client that sees its generation fail may load the model again at once.
         let _alive = ClearOnDrop(Arc::clone(&self.alive));
         let mut answering = None;
@@ -131,7 +134,7 @@ impl Scheduler {
             self.poll_restores(&mut active);
             answering = if active.is_empty() { None } else { answering.or_else(|| self.cache.answering()) };
             self.flush_some(!active.is_empty());
-            if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
+            if let Err(error) = self.step(&mut active, &mut batch, &mut buffers) {
                 tracing::error!(%error, "model unloaded after an error");
                 self.fail(&mut active, &error);
                 break;
@@ -234,7 +237,12 @@ impl Scheduler {
     }
 
     /// Computes one batch and sends its tokens.
-    fn step(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch, logits: &mut [f32]) -> Result<(), GenerateError> {
+    fn step(
+        &mut self,
+        active: &mut Vec<Sequence>,
+        batch: &mut Batch,
+        buffers: &mut RowBuffers,
+    ) -> Result<(), GenerateError> {
         self.close_cancelled(active);
         let parts = self.gather(active, batch);
         if parts.is_empty() {
@@ -255,21 +263,23 @@ impl Scheduler {
             let from = active[index].computed();
             self.cache.add_compute_time(from..from + tokens, took);
         }
-        let mut finished = Vec::new();
-        let mut logit_row = 0;
+        let mut computed = Vec::with_capacity(parts.len());
         for Part { index, tokens } in parts {
             let sequence = &mut active[index];
             self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
             sequence.advance(tokens);
             if sequence.pending().is_empty() {
                 self.finish_prefill(sequence);
-                self.backend.read(self.plan, self.logits, logit_row..logit_row + 1, logits);
-                logit_row += 1;
-                if sequence.extend(logits) {
-                    finished.push(index);
-                }
+                computed.push(index);
             }
         }
+        let (backend, plan, logits, vocabulary) = (self.backend.as_ref(), self.plan, self.logits, self.vocabulary);
+        choose_tokens(&self.team, active, &computed, buffers, |row, buffer| {
+            buffer.resize(vocabulary, 0.0);
+            backend.read(plan, logits, row..row + 1, buffer);
+        });
+        let mut finished = computed;
+        finished.retain(|&index| active[index].extend());
         finished.sort_unstable();
         self.is_crowded &= finished.is_empty();
         for index in finished.into_iter().rev() {

@@ -72,6 +72,8 @@ pub(crate) struct Sequence {
     /// Whether it was paused before, so that its prompt has been counted.
     was_paused: bool,
     sampler: Sampler,
+    /// The token that was chosen in this step, until it is added.
+    chosen: Option<Result<u32, GenerateError>>,
     /// Only if requested.
     constraint: Option<ActiveConstraint>,
     decoder: Decoder<Arc<Tokenizer>>,
@@ -104,6 +106,7 @@ impl Sequence {
             dropped_tokens: 0,
             was_paused: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
+            chosen: None,
             constraint: job.constraint.take(),
             decoder: Decoder::new(Arc::clone(&tokenizer)).with_visible(job.request.visible_tokens.clone()),
             stop: StopFilter::new(&job.request.stop),
@@ -170,20 +173,37 @@ impl Sequence {
         self.computed += tokens;
     }
 
-    /// Chooses the next token from the last token's logits, and sends the text that it completes. Returns whether the
-    /// generation has finished or failed.
-    pub(crate) fn extend(&mut self, logits: &mut [f32]) -> bool {
-        self.try_extend(logits).unwrap_or_else(|error| {
+    /// Waits for the mask of the next token, so that [`Sequence::choose`] does not wait.
+    pub(crate) fn wait_for_mask(&mut self) {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.wait_for_mask();
+        }
+    }
+
+    /// Chooses the next token from the last token's logits. This depends on nothing else but the sequence.
+    pub(crate) fn choose(&mut self, logits: &mut [f32]) {
+        if let Some(logprobs) = &mut self.logprobs {
+            logprobs.copy_logits(logits);
+        }
+        let chosen = self.sample(logits);
+        if let (Some(logprobs), Ok(token)) = (&mut self.logprobs, &chosen)
+            && !self.tokenizer.is_end(*token)
+        {
+            logprobs.compute(*token, &self.tokenizer);
+        }
+        self.chosen = Some(chosen);
+    }
+
+    /// Adds the chosen token, and sends the text that it completes. Returns whether the generation has finished or failed.
+    pub(crate) fn extend(&mut self) -> bool {
+        self.try_extend().unwrap_or_else(|error| {
             self.fail(error);
             true
         })
     }
 
-    fn try_extend(&mut self, logits: &mut [f32]) -> Result<bool, GenerateError> {
-        if let Some(logprobs) = &mut self.logprobs {
-            logprobs.copy_logits(logits);
-        }
-        let token = self.choose(logits)?;
+    fn try_extend(&mut self) -> Result<bool, GenerateError> {
+        let token = self.chosen.take().expect("a token is chosen before the sequence is extended")?;
         self.first_token.get_or_insert_with(Instant::now);
         // A step needs room for its events, so the client has read.
         self.unread_since = None;
@@ -199,7 +219,7 @@ impl Sequence {
         let decoded = self.decoder.push(token);
         let (text, stopped) = self.stop.push(&decoded);
         let logprobs = self.logprobs.as_mut().map(|logprobs| {
-            logprobs.add(token, &self.tokenizer, decoded.len());
+            logprobs.add(&self.tokenizer, decoded.len());
             logprobs.take_for_text(text.len(), stopped)
         });
         let usage = self.usage();
@@ -218,8 +238,8 @@ impl Sequence {
         Ok(is_full && !self.make_context_room() && self.end(FinishReason::Length))
     }
 
-    /// Chooses a token that the constraint allows.
-    fn choose(&mut self, logits: &mut [f32]) -> Result<u32, GenerateError> {
+    /// Samples a token that the constraint allows.
+    fn sample(&mut self, logits: &mut [f32]) -> Result<u32, GenerateError> {
         let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, &self.history)) };
         self.sampler.penalise(logits, &self.history);
         if !constraint.restrict(logits, &self.tokenizer).map_err(GenerateError::Constraint)? {
@@ -353,7 +373,7 @@ impl Sequence {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use cairn_gguf::DType;
     use cairn_gguf::Gguf;
     use cairn_grammar::{Constraint, Matcher, Vocabulary};
@@ -369,60 +389,64 @@ mod tests {
     use crate::request::Sampling;
     use crate::wake::SchedulerWaker;
 
-    /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
-    /// before, and its events.
-    fn last_step(capacity: usize, stop: &str) -> (bool, Generation) {
+    pub(crate) fn tokenizer() -> Arc<Tokenizer> {
         let file = cairn_testkit::write(&cairn_testkit::tiny_llama());
         let gguf = Gguf::parse(&file).expect("testkit writes complete files");
-        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"));
-        let [token] = tokenizer.encode("in", EncodeOptions::default())[..] else { panic!("`in` is one token") };
+        Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"))
+    }
+
+    /// A sequence with a prompt of one token, and its events. The channel has room for `capacity` events.
+    pub(crate) fn sequence(
+        request: Request,
+        constraint: Option<ActiveConstraint>,
+        tokenizer: &Arc<Tokenizer>,
+        capacity: usize,
+    ) -> (Sequence, Generation) {
         let (events, generation) = EventSender::channel(capacity, SchedulerWaker::new(|| ()));
-        let request =
-            Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
         let job = Job {
-            request,
-            constraint: None,
-            context_tokens: 10,
+            request: Request { prompt: vec![1], ..request },
+            constraint,
+            context_tokens: 100,
             events,
             client: Client::default(),
             place: None,
             _model_use: ModelUses::default().begin(),
         };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
-        let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
+        (Sequence::new(job, seq, cached, 0, Arc::clone(tokenizer)), generation)
+    }
+
+    /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
+    /// before, and its events.
+    fn last_step(capacity: usize, stop: &str) -> (bool, Generation) {
+        let tokenizer = tokenizer();
+        let [token] = tokenizer.encode("in", EncodeOptions::default())[..] else { panic!("`in` is one token") };
+        let request = Request { max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
+        let (mut sequence, generation) = sequence(request, None, &tokenizer, capacity);
         let blocked = sequence.is_blocked();
         let mut logits = vec![f32::NEG_INFINITY; tokenizer.vocab_size()];
         logits[token as usize] = 0.0;
-        assert!(sequence.extend(&mut logits), "the limit is one token");
+        sequence.choose(&mut logits);
+        assert!(sequence.extend(), "the limit is one token");
         (blocked, generation)
     }
 
     /// The last event of a sequence under a constraint, if all logits have this value.
     fn last_event(logit: f32, temperature: f32) -> Option<Event> {
-        let file = cairn_testkit::write(&cairn_testkit::tiny_llama());
-        let gguf = Gguf::parse(&file).expect("testkit writes complete files");
-        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"));
+        let tokenizer = tokenizer();
         let pieces = (0..tokenizer.vocab_size() as u32).map(|id| tokenizer.piece(id));
         let vocabulary = Vocabulary::new(pieces, tokenizer.end_ids()).expect("the vocabulary is valid");
         let matcher = Matcher::new(&vocabulary, &Constraint::Regex("ab".to_owned())).expect("it compiles");
         let constraint = ActiveConstraint::new(Constrained { matcher, thinking: None }, MaskWorker::start().ok());
-        let (events, mut generation) = EventSender::channel(9, SchedulerWaker::new(|| ()));
         let sampling = Sampling { temperature, ..Sampling::default() };
-        let request = Request { prompt: vec![1], sampling, ..Request::default() };
-        let constraint = Some(constraint);
-        let job = Job {
-            request,
-            constraint,
-            context_tokens: 10,
-            events,
-            client: Client::default(),
-            place: None,
-            _model_use: ModelUses::default().begin(),
-        };
-        let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
-        let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
+        let request = Request { sampling, ..Request::default() };
+        let (mut sequence, mut generation) = sequence(request, Some(constraint), &tokenizer, 9);
         let mut steps = 0;
-        while !sequence.extend(&mut vec![logit; tokenizer.vocab_size()]) {
+        let mut extend = || {
+            sequence.choose(&mut vec![logit; tokenizer.vocab_size()]);
+            sequence.extend()
+        };
+        while !extend() {
             steps += 1;
             assert!(steps < 3, "at most two tokens");
         }

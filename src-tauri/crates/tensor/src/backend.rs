@@ -74,7 +74,7 @@ pub enum BackendError {
 
 /// A device, or a way of computing, that runs plans. One instance serves one loaded model; host slices exist only
 /// behind [`Backend::upload`], [`Backend::read`] and the page copies.
-pub trait Backend: Send {
+pub trait Backend: Send + Sync {
     /// Returns the properties of this backend.
     fn caps(&self) -> Caps;
 
@@ -91,7 +91,7 @@ pub trait Backend: Send {
     /// Runs a prepared plan.
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError>;
 
-    /// Reads rows of a buffer after a run: `out` receives `[rows.len(), width]`.
+    /// Reads rows of a buffer after a run: `out` receives `[rows.len(), width]`. Several threads may read at the same time.
     fn read(&self, plan: PlanId, buffer: BufferId, rows: Range<usize>, out: &mut [f32]);
 
     /// Copies the first `tokens` slots of a page to another, in all layers.

@@ -129,9 +129,21 @@ impl Team {
     /// # Panics
     /// With the first panic of a call, after all calls have ended.
     pub fn run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
-        let turn = self.turn.lock();
+        self.run_region(self.turn.lock(), &work);
+    }
+
+    /// Like [`Team::run`], but returns false without a call while another thread's region runs.
+    ///
+    /// # Panics
+    /// With the first panic of a call, after all calls have ended.
+    pub fn try_run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) -> bool {
+        let Some(turn) = self.turn.try_lock() else { return false };
+        self.run_region(turn, &work);
+        true
+    }
+
+    fn run_region(&self, turn: MutexGuard<'_, ()>, job: &Job<'_>) {
         let common = &*self.common;
-        let job: &Job<'_> = &work;
         common.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
         common.start.advance();
         common.call(0, job);
@@ -169,7 +181,7 @@ impl Common {
                 return;
             }
             let job = self.job.load(Ordering::Relaxed).cast_const().cast::<&Job<'_>>();
-            // SAFETY: `Team::run` stored the address of a live `&Job` before it advanced `start`, and stays in its
+            // SAFETY: `run_region` stored the address of a live `&Job` before it advanced `start`, and stays in its
             // frame until this thread has arrived at `end`, which it does after its last use of the reference.
             let job = unsafe { *job };
             self.call(index, job);

@@ -113,7 +113,7 @@ impl Tier for FaultyTier {
 }
 
 /// Observer of logits.
-pub(crate) type Observer = dyn Fn(&[f32]) + Send;
+pub(crate) type Observer = dyn Fn(&[f32]) + Send + Sync;
 
 /// A backend with an observer of its logits and a faulty copy.
 pub(crate) struct WrappedBackend<B> {

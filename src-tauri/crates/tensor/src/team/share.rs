@@ -129,11 +129,13 @@ impl<T: Plain> Shared<T> {
     /// Copies elements out, from outside of any region.
     pub(crate) fn copy_to(&self, range: Range<usize>, out: &mut [T]) {
         let own = self.claims.len() - 1;
-        // Outside readers share one line, and it may be full for a moment.
-        while self.claims[own].0.iter().all(|entry| entry.load(Ordering::Relaxed) != 0) {
-            thread::yield_now();
-        }
-        let _claim = self.claim(own, &range, 0);
+        let _claim = loop {
+            match self.try_claim(own, &range, 0) {
+                Some(claim) => break claim,
+                // Outside readers share one line, and it may be full for a moment.
+                None => thread::yield_now(),
+            }
+        };
         let part = Read { first: self.at(&range), len: range.len(), _claim };
         out.copy_from_slice(&part);
     }
@@ -151,15 +153,19 @@ impl<T: Plain> Shared<T> {
 
     /// Enters a range for a thread and checks it against all others.
     fn claim(&self, thread: usize, range: &Range<usize>, flags: u64) -> Claim<'_> {
+        self.try_claim(thread, range, flags).expect("a thread holds at most eight claims on a buffer")
+    }
+
+    /// The same, or none if the thread's line is full.
+    fn try_claim(&self, thread: usize, range: &Range<usize>, flags: u64) -> Option<Claim<'_>> {
         let (start, end, len) = (range.start, range.end, self.len());
         assert!(start <= end && end <= len, "range {start}..{end} leaves a buffer of {len}");
         if start == end {
-            return Claim { entry: None, here: PhantomData };
+            return Some(Claim { entry: None, here: PhantomData });
         }
         let claim = flags | (start as u64) << 32 | end as u64;
         let free = |entry: &&AtomicU64| entry.compare_exchange(0, claim, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        let entry = self.claims[thread].0.iter().find(free);
-        let entry = entry.expect("a thread holds at most eight claims on a buffer");
+        let entry = self.claims[thread].0.iter().find(free)?;
         let held = Claim { entry: Some(entry), here: PhantomData };
         for (other, line) in self.claims.iter().enumerate() {
             for one in line.0.iter().filter(|one| !std::ptr::eq(*one, entry)) {
@@ -173,7 +179,7 @@ impl<T: Plain> Shared<T> {
                 );
             }
         }
-        held
+        Some(held)
     }
 }
 

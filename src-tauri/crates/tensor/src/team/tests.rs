@@ -52,6 +52,24 @@ fn team_completes_thousands_of_short_regions() {
 }
 
 #[test]
+fn try_run_returns_false_while_another_region_runs() {
+    for threads in 1..=3 {
+        let team = team(threads);
+        let calls = AtomicUsize::new(0);
+        team.run(|worker| {
+            let is_refused = thread::scope(|scope| {
+                let refused = scope.spawn(|| !team.try_run(|_| _ = calls.fetch_add(1, Ordering::Relaxed)));
+                refused.join().expect("no panic")
+            });
+            assert!(is_refused, "thread {} of {threads} is in the region", worker.index());
+        });
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "no thread was called");
+        assert!(team.try_run(|_| _ = calls.fetch_add(1, Ordering::Relaxed)), "the region has ended");
+        assert_eq!(calls.load(Ordering::Relaxed), threads, "every thread was called");
+    }
+}
+
+#[test]
 fn sleeping_team_is_woken_by_a_region() {
     let team = team(3);
     let calls = AtomicUsize::new(0);
@@ -204,6 +222,23 @@ fn disjoint_columns_are_written_concurrently() {
             assert_eq!(out, [0., 0., 10., 10., 1., 1., 11., 11., 2., 2., 12., 12.], "columns lie in rows");
         }
     }
+}
+
+#[test]
+fn more_outside_readers_than_claims_wait_for_each_other() {
+    let mut shared = Shared::<f32>::zeroed(2, 1 << 12, 1).expect("16 KiB can be had");
+    shared.all_mut().fill(3.0);
+    thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                let mut out = vec![0.0; 1 << 12];
+                for _ in 0..200 {
+                    shared.copy_to(0..1 << 12, &mut out);
+                }
+                assert!(out.iter().all(|element| *element == 3.0), "all elements are copied");
+            });
+        }
+    });
 }
 
 #[test]
