@@ -1,18 +1,13 @@
 //! What an answer must match.
 
-use llguidance::JsonCompileOptions;
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::json::json_grammar_source;
 use crate::limits::{MAX_DEPTH, MAX_GRAMMAR_BYTES, MAX_REGEX_BYTES, MAX_SCHEMA_BYTES, at_most};
+use crate::part::Part;
 use crate::schema;
-
-/// White space between two JSON tokens. Without a limit, an unlikely token sequence could repeat for ever.
-const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,40}";
-
-/// Escapes in JSON strings. Without `u`, every string has one spelling, so that a property cannot pass for another one.
-const ESCAPES: &str = r#"nrbtf\""#;
 
 /// What an answer must match.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +20,8 @@ pub enum Constraint {
     Regex(String),
     /// Text of this grammar, in the dialect of Lark that `llguidance` defines.
     Lark(String),
+    /// Text that is put together from parts.
+    Parts(Part),
 }
 
 impl Constraint {
@@ -33,7 +30,7 @@ impl Constraint {
         match self {
             Self::JsonObject | Self::JsonSchema(_) => "JSON schema",
             Self::Regex(_) => "regular expression",
-            Self::Lark(_) => "grammar",
+            Self::Lark(_) | Self::Parts(_) => "grammar",
         }
     }
 
@@ -47,6 +44,11 @@ impl Constraint {
                 at_most("bytes of the grammar", grammar.len(), MAX_GRAMMAR_BYTES)?;
                 at_most("nesting of the grammar", bracket_depth(grammar), MAX_DEPTH)
             }
+            Self::Parts(part) => {
+                let bytes = part.schemas().into_iter().map(serialised_bytes).fold(0, usize::saturating_add);
+                at_most("bytes of the JSON schemas", bytes, MAX_SCHEMA_BYTES)?;
+                at_most("bytes of the texts of the answer", part.text_bytes(), MAX_GRAMMAR_BYTES)
+            }
         }
     }
 
@@ -57,19 +59,14 @@ impl Constraint {
             Self::JsonSchema(schema) => schema::normalise(schema).map(json_grammar),
             Self::Regex(regex) => Ok(TopLevelGrammar::from_regex(regex)),
             Self::Lark(grammar) => Ok(TopLevelGrammar::from_lark(grammar.clone())),
+            Self::Parts(part) => part.to_lark().map(TopLevelGrammar::from_lark),
         }
     }
 }
 
 /// The grammar of a normalised schema, which is an object.
-fn json_grammar(mut schema: Value) -> TopLevelGrammar {
-    let options = JsonCompileOptions {
-        whitespace_pattern: Some(WHITE_SPACE.to_owned()),
-        json_allowed_escapes: Some(ESCAPES.to_owned()),
-        ..JsonCompileOptions::default()
-    };
-    options.apply_to(&mut schema);
-    TopLevelGrammar::from_json_schema(schema)
+fn json_grammar(schema: Value) -> TopLevelGrammar {
+    TopLevelGrammar::from_json_schema(json_grammar_source(schema))
 }
 
 fn serialised_bytes(value: &Value) -> usize {

@@ -15,9 +15,11 @@
 
 mod constraint;
 mod error;
+mod json;
 mod limits;
 mod mask;
 mod matcher;
+mod part;
 mod schema;
 mod vocabulary;
 
@@ -26,4 +28,5 @@ pub use error::{Error, MatchError};
 pub use limits::{MAX_GRAMMAR_BYTES, MAX_REGEX_BYTES, MAX_SCHEMA_BYTES};
 pub use mask::Mask;
 pub use matcher::Matcher;
+pub use part::Part;
 pub use vocabulary::Vocabulary;

@@ -17,8 +17,12 @@ pub(crate) const MAX_DEPTH: usize = 400;
 pub(crate) const MAX_PROPERTIES: usize = 2000;
 /// Maximum of a count in a schema: of characters, items or properties. Each takes a state of the lexer or a rule of the grammar.
 pub(crate) const MAX_COUNT: u64 = 100_000;
-/// Maximum number of comparisons of `patternProperties` with each other. One takes about 100 us.
-pub(crate) const MAX_PATTERN_PAIRS: usize = 50_000;
+/// Maximum number of schemas that a schema is rewritten to.
+pub(crate) const MAX_DEFINITIONS: usize = 20_000;
+/// Maximum number of alternatives for one value.
+pub(crate) const MAX_ALTERNATIVES: usize = 20_000;
+/// Maximum number of steps of combining schemas for the same value: comparisons of shapes and of their properties.
+pub(crate) const MAX_SHAPE_STEPS: usize = 1_000_000;
 /// Maximum of the least common multiple of all `multipleOf`, where two of them may apply to one number. Its square fits into 32
 /// bits, in which `llguidance` computes.
 pub(crate) const MAX_COMMON_MULTIPLE: u64 = 65_535;

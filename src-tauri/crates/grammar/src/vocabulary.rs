@@ -18,8 +18,8 @@ const MAX_TRIE_BYTES: usize = (1 << 22) - 1;
 /// Number of tokens with equal pieces that may occur. A list of equal pieces is searched from its start.
 const MAX_EQUAL_PIECES: u32 = 16;
 
-/// The bytes of a model's tokens, indexed. For 128,000 tokens that takes about a second and some 50 MB, so it is built for the
-/// first constrained answer and then shared.
+/// The bytes of a model's tokens, indexed. For 128,000 tokens that takes about a second and some 50 MB, so it is built once for each
+/// model and then shared.
 pub struct Vocabulary {
     pub(crate) factory: ParserFactory,
     tokens: usize,

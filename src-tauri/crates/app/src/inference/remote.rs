@@ -117,7 +117,7 @@ fn format(constraint: Option<Constraint>) -> Result<Option<Value>, Error> {
         None => Ok(None),
         Some(Constraint::JsonObject) => Ok(Some(Value::from("json"))),
         Some(Constraint::JsonSchema(schema)) => Ok(Some(schema)),
-        Some(Constraint::Regex(_) | Constraint::Lark(_)) => {
+        Some(Constraint::Regex(_) | Constraint::Lark(_) | Constraint::Parts(_)) => {
             Err(Error::Unsupported("a regular expression or grammar for the answer of a remote"))
         }
     }

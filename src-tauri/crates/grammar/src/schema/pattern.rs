@@ -3,6 +3,10 @@
 //! Most of the two is equal. This translates or refuses what both accept with different meanings; what only one accepts is refused
 //! by the parser. `\d` and `\w` are translated later.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::shape::Texts;
 use crate::limits::MAX_REGEX_BYTES;
 
 /// Line ends, which `.` does not match.
@@ -71,4 +75,78 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
         }
     }
     Ok(result)
+}
+
+/// A pattern for all texts but these.
+///
+/// # Errors
+/// With the reason, if it is too long.
+pub(super) fn other_than(texts: &[&str]) -> Result<String, String> {
+    let mut pattern = "^(?:".to_owned();
+    let words: Vec<Vec<char>> = texts.iter().map(|text| text.chars().collect()).collect();
+    push_other(&mut pattern, &words.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    pattern.push_str(")$");
+    Ok(pattern)
+}
+
+/// Appends alternatives for all texts but these.
+fn push_other(pattern: &mut String, words: &[&[char]]) -> Result<(), String> {
+    if pattern.len() > MAX_REGEX_BYTES {
+        return Err(format!("more than {MAX_REGEX_BYTES} bytes of a pattern"));
+    }
+    let mut groups: BTreeMap<char, Vec<&[char]>> = BTreeMap::new();
+    for word in words {
+        if let Some((first, rest)) = word.split_first() {
+            groups.entry(*first).or_default().push(rest);
+        }
+    }
+    // The text ends here, unless one of the words does.
+    if words.iter().all(|word| !word.is_empty()) {
+        pattern.push('|');
+    }
+    match groups.is_empty() {
+        true => pattern.push_str("(?s:.+)"),
+        false => {
+            pattern.push_str("[^");
+            groups.keys().for_each(|char| push_char(pattern, *char));
+            pattern.push_str("](?s:.*)");
+        }
+    }
+    for (first, rests) in groups {
+        pattern.push('|');
+        push_char(pattern, first);
+        pattern.push_str("(?:");
+        push_other(pattern, &rests)?;
+        pattern.push(')');
+    }
+    Ok(())
+}
+
+/// Appends a character, also within a class.
+fn push_char(pattern: &mut String, char: char) {
+    // Writing to a string cannot fail.
+    let _ = write!(pattern, "\\x{{{:X}}}", u32::from(char));
+}
+
+/// A pattern for the same texts; none if that takes several.
+pub(super) fn of_texts(texts: &Texts) -> Option<String> {
+    let Texts { constants, patterns, formats, min_chars, max_chars } = texts;
+    let has_length = *min_chars > 0 || max_chars.is_some();
+    match (constants, patterns.as_slice()) {
+        _ if !formats.is_empty() => None,
+        (Some(constants), []) => {
+            let mut pattern = "(?:^(?:".to_owned();
+            for (index, text) in constants.iter().enumerate() {
+                pattern.push_str(if index == 0 { "" } else { "|" });
+                text.chars().for_each(|char| push_char(&mut pattern, char));
+            }
+            Some(pattern + ")$)")
+        }
+        (None, [pattern]) if !has_length => Some(format!("(?:{pattern})")),
+        (None, []) => {
+            let most = max_chars.map_or_else(String::new, |max| max.to_string());
+            Some(format!("(?:^(?s:.{{{min_chars},{most}}})$)"))
+        }
+        _ => None,
+    }
 }

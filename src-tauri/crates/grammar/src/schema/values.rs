@@ -1,70 +1,97 @@
 //! Checks the values of keywords that have no subschemas.
 
-use std::collections::HashSet;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::place::Place;
+use super::shape::Type;
 use crate::error::Error;
 use crate::limits::{MAX_COUNT, MAX_DEPTH, MAX_NUMBER, MAX_PROPERTIES, at_most};
 
-const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+/// Names of the types, and whether only integers are meant.
+const TYPES: [(&str, Type, bool); 7] = [
+    ("null", Type::Null, false),
+    ("boolean", Type::Boolean, false),
+    ("object", Type::Object, false),
+    ("array", Type::Array, false),
+    ("number", Type::Number, false),
+    ("integer", Type::Number, true),
+    ("string", Type::Text, false),
+];
 
 /// Longest decimal notation of a number.
 const MAX_DIGITS: usize = 24;
 
-/// The value of `type`.
-pub(super) fn types(value: &Value, place: &Place) -> Result<Value, Error> {
-    let is_type = |name: &Value| name.as_str().is_some_and(|name| TYPES.contains(&name));
-    let is_valid = match value {
-        Value::Array(names) => !names.is_empty() && names.iter().all(is_type),
-        name => is_type(name),
+/// The types of `type`, and whether numbers are integers.
+pub(super) fn types(value: &Value, place: &Place) -> Result<Vec<(Type, bool)>, Error> {
+    let kind =
+        |name: &Value| TYPES.iter().find(|(text, ..)| name == text).map(|(_, kind, is_integer)| (*kind, *is_integer));
+    let types: Option<Vec<(Type, bool)>> = match value {
+        Value::Array(names) => names.iter().map(kind).collect(),
+        name => kind(name).map(|kind| vec![kind]),
     };
-    if is_valid {
-        Ok(value.clone())
-    } else {
-        Err(place.invalid("type", "not one of the seven types, or a list of them"))
+    let mut types = types.filter(|types| !types.is_empty());
+    // Any number may be an integer.
+    if let Some(types) = &mut types
+        && types.contains(&(Type::Number, false))
+    {
+        types.retain(|kind| *kind != (Type::Number, true));
     }
+    types.ok_or_else(|| place.invalid("type", "not one of the seven types, or a list of them"))
 }
 
-/// The value of `required`.
-pub(super) fn required(value: &Value, place: &Place) -> Result<Value, Error> {
+/// The texts of `required` or of a dependency.
+pub(super) fn names<'a>(
+    keyword: &str,
+    value: &'a Value,
+    place: &Place,
+) -> Result<impl Iterator<Item = &'a str>, Error> {
     let names = value.as_array().filter(|names| names.iter().all(Value::is_string));
-    let names = names.ok_or_else(|| place.invalid("required", "not a list of texts"))?;
+    let names = names.ok_or_else(|| place.invalid(keyword, "not a list of texts"))?;
     at_most("number of required properties in the JSON schema", names.len(), MAX_PROPERTIES)?;
-    Ok(value.clone())
+    Ok(names.iter().filter_map(Value::as_str))
 }
 
-/// The value of a minimum or maximum count; none if it never matters.
-pub(super) fn count(keyword: &str, value: &Value, place: &Place) -> Result<Option<Value>, Error> {
+/// The members of an object of schemas.
+pub(super) fn object<'a>(
+    keyword: &str,
+    value: &'a Value,
+    place: &Place,
+) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, Error> {
+    let members = value.as_object().ok_or_else(|| place.invalid(keyword, "not an object"))?;
+    at_most("number of properties of an object in the JSON schema", members.len(), MAX_PROPERTIES)?;
+    Ok(members.iter())
+}
+
+/// Whether a schema accepts everything.
+pub(super) fn is_any(schema: &Value) -> bool {
+    *schema == Value::Bool(true) || schema.as_object().is_some_and(Map::is_empty)
+}
+
+/// The value of a minimum or maximum count.
+pub(super) fn count(keyword: &str, value: Option<&Value>, place: &Place) -> Result<Option<u64>, Error> {
+    let Some(value) = value else { return Ok(None) };
     let count = value.as_u64().or_else(|| {
         let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=MAX_NUMBER).contains(number));
         whole.map(|number| number as u64)
     });
     let count = count.ok_or_else(|| place.invalid(keyword, "not a whole number from 0"))?;
-    if count == 0 && keyword.starts_with("min") {
-        return Ok(None);
-    }
     if count > MAX_COUNT {
         return Err(place.unsupported(keyword, &format!("at most {MAX_COUNT} are")));
     }
-    Ok(Some(json!(count)))
+    Ok(Some(count))
 }
 
-/// The value of a bound of numbers.
-pub(super) fn number(keyword: &str, value: &Value, place: &Place) -> Result<Value, Error> {
-    // In draft 4, `exclusiveMinimum` is a boolean that changes `minimum`.
+/// The value of a bound of numbers; none for a boolean of draft 4, where `exclusiveMinimum` changes `minimum`.
+pub(super) fn number(keyword: &str, value: &Value, place: &Place) -> Result<Option<f64>, Error> {
     if value.is_boolean() && keyword.starts_with("exclusive") {
-        return Ok(value.clone());
+        return Ok(None);
     }
-    if !value.is_number() {
-        return Err(place.invalid(keyword, "not a number"));
-    }
+    let Some(number) = value.as_f64() else { return Err(place.invalid(keyword, "not a number")) };
     check_number(value, keyword, place)?;
-    if keyword == "multipleOf" && value.as_f64().is_none_or(|factor| factor <= 0.0) {
+    if keyword == "multipleOf" && number <= 0.0 {
         return Err(place.invalid(keyword, "not above 0"));
     }
-    Ok(value.clone())
+    Ok(Some(number))
 }
 
 /// Refuses numbers that are not exact.
@@ -74,11 +101,10 @@ fn check_number(value: &Value, keyword: &str, place: &Place) -> Result<(), Error
     if is_exact { Ok(()) } else { Err(place.unsupported(keyword, "numbers from 2^53, or with too many digits")) }
 }
 
-/// Checks the value of `enum`.
-pub(super) fn check_enum(value: &Value, place: &Place) -> Result<(), Error> {
+/// The values of `enum`.
+pub(super) fn constants<'a>(value: &'a Value, place: &Place) -> Result<impl Iterator<Item = &'a Value>, Error> {
     let values = value.as_array().filter(|values| !values.is_empty());
-    let values = values.ok_or_else(|| place.invalid("enum", "not a list, or an empty one"))?;
-    values.iter().try_for_each(|value| check_constant(value, "enum", place))
+    Ok(values.ok_or_else(|| place.invalid("enum", "not a list, or an empty one"))?.iter())
 }
 
 /// Checks a value that an answer may have to contain.
@@ -103,24 +129,11 @@ pub(super) fn check_constant(value: &Value, keyword: &str, place: &Place) -> Res
     Ok(())
 }
 
-/// Refuses texts that need an escape by number, see `constraint::ESCAPES`.
+/// Refuses texts that need an escape by number, see `json::ESCAPES`.
 fn check_text(text: &str, keyword: &str, place: &Place) -> Result<(), Error> {
     let needs_number = |char: char| char.is_ascii_control() && !matches!(char, '\n' | '\r' | '\t' | '\u{8}' | '\u{c}');
     match text.contains(needs_number) {
         true => Err(place.unsupported(keyword, "a text with a control character")),
         false => Ok(()),
     }
-}
-
-/// Checks a minimum number of properties: an object could have the same property twice, which counts only once.
-pub(super) fn check_properties(keywords: &Map<String, Value>, place: &Place) -> Result<(), Error> {
-    let minimum = keywords.get("minProperties").and_then(Value::as_f64).unwrap_or(0.0) as usize;
-    let required = keywords.get("required").and_then(Value::as_array).into_iter().flatten();
-    let required = required.filter_map(Value::as_str).collect::<HashSet<_>>().len();
-    let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false))
-        && keywords.get("patternProperties").and_then(Value::as_object).is_none_or(Map::is_empty);
-    if minimum > required + 1 && !is_closed {
-        return Err(place.unsupported("minProperties", "more than one property that is not required"));
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The kinds of constraints, and what a matcher reports.
 
-use cairn_grammar::{Constraint, Vocabulary};
+use cairn_grammar::{Constraint, Matcher, Part, Vocabulary};
+use serde_json::json;
 
 use crate::common::{END, Verdict, bytes, check, matcher, schema, verdict};
 
@@ -67,8 +68,7 @@ fn clone_continues_on_its_own() {
 #[test]
 fn text_without_tokens_is_refused() {
     let vocabulary = Vocabulary::new([&b"a"[..], b"b", b""], &[2]).expect("a small vocabulary");
-    let mut matcher =
-        cairn_grammar::Matcher::new(&vocabulary, &Constraint::Regex("[a-c]*".to_owned())).expect("it compiles");
+    let mut matcher = Matcher::new(&vocabulary, &Constraint::Regex("[a-c]*".to_owned())).expect("it compiles");
     matcher.accept_bytes(b"ab").expect("both have tokens");
     assert!(matcher.accept_bytes(b"c").is_err(), "c has no token");
 }
@@ -91,4 +91,54 @@ fn white_space_is_bounded() {
     assert_eq!(verdict(&object, &spaced(40)), Verdict::Accepted, "deep indentation");
     assert!(matches!(verdict(&object, &spaced(60)), Verdict::Refused(_)), "no endless white space");
     assert_eq!(bytes().len(), 257, "all bytes and the end");
+}
+
+fn text(text: &str) -> Part {
+    Part::Text(text.to_owned())
+}
+
+#[test]
+fn parts_are_put_together() {
+    let schema =
+        json!({"properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"], "$defs": {"n": {"enum": [1, 2]}}});
+    let call = Part::Sequence(vec![
+        Part::Tag("<call>".to_owned()),
+        text(" f\n"),
+        Part::Object { schema, is_strict: true },
+        Part::Regex("/[a-z]".to_owned()).optional(),
+    ]);
+    let calls = |most| Part::Repeat { part: Box::new(call.clone()), separator: "; ".to_owned(), most };
+    let one = r#"<call> f
+{"n":1}"#;
+    let two = format!("{one}/x; {one}");
+    check(&Constraint::Parts(calls(None)), &[one, &two], &["", "<call> f\n1", "<call> f\n{}"]);
+    check(&Constraint::Parts(calls(Some(1))), &[one], &[&two]);
+    check(&Constraint::Parts(calls(Some(2))), &[one, &two], &[&format!("{two}; {one}")]);
+    let slashes = Part::Sequence(vec![Part::Regex("(/|\\/|\\\\|\n)*\\\\".to_owned()), text(".")]);
+    check(&Constraint::Parts(slashes), &["//\\\\.", "\n\\."], &[".", "/.", "\\"]);
+    let either = Part::Choice(vec![calls(None), Part::Json(json!({"type": "null"})), text("no \"text\"")]);
+    check(&Constraint::Parts(either), &[one, "null", "no \"text\""], &["yes"]);
+}
+
+#[test]
+fn part_of_a_tool_without_an_enforceable_schema_is_any_object() {
+    let schema = json!({"properties": {"a": {"not": {"pattern": "x"}}}});
+    let part = |is_strict| Constraint::Parts(Part::Object { schema: schema.clone(), is_strict });
+    check(&part(false), &["{}", r#"{"a":"x"}"#], &["1"]);
+    assert!(matcher(&part(true)).is_err_and(|error| error.to_string().contains("pattern")), "the keyword");
+    check(&Constraint::Parts(Part::Object { schema: json!(null), is_strict: true }), &["{}"], &[r#"{"a":1}"#]);
+}
+
+#[test]
+fn tag_may_be_a_control_token() {
+    let vocabulary = Vocabulary::new([&b"a"[..], b"", b"", b"{", b"}"], &[2]).expect("a small vocabulary");
+    let part = Part::Sequence(vec![text("a"), Part::Tag("<tag>".to_owned()), Part::Json(json!({"type": "object"}))]);
+    let part = part.with_tokens(&|tag| (tag == "<tag>").then_some(1));
+    let mut matcher = Matcher::new(&vocabulary, &Constraint::Parts(part)).expect("it compiles");
+    for token in [0, 1, 3, 4] {
+        let mask = matcher.mask().expect("a token may come");
+        assert!(mask.is_allowed(token) && (token == 4 || mask.count() == 1), "only {token} may come");
+        matcher.accept(token).expect("the token is allowed");
+    }
+    assert!(matcher.is_complete(), "nothing can follow");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cairn_grammar::{Constraint, Vocabulary};
+use cairn_grammar::{Constraint, Part, Vocabulary};
 use serde_json::{Value, json};
 
 use crate::common::matcher;
@@ -61,6 +61,16 @@ fn survive_depth() {
 
 #[test]
 fn wide_schemas_end() {
+    let doubled = |last: Value| {
+        let pair = |at: usize| json!({"$ref": format!("#/$defs/{}", at + 1)});
+        let mut defs: serde_json::Map<String, Value> =
+            (0..60).map(|at| (at.to_string(), json!({"allOf": [pair(at), pair(at)]}))).collect();
+        defs.insert("60".to_owned(), last);
+        json!({"anyOf": [{"$ref": "#/$defs/0"}, {"type": "null"}], "$defs": defs})
+    };
+    survive_schema("2^60 references", doubled(json!({"type": "string"})));
+    survive_schema("2^60 contradictions", doubled(json!(false)));
+    survive_schema("2^60 negations", json!({"not": {"$ref": "#/$defs/0"}, "$defs": doubled(json!(true))["$defs"]}));
     let properties = |count: usize| -> Value { (0..count).map(|at| (format!("p{at}"), json!({}))).collect() };
     survive_schema("2000 properties", json!({"type": "object", "properties": properties(2000)}));
     survive_schema("9000 properties", json!({"type": "object", "properties": properties(9000)}));
@@ -148,6 +158,19 @@ fn hostile_grammars_end() {
     survive("repeats", &Constraint::Lark("start: ((\"a\"{9999}){9999}){9999}\n".to_owned()));
     survive("schema in a grammar", &Constraint::Lark("start: %json {\"$ref\": \"#\"}\n".to_owned()));
     survive("unknown token", &Constraint::Lark("start: <[99999999]> <|x|>\n".to_owned()));
+}
+
+#[test]
+fn hostile_parts_end() {
+    let texts = |count: usize| Part::Choice((0..count).map(|at| Part::Text(format!("text {at}"))).collect());
+    survive("5000 texts", &Constraint::Parts(texts(5000)));
+    survive("100000 texts", &Constraint::Parts(texts(100_000)));
+    let nested = (0..2000).fold(Part::Text("a".to_owned()), |inner, _| inner.optional());
+    survive("2000 parts in parts", &Constraint::Parts(nested));
+    let repeat = |part: Part| Part::Repeat { part: Box::new(part), separator: String::new(), most: Some(u32::MAX) };
+    survive("repeated repetitions", &Constraint::Parts(repeat(repeat(repeat(Part::Text("a".to_owned()))))));
+    survive("unknown token of a part", &Constraint::Parts(Part::Token(u32::MAX)));
+    survive("backslash at the end", &Constraint::Parts(Part::Regex("/\\/|/\\".to_owned())));
 }
 
 #[test]

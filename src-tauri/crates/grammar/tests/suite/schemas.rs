@@ -25,9 +25,10 @@ fn object_has_its_properties_in_order() {
 }
 
 #[test]
-fn schema_without_type_accepts_the_type_of_its_keywords() {
-    check_schema(r#"{"properties": {"a": {"const": 1}}}"#, &["{}", r#"{"a":1,"b":[]}"#], &["1", "null", r#"{"a":2}"#]);
-    check_schema(r#"{"items": {"type": "null"}}"#, &["[]", "[null, null]"], &["1", "[1]"]);
+fn schema_without_type_accepts_values_of_other_types() {
+    let object = r#"{"properties": {"a": {"const": 1}}}"#;
+    check_schema(object, &["{}", r#"{"a":1,"b":[]}"#, "1", "null", "[{}]"], &[r#"{"a":2}"#]);
+    check_schema(r#"{"items": {"type": "null"}}"#, &["[]", "[null, null]", "1", "{}"], &["[1]"]);
     check_schema(r#"{"type": ["object", "null"], "allOf": [{"required": ["a"]}]}"#, &["null", r#"{"a":1}"#], &["{}"]);
 }
 
@@ -131,4 +132,93 @@ fn keywords_beside_applied_schemas_stay_together() {
     let mixed = r#"{"additionalProperties": false, "allOf": [{"required": ["a"]}], "patternProperties": {"^b": {"type": "null"}},
         "properties": {"a": {"type": "integer"}}, "type": "object"}"#;
     check_schema(mixed, &[r#"{"a":1}"#, r#"{"a":1,"bc":null}"#], &["{}", r#"{"a":1,"c":1}"#, r#"{"a":1,"b":1}"#]);
+}
+
+#[test]
+fn negations_accept_other_values() {
+    check_schema(r#"{"not": {"type": "string"}}"#, &["1", "{}", "null"], &[r#""a""#]);
+    check_schema(r#"{"type": "integer", "not": {"minimum": 3}}"#, &["2", "-7"], &["3", "4"]);
+    check_schema(
+        r#"{"type": "string", "not": {"enum": ["ab", "a", ""]}}"#,
+        &[r#""b""#, r#""abc""#, r#""ac""#, r#""ba""#],
+        &[r#""ab""#, r#""a""#, r#""""#],
+    );
+    let object = r#"{"type": "object", "not": {"properties": {"a": {"type": "string"}}, "required": ["a"]}}"#;
+    check_schema(object, &["{}", r#"{"a":1}"#, r#"{"b":"x"}"#], &[r#"{"a":"x"}"#]);
+    check_schema(r#"{"not": {"not": {"type": "null"}}}"#, &["null"], &["1"]);
+}
+
+#[test]
+fn one_of_excludes_what_two_alternatives_accept() {
+    let lengths = r#"{"type": "string", "oneOf": [{"minLength": 2}, {"maxLength": 4}]}"#;
+    check_schema(lengths, &[r#""a""#, r#""abcde""#], &[r#""abc""#]);
+    let required = r#"{"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}"#;
+    check_schema(required, &[r#"{"a":1}"#, r#"{"b":1,"c":2}"#], &["{}", r#"{"a":1,"b":1}"#]);
+}
+
+#[test]
+fn conditions_select_a_branch() {
+    let address = r#"{"type": "object", "properties": {"country": {"enum": ["NO", "DE"]}, "code": {"type": "string"}},
+        "required": ["country", "code"], "additionalProperties": false,
+        "if": {"properties": {"country": {"const": "NO"}}},
+        "then": {"properties": {"code": {"pattern": "^[0-9]{4}$"}}},
+        "else": {"properties": {"code": {"pattern": "^[0-9]{5}$"}}}}"#;
+    check_schema(
+        address,
+        &[r#"{"country":"NO","code":"0150"}"#, r#"{"country":"DE","code":"10115"}"#],
+        &[r#"{"country":"NO","code":"10115"}"#, r#"{"country":"DE","code":"0150"}"#],
+    );
+}
+
+#[test]
+fn dependencies_apply_when_their_property_exists() {
+    let card = r#"{"type": "object", "properties": {"card": {"type": "integer"}, "address": {"type": "string"}},
+        "dependentRequired": {"card": ["address"]}}"#;
+    check_schema(card, &["{}", r#"{"card":1,"address":"x"}"#, r#"{"address":"x"}"#], &[r#"{"card":1}"#]);
+    let schemas = r#"{"type": "object", "dependentSchemas": {"a": {"properties": {"b": {"type": "null"}}}}}"#;
+    check_schema(schemas, &[r#"{"b":1}"#, r#"{"a":1,"b":null}"#], &[r#"{"a":1,"b":1}"#]);
+}
+
+#[test]
+fn contains_demands_matching_items() {
+    check_schema(r#"{"type": "array", "contains": {"const": 1}}"#, &["[1]", "[2,1,3]"], &["[]", "[2]"]);
+    let range = r#"{"type": "array", "contains": {"const": 1}, "minContains": 1, "maxContains": 2}"#;
+    check_schema(range, &["[1]", "[1,1,2]", "[2,1]"], &["[]", "[2]", "[1,1,1]"]);
+}
+
+#[test]
+fn unique_items_of_an_enumeration_are_different() {
+    let tags = r#"{"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": true, "minItems": 1}"#;
+    check_schema(tags, &[r#"["a"]"#, r#"["a","c"]"#, r#"["a","b","c"]"#], &["[]", r#"["a","a"]"#, r#"["d"]"#]);
+}
+
+#[test]
+fn names_of_properties_match_their_schema() {
+    let pattern =
+        r#"{"type": "object", "propertyNames": {"pattern": "^[a-c]+$"}, "additionalProperties": {"type": "integer"}}"#;
+    check_schema(pattern, &["{}", r#"{"ab":1,"c":2}"#], &[r#"{"d":1}"#, r#"{"a":"x"}"#]);
+    let names = r#"{"type": "object", "propertyNames": {"enum": ["a", "b"]}, "required": ["b"]}"#;
+    check_schema(names, &[r#"{"b":1}"#, r#"{"a":2,"b":1}"#], &[r#"{"a":1}"#, r#"{"b":1,"c":1}"#]);
+}
+
+#[test]
+fn unevaluated_properties_and_items_are_limited() {
+    let closed = r##"{"type": "object", "allOf": [{"$ref": "#/$defs/base"}], "properties": {"b": {"type": "integer"}},
+        "unevaluatedProperties": false, "$defs": {"base": {"properties": {"a": {"type": "string"}}}}}"##;
+    check_schema(closed, &["{}", r#"{"a":"x","b":1}"#], &[r#"{"c":1}"#, r#"{"a":1}"#]);
+    let branches = r#"{"type": "object", "anyOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]},
+        {"properties": {"b": {"const": 1}}, "required": ["b"]}], "unevaluatedProperties": false}"#;
+    check_schema(branches, &[r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"b":1}"#], &["{}", r#"{"a":1,"b":2}"#]);
+    let items =
+        r#"{"type": "array", "allOf": [{"prefixItems": [{"type": "string"}]}], "unevaluatedItems": {"type": "null"}}"#;
+    check_schema(items, &[r#"["a"]"#, r#"["a",null]"#, "[]"], &["[1]", r#"["a",1]"#]);
+}
+
+#[test]
+fn references_use_identifiers_and_anchors() {
+    let list = r##"{"$id": "https://example.com/list", "type": "array", "items": {"$ref": "entry"}, "$defs": {
+        "entry": {"$id": "entry", "anyOf": [{"$ref": "#leaf"}, {"$ref": "list"}], "$defs": {"leaf": {"$anchor": "leaf", "type": "null"}}}}}"##;
+    check_schema(list, &["[]", "[null,[null]]"], &["[1]", "null"]);
+    let dynamic = r##"{"type": "array", "items": {"$dynamicRef": "#node"}, "$defs": {"a": {"$dynamicAnchor": "node", "type": "null"}}}"##;
+    check_schema(dynamic, &["[null]"], &["[1]"]);
 }
