@@ -15,9 +15,11 @@
 //! | `layout`, `calls` | description of a syntax by its tags, and the parser that it drives |
 //! | `hermes`, `llama`, `mistral`, `xml`, `glm`, `gemma`, `deepseek`, `python`, `generic` | syntaxes |
 //! | `harmony` | the format of gpt-oss |
+//! | `call_grammar` | the texts of calls in a syntax, to require calls |
 //! | `json`, `literal`, `coerce` | values |
 //! | `tool` | the tools of a request |
 
+mod call_grammar;
 mod calls;
 mod coerce;
 mod deepseek;
@@ -37,6 +39,7 @@ mod tool;
 mod xml;
 
 use crate::thinking::{Delta, ThinkingSplitter};
+pub use call_grammar::CallLimits;
 use calls::CallParser;
 use harmony::HarmonyParser;
 pub use syntax::Syntax;

@@ -2,7 +2,6 @@
 //!
 //! - [`Template`] renders [`Message`]s by a model's template, in Jinja or in Go's language.
 //! - [`AnswerParser`] splits an answer into reasoning, text and tool calls while it streams in.
-//! - [`ThinkingSplitter`] separates reasoning from the answer while both stream in.
 //! - [`StopFilter`] ends an answer at a stop string and never emits a part of one.
 //!
 //! **Invariant:** templates, messages and answers are untrusted input. No input causes a panic or an endless loop. This
@@ -17,9 +16,9 @@ mod stop;
 mod template;
 mod thinking;
 
-pub use answer::{AnswerFormat, AnswerParser, Syntax, ThinkingStart, Tool};
+pub use answer::{AnswerFormat, AnswerParser, CallLimits, Syntax, ThinkingStart, Tool};
 pub use message::{Image, Message, ToolCall};
 pub use stop::StopFilter;
 pub use template::local_time::LocalTime;
 pub use template::{Capabilities, Error, Language, RenderInput, Template, ThinkMode};
-pub use thinking::{Delta, ThinkingSplitter};
+pub use thinking::Delta;

@@ -57,7 +57,7 @@ enum State {
 
 /// Splits a streamed answer at its thinking tags.
 #[derive(Debug, Clone)]
-pub struct ThinkingSplitter {
+pub(crate) struct ThinkingSplitter {
     open: String,
     close: String,
     state: State,
@@ -69,7 +69,7 @@ pub struct ThinkingSplitter {
 
 impl ThinkingSplitter {
     /// Creates a splitter for one answer. `starts_inside`: the prompt ended with the opening tag.
-    pub fn new(open: &str, close: &str, starts_inside: bool) -> ThinkingSplitter {
+    pub(crate) fn new(open: &str, close: &str, starts_inside: bool) -> ThinkingSplitter {
         let state = match (open.is_empty(), starts_inside) {
             (_, true) => State::Inside,
             (true, false) => State::Text,
@@ -79,7 +79,7 @@ impl ThinkingSplitter {
     }
 
     /// Adds `text` and returns the deltas that are now certain.
-    pub fn push(&mut self, text: &str) -> Vec<Delta> {
+    pub(crate) fn push(&mut self, text: &str) -> Vec<Delta> {
         self.held.push_str(text);
         let mut deltas = Vec::new();
         while self.step(&mut deltas) {}
@@ -87,7 +87,7 @@ impl ThinkingSplitter {
     }
 
     /// Returns the buffered text at the end of the answer.
-    pub fn finish(mut self) -> Vec<Delta> {
+    pub(crate) fn finish(mut self) -> Vec<Delta> {
         let rest = std::mem::take(&mut self.held);
         match self.state {
             _ if rest.is_empty() => Vec::new(),
@@ -101,11 +101,6 @@ impl ThinkingSplitter {
             // Only white space is buffered in this state.
             State::Closed => Vec::new(),
         }
-    }
-
-    /// Returns whether the current position is inside reasoning.
-    pub fn is_thinking(&self) -> bool {
-        matches!(self.state, State::Inside | State::Opened | State::Thinking)
     }
 
     /// Moves certain text from the buffer to `deltas`. Returns whether another step may find more.
