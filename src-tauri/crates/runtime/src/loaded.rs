@@ -56,10 +56,41 @@ pub(crate) struct LoadedModel {
     /// Leases and generations that keep the model loaded when another one needs room.
     pub(crate) uses: ModelUses,
     alive: Arc<AtomicBool>,
-    /// Built for the first constrained answer.
-    vocabulary: OnceLock<Result<Arc<Vocabulary>, cairn_grammar::Error>>,
+    /// Built in the background.
+    vocabulary: Arc<LazyVocabulary>,
     /// Started for the first constrained answer; none if the system refused the thread.
     mask_worker: OnceLock<Option<MaskWorker>>,
+}
+
+/// The vocabulary for constraints. Building that of a large model takes about a second, so a thread begins with it when the model
+/// is loaded.
+struct LazyVocabulary {
+    tokenizer: Arc<Tokenizer>,
+    built: OnceLock<Result<Arc<Vocabulary>, cairn_grammar::Error>>,
+}
+
+impl LazyVocabulary {
+    fn new(tokenizer: &Arc<Tokenizer>) -> Arc<Self> {
+        Arc::new(Self { tokenizer: Arc::clone(tokenizer), built: OnceLock::new() })
+    }
+
+    fn build_in_background(self: &Arc<Self>) {
+        let background = Arc::clone(self);
+        let build = move || drop(background.get());
+        if let Err(error) = std::thread::Builder::new().name("cairn-vocabulary".to_owned()).spawn(build) {
+            tracing::warn!(%error, "no thread for the vocabulary; the first constrained answer builds it");
+        }
+    }
+
+    fn get(&self) -> Result<Arc<Vocabulary>, cairn_grammar::Error> {
+        let build = || {
+            let ids = 0..self.tokenizer.vocab_size() as u32;
+            // Control tokens that are shown, such as harmony's, are structure and no text.
+            let pieces = ids.map(|id| if self.tokenizer.is_control(id) { &[][..] } else { self.tokenizer.piece(id) });
+            Vocabulary::new(pieces, self.tokenizer.end_ids())
+        };
+        self.built.get_or_init(build).clone()
+    }
 }
 
 /// Makes a model's backend from the CPU backend that has its weights and its page type.
@@ -99,15 +130,9 @@ impl LoadedModel {
         Arc::clone(&self.alive)
     }
 
-    /// The vocabulary for constraints. The first call builds it.
+    /// The vocabulary for constraints. Waits until it is built.
     pub(crate) fn vocabulary(&self) -> Result<Arc<Vocabulary>, cairn_grammar::Error> {
-        let build = || {
-            let ids = 0..self.tokenizer.vocab_size() as u32;
-            // Control tokens that are shown, such as harmony's, are structure and no text.
-            let pieces = ids.map(|id| if self.tokenizer.is_control(id) { &[][..] } else { self.tokenizer.piece(id) });
-            Vocabulary::new(pieces, self.tokenizer.end_ids())
-        };
-        self.vocabulary.get_or_init(build).clone()
+        self.vocabulary.get()
     }
 
     /// The thread that computes masks. The first call starts it.
@@ -203,6 +228,10 @@ impl LoadedModel {
             Box::new(move || scheduler.run())
         };
         std::thread::Builder::new().name("cairn-scheduler".to_owned()).spawn(run).map_err(LoadError::Thread)?;
+        let vocabulary = LazyVocabulary::new(&tokenizer);
+        if max_text_tokens.is_none() {
+            vocabulary.build_in_background();
+        }
         Ok(Self {
             weights_bytes: weights_bytes(&file),
             long: model.hparams.is_long(loading.context_tokens as usize),
@@ -221,7 +250,7 @@ impl LoadedModel {
             queue: Queue::new(loading.parallel, loading.max_queue),
             uses: loading.uses,
             alive,
-            vocabulary: OnceLock::new(),
+            vocabulary,
             mask_worker: OnceLock::new(),
         })
     }

@@ -81,7 +81,7 @@ impl Lease {
         self.context_tokens
     }
 
-    /// The model's vocabulary for constraints. The first call builds it, which takes about a second.
+    /// The model's vocabulary for constraints. Waits until it is built, about a second after a large model was loaded.
     ///
     /// # Errors
     /// When the vocabulary cannot be indexed.
