@@ -41,10 +41,20 @@ fn openai_package_chats_streams_and_calls_tools() {
     assert_eq!(tools["finish_reason"], "tool_calls", "{tools}");
     assert_eq!(tools["answer"], json!([CALLER_RESULT, "stop"]), "{tools}");
     assert_eq!(report["tools_streamed"], calls(), "the package joins the deltas");
+    let responses = &report["responses"];
+    let text = &responses["text"];
+    assert!(text.as_str().is_some_and(|text| !text.is_empty()), "{responses}");
+    assert_eq!(responses["streamed"], json!([text, text]), "streaming does not change the answer");
+    assert_eq!(responses["status"], json!(["incomplete", "max_output_tokens", "incomplete"]), "{responses}");
+    assert_eq!(responses["usage"][0], responses["usage"][1], "the same usage");
+    assert!(responses["number"].as_u64().is_some_and(|n| (3..=5).contains(&n)), "{responses}");
+    assert_eq!((&responses["calls"], &responses["streamed_calls"]), (&calls(), &calls()), "the calls in order");
+    assert_eq!(responses["answer"], CALLER_RESULT, "{responses}");
     let refusals = json!({
         "missing": ["NotFoundError", 404, "model_not_found"],
         "image": ["BadRequestError", 400, "capability_missing"],
         "no messages": ["BadRequestError", 400, "invalid_request"],
+        "stored": ["BadRequestError", 400, "invalid_request"],
         "no route": ["NotFoundError", 404, "not_found"],
     });
     assert_eq!(report["refusals"], refusals, "the package's error classes");

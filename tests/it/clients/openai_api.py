@@ -79,6 +79,41 @@ with client.chat.completions.stream(model=reciter, messages=asked, tools=TOOLS) 
     final = stream.get_final_completion().choices[0]
 report["tools_streamed"] = [[c.function.name, json.loads(c.function.arguments)] for c in final.message.tool_calls]
 
+# The endpoint of responses: text, stream, format, and a call with its result.
+LIMITED = {"model": "pebble", "temperature": 0, "max_output_tokens": 12}
+response = client.responses.create(input="How do I pull a model?", instructions="Be brief.", **LIMITED)
+with client.responses.stream(input="How do I pull a model?", instructions="Be brief.", **LIMITED) as stream:
+    deltas = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+    final = stream.get_final_response()
+schema = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 5}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+text = {"format": {"type": "json_schema", "name": "n", "strict": True, "schema": schema}}
+shaped = client.responses.create(model="pebble", input="Count.", max_output_tokens=60, text=text)
+report["responses"] = {
+    "text": response.output_text,
+    "streamed": [deltas, final.output_text],
+    "status": [response.status, response.incomplete_details.reason, final.status],
+    "usage": [response.usage.input_tokens + response.usage.output_tokens, final.usage.total_tokens],
+    "number": json.loads(shaped.output_text)["n"],
+}
+functions = [{"type": "function", **tool["function"]} for tool in TOOLS]
+items = [{"role": "user", "content": "How is the weather?"}]
+called = client.responses.create(model=reciter, input=items, tools=functions)
+with client.responses.stream(model=reciter, input=items, tools=functions) as stream:
+    for event in stream:
+        pass
+    streamed_calls = [item for item in stream.get_final_response().output if item.type == "function_call"]
+calls = [item for item in called.output if item.type == "function_call"]
+result = {"type": "function_call_output", "call_id": calls[0].call_id, "output": "3"}
+answered = client.responses.create(model=reciter, input=[*items, *called.output, result], tools=functions)
+report["responses"]["calls"] = [[call.name, json.loads(call.arguments)] for call in calls]
+report["responses"]["streamed_calls"] = [[call.name, json.loads(call.arguments)] for call in streamed_calls]
+report["responses"]["answer"] = answered.output_text
+
 # The client closes the connection after the first chunk.
 stream = client.chat.completions.create(model="pebble", messages=QUESTION, stream=True, max_tokens=5000)
 next(iter(stream))
@@ -98,6 +133,7 @@ report["refusals"] = {
     "missing": refusal(lambda: client.chat.completions.create(model="missing", messages=QUESTION)),
     "image": refusal(lambda: client.chat.completions.create(model="pebble", messages=[{"role": "user", "content": [image]}])),
     "no messages": refusal(lambda: client.chat.completions.create(model="pebble", messages=[])),
+    "stored": refusal(lambda: client.responses.create(model="pebble", input="x", previous_response_id="resp_1")),
     "no route": refusal(lambda: client.fine_tuning.jobs.list()),
 }
 json.dump(report, sys.stdout)

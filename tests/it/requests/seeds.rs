@@ -85,6 +85,12 @@ fn apis(world: &World) -> Vec<Seed> {
             {"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "1", "is_error": false}]},
     ]);
+    let items = json!([
+        {"role": "user", "content": [{"type": "input_text", "text": "Count."}]},
+        {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "One."}]},
+        {"type": "function_call", "id": "f", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "1"},
+    ]);
     vec![
         seed("GET", "/v1/models", Value::Null),
         at("GET", "/v1/models/{*model}", format!("/v1/models/{model}"), Value::Null),
@@ -121,12 +127,21 @@ fn apis(world: &World) -> Vec<Seed> {
         ),
         seed(
             "POST",
+            "/v1/responses",
+            json!({"model": model, "input": items, "instructions": "Be brief.", "stream": true, "max_output_tokens": 4,
+            "temperature": 0.7, "top_p": 0.9, "reasoning": {"effort": "none"}, "text": {"format": {"type": "text"}},
+            "tools": [], "tool_choice": "auto", "parallel_tool_calls": true, "include": ["message.output_text.logprobs"],
+            "top_logprobs": 2, "truncation": "auto", "store": false, "metadata": {}}),
+        ),
+        seed(
+            "POST",
             "/v1/messages",
             json!({"model": model, "messages": blocks, "max_tokens": 4, "system": [{"type": "text", "text": "Be brief."}],
             "stream": true, "temperature": 0.7, "top_k": 40, "top_p": 0.9, "stop_sequences": ["."], "tools": [],
             "thinking": {"type": "disabled"}, "tool_choice": {"type": "auto"}}),
         ),
         seed("POST", "/v1/messages/count_tokens", json!({"model": model, "messages": blocks})),
+        at("POST", "/v1/audio/{*endpoint}", "/v1/audio/speech", json!({"model": model, "input": "Go."})).refused(),
     ]
 }
 

@@ -25,7 +25,7 @@ mod rerank;
 mod trace;
 
 pub use answer::Answer;
-pub use chat::Chat;
+pub use chat::{Chat, ToolUse};
 pub use conversation::AnswerPrefix;
 pub use embed::{Embed, EmbedInput, Embeddings, MAX_TEXTS};
 pub use error::Error;
@@ -37,7 +37,7 @@ pub use relay::{Relay, RelayFrame};
 pub use rerank::{RankedDocument, Ranking, Rerank};
 pub use trace::{TracePrompt, Traced};
 
-pub use cairn_grammar::{Constraint, Error as FormatError};
+pub use cairn_grammar::{Constraint, Error as FormatError, Part};
 pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
 pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, Priority, TokenLogprob};
 pub use cairn_upstream::{CallError, Endpoint, Failure, Untranslatable};

@@ -16,6 +16,7 @@ mod client;
 mod client_inference;
 mod credential;
 mod error;
+mod images;
 mod metrics;
 mod ndjson;
 mod ollama;
@@ -25,14 +26,17 @@ mod panics;
 mod relay;
 mod request_log;
 mod requests;
+mod sampling;
 mod server;
 mod session;
 mod sessions;
 mod share;
 mod sse;
 mod streaming;
+mod tools;
 mod ui;
 mod v2;
+mod warnings;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -93,7 +97,7 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
 fn path_not_found(path: &str) -> Response {
     let text = format!(
         "404 page not found: this server has no path {path:?}; it has Ollama's API under /api, the OpenAI API under /v1 \
-         (chat/completions, completions, models) and the interface at /ui/"
+         (chat/completions, completions, responses, models) and the interface at /ui/"
     );
     ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text).into_response()
 }

@@ -3,69 +3,65 @@
 //!
 //! As in Ollama, `temperature` and `top_p` are 1 unless the request has them, whatever the model's parameters are.
 
+mod audio;
 mod chat;
 mod choices;
 mod completions;
 mod embeddings;
+mod guided;
 mod messages;
 mod models;
 mod rerank;
+mod responses;
 mod service_tier;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use axum::Router;
 use axum::http::StatusCode;
 use cairn_app::App;
-use cairn_app::inference::{Logprob, TokenLogprob};
+use cairn_app::inference::{Constraint, Logprob, TokenLogprob};
 use cairn_app::secret::random_hex;
-use cairn_wire::openai::{self as wire, FinishReason, ServiceTier, Stop};
+use cairn_wire::openai::{self as wire, FinishReason, ServiceTier};
 use cairn_wire::{ErrorBody, Level, Think, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, openai_error};
+use crate::sampling::Sampling;
 use crate::{RESPONSE_ID_BYTES, Server, sse};
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
+        .merge(audio::routes())
         .merge(chat::routes())
         .merge(completions::routes())
         .merge(embeddings::routes())
         .merge(models::routes())
         .merge(rerank::routes())
+        .merge(responses::routes())
 }
 
-/// Parameters of sampling that both endpoints have.
-struct Sampling {
-    max_tokens: Option<i64>,
-    temperature: Option<f32>,
-    top_p: Option<f32>,
-    seed: Option<i64>,
-    stop: Option<Stop>,
-    frequency_penalty: Option<f32>,
-    presence_penalty: Option<f32>,
+/// Returns Ollama's options of a request.
+fn options(sampling: Sampling, options: Option<Map<String, Value>>) -> Map<String, Value> {
+    let mut options = options.unwrap_or_default();
+    options.entry("temperature").or_insert(json!(1.0));
+    options.entry("top_p").or_insert(json!(1.0));
+    sampling.set_in(&mut options);
+    options
 }
 
-impl Sampling {
-    /// Adds the parameters to Ollama's options of the request.
-    fn into_options(self, options: Option<Map<String, Value>>) -> Map<String, Value> {
-        let mut options = options.unwrap_or_default();
-        options.entry("temperature").or_insert(json!(1.0));
-        options.entry("top_p").or_insert(json!(1.0));
-        let mut set = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                options.insert(name.to_owned(), value);
-            }
-        };
-        set("num_predict", self.max_tokens.map(Value::from));
-        set("temperature", self.temperature.map(Value::from));
-        set("top_p", self.top_p.map(Value::from));
-        set("seed", self.seed.map(Value::from));
-        set("frequency_penalty", self.frequency_penalty.map(Value::from));
-        set("presence_penalty", self.presence_penalty.map(Value::from));
-        set("stop", self.stop.map(|stop| Value::from(stop.into_list())));
-        options
+/// Returns the format of an answer. `field` is the name of the field of the request.
+fn format(field: &str, kind: &str, schema: Option<Value>) -> Result<Option<Constraint>, ApiError> {
+    match (kind, schema) {
+        ("text", _) => Ok(None),
+        ("json_object", _) => Ok(Some(Constraint::JsonObject)),
+        ("json_schema", Some(schema)) => Ok(Some(Constraint::JsonSchema(schema))),
+        ("json_schema", None) => Err(ApiError::bad_request(format!("{field} has the type json_schema and no schema"))),
+        (other, _) => Err(ApiError::bad_request(format!(
+            "invalid {field}: the type {other:?} (must be \"text\", \"json_object\" or \"json_schema\")"
+        ))),
     }
 }
 
@@ -112,12 +108,40 @@ impl Envelope {
     }
 }
 
-/// Adds the usage of a further choice, which has the same prompt.
-fn add_choice(total: &mut wire::Usage, choice: &Usage) {
-    total.prompt_tokens = choice.prompt_tokens;
-    total.prompt_tokens_details.cached_tokens = total.prompt_tokens_details.cached_tokens.max(choice.cached_tokens);
-    total.completion_tokens += choice.answer_tokens;
-    total.total_tokens = total.prompt_tokens + total.completion_tokens;
+/// Usage of all answers to a request, of which several may have the same prompt.
+#[derive(Default)]
+struct UsageSum {
+    /// Tokens of each prompt, and how many of them were cached for any of its answers.
+    prompts: BTreeMap<u32, (u64, u64)>,
+    all: Usage,
+}
+
+impl UsageSum {
+    /// Adds the usage of an answer to one of the prompts. Returns the usage so far.
+    fn add(&mut self, prompt: u32, answer: &Usage) -> &Usage {
+        let (tokens, cached) = self.prompts.entry(prompt).or_default();
+        (*tokens, *cached) = (answer.prompt_tokens, answer.cached_tokens.max(*cached));
+        self.all = Usage {
+            prompt_tokens: self.prompts.values().map(|(tokens, _)| tokens).sum(),
+            cached_tokens: self.prompts.values().map(|(_, cached)| cached).sum(),
+            answer_tokens: self.all.answer_tokens + answer.answer_tokens,
+            // The answers are computed at the same time.
+            answer: self.all.answer.max(answer.answer),
+            total: self.all.total.max(answer.total),
+            ..answer.clone()
+        };
+        &self.all
+    }
+
+    fn total(&self) -> wire::Usage {
+        let Usage { prompt_tokens, cached_tokens, answer_tokens, .. } = self.all;
+        wire::Usage {
+            prompt_tokens,
+            completion_tokens: answer_tokens,
+            total_tokens: prompt_tokens + answer_tokens,
+            prompt_tokens_details: wire::PromptTokensDetails { cached_tokens },
+        }
+    }
 }
 
 fn finish_reason(usage: &Usage, has_tool_calls: bool) -> FinishReason {

@@ -55,7 +55,12 @@ pub(crate) trait Encoder<E>: Send + 'static {
     /// If the event is the failure of the stream. It is the last event.
     fn encode(&mut self, event: E) -> Result<Vec<u8>, cairn_app::Error>;
 
-    /// Returns the bytes that end a failed stream.
+    /// Returns the bytes that end a stream after [`Encoder::encode`] failed.
+    fn fail(&mut self, error: &ErrorBody) -> Vec<u8> {
+        Self::encode_error(error)
+    }
+
+    /// Returns the bytes that end a stream whose encoder is lost.
     fn encode_error(error: &ErrorBody) -> Vec<u8>;
 }
 
@@ -85,7 +90,7 @@ pub(crate) fn respond<E: Events, C: Encoder<E::Event>>(
                     Ok(bytes) => bytes,
                     Err(error) => {
                         tracing::error!(%error, "cannot complete a streamed response");
-                        C::encode_error(&last_line(&error))
+                        encoder.fail(&last_line(&error))
                     }
                 };
                 if sender.send(bytes.into()).await.is_err() {

@@ -29,8 +29,10 @@ mod registry;
 mod rejections;
 mod remote_clients;
 mod remotes;
+mod responses;
 mod server;
 mod settings;
+mod tool_choice;
 mod tools;
 mod ui;
 

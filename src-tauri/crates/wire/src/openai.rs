@@ -10,10 +10,11 @@ mod logprobs;
 mod messages;
 mod models;
 mod rerank;
+mod responses;
 
 pub use chat::{
     ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, JsonSchema, Reasoning,
-    ReplyMessage, ResponseFormat, StreamOptions,
+    ReplyMessage, ResponseFormat, StreamOptions, StructuredOutputs,
 };
 pub use completions::{Completion, CompletionChoice, CompletionLogprobs, CompletionRequest, Prompts};
 pub use embeddings::{Embedding, EmbeddingList, EmbeddingRequest, EmbeddingVector, InputUsage};
@@ -22,8 +23,14 @@ pub use logprobs::{ChoiceLogprobs, TokenLogprob, TopLogprob};
 pub use messages::{ChatMessage, Content, ContentPart, FunctionCall, ImageUrl, Tool, ToolCall, ToolFunction};
 pub use models::{Model, ModelList};
 pub use rerank::{RerankDocument, RerankRequest, RerankResponse, RerankResult};
+pub use responses::{
+    IncompleteDetails, InputItem, InputItems, ItemPlace, ItemStatus, OutputItem, OutputPart, OutputTokensDetails,
+    PartPlace, ResponseError, ResponseEvent, ResponseObject, ResponseStatus, ResponseTool, ResponseUsage,
+    ResponsesRequest, SequencedEvent, TextFormat, TextOptions,
+};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Stop strings: one, or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,4 +93,13 @@ pub struct Usage {
 pub struct PromptTokensDetails {
     /// Prompt tokens that were not computed, because their rows were cached.
     pub cached_tokens: u64,
+}
+
+/// Returns the names of the fields that a request has.
+fn present(fields: &[(&'static str, &Option<Value>)]) -> Vec<&'static str> {
+    fields
+        .iter()
+        .filter(|(_, value)| value.as_ref().is_some_and(|value| !value.is_null()))
+        .map(|(name, _)| *name)
+        .collect()
 }

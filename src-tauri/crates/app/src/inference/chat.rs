@@ -23,6 +23,15 @@ use super::trace;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
+/// Which calls of tools an answer has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolUse {
+    /// Whether the answer is a call, not text.
+    pub is_required: bool,
+    /// Whether the answer ends after its first call.
+    pub is_single: bool,
+}
+
 /// Request for the next message of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Chat {
@@ -32,7 +41,9 @@ pub struct Chat {
     pub messages: Vec<prompt::Message>,
     /// Tools that the model may call, in the format of OpenAI's API; empty for none.
     pub tools: Vec<Value>,
-    /// What the text of the answer must match. Reasoning before it is free.
+    /// Which calls the answer has, if there are tools.
+    pub tool_use: ToolUse,
+    /// What the text of the answer must match, unless it calls tools. Reasoning before it is free.
     pub format: Option<Constraint>,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
@@ -103,16 +114,15 @@ impl Chat {
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
         }
-        if self.format.is_some() && conversation.has_tools() {
-            return Err(Error::FormatWithTools);
-        }
         let Parsing { parser, visible_tokens, thinking } = conversation.parsing(&fitted.rendered.text);
-        let constraint = constraint(&lease, self.format, thinking)?;
+        let expected = conversation.expected(self.format, self.tool_use)?;
+        let constraint = constraint(&lease, expected, thinking)?;
         let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
         let cut = match self.whole || self.no_shift {
             true => Cut::Never,
             false => conversation.cut(&messages, &rendered.tokens, &chosen)?,
         };
+        let ignored = chosen.ignored.clone();
         let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
         let truncated = Truncated {
             turns: turns as u64,
@@ -139,6 +149,7 @@ impl Chat {
             turns: Some(Turns::new(conversation, messages, request.prompt.len())),
         };
         let answer = LocalAnswer::new(lease, request, Some(parser), false, overflow, started_at);
-        Ok(Reply::Answer(Box::new(Answer::local(answer.with_cache_miss(cache_miss)))))
+        let answer = answer.with_cache_miss(cache_miss).with_tool_use(self.tool_use).with_ignored_options(ignored);
+        Ok(Reply::Answer(Box::new(Answer::local(answer))))
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use cairn_grammar::{Constraint, Matcher};
-use cairn_prompt::{self as prompt, AnswerParser, ThinkingStart};
+use cairn_grammar::{Constraint, Matcher, Part};
+use cairn_prompt::{self as prompt, AnswerParser, CallLimits, ThinkingStart};
 use cairn_runtime::{Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::chat::ToolUse;
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
 use super::handle::Inference;
@@ -213,8 +214,31 @@ impl Conversation {
         if messages.iter().any(|message| !message.images.is_empty()) { Err(self.lacks("vision")) } else { Ok(()) }
     }
 
-    pub(crate) fn has_tools(&self) -> bool {
-        !self.tools.is_null()
+    /// Returns what an answer must match: the format, calls of the tools, or either.
+    ///
+    /// # Errors
+    /// If the model's syntax of calls cannot be enforced.
+    pub(crate) fn expected(&self, format: Option<Constraint>, tool_use: ToolUse) -> Result<Option<Constraint>, Error> {
+        if self.tools.is_null() || (format.is_none() && !tool_use.is_required) {
+            return Ok(format);
+        }
+        let limits = CallLimits { most: tool_use.is_single.then_some(1), is_strict: tool_use.is_required };
+        let tools = prompt::Tool::list(&self.tools);
+        if tools.is_empty() {
+            return Ok(format);
+        }
+        let calls = self.choice.format.calls(&tools, limits);
+        let calls = calls.ok_or_else(|| Error::CallsNotEnforced { model: self.full_name.clone() })?;
+        let calls = calls.with_tokens(&|tag| self.tokenizer.control_token(tag));
+        let text = match format.filter(|_| !tool_use.is_required) {
+            None => return Ok(Some(Constraint::Parts(calls))),
+            Some(Constraint::JsonObject) => Part::Json(json!({"type": "object"})),
+            Some(Constraint::JsonSchema(schema)) => Part::Json(schema),
+            Some(Constraint::Regex(regex)) => Part::Regex(regex),
+            Some(Constraint::Parts(part)) => part,
+            Some(Constraint::Lark(_)) => return Err(Error::GrammarWithTools),
+        };
+        Ok(Some(Constraint::Parts(Part::Choice(vec![calls, text]))))
     }
 
     fn lacks(&self, capability: &'static str) -> Error {

@@ -75,9 +75,18 @@ pub enum Error {
     /// The format of the answer cannot be enforced.
     #[error(transparent)]
     Format(#[from] cairn_grammar::Error),
-    /// The format of the answer excludes tool calls.
-    #[error("an output format and tools cannot be combined yet; send one of them")]
-    FormatWithTools,
+    /// The model's tool calls cannot be enforced.
+    #[error(
+        "{model} writes tool calls in a syntax that cannot be enforced; send tools with tool_choice \"auto\" and without an \
+         output format"
+    )]
+    CallsNotEnforced {
+        /// The model's full name.
+        model: String,
+    },
+    /// The format of the answer is a grammar, which has no place for tool calls.
+    #[error("a grammar and tools cannot be combined; send one of them")]
+    GrammarWithTools,
     /// A raw request has options that change the prompt.
     #[error("raw mode does not support template, system, or context")]
     RawWithTemplate,

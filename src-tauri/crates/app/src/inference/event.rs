@@ -19,7 +19,7 @@ pub enum Event {
 }
 
 /// End of an answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Done {
     /// The usage.
     pub usage: Usage,
@@ -29,4 +29,8 @@ pub struct Done {
     pub logprobs: Vec<Logprob>,
     /// The stop string that ended the answer.
     pub stop: Option<String>,
+    /// Tokens of the answer up to the end of its thinking.
+    pub thinking_tokens: u64,
+    /// Options of the request that had no effect.
+    pub ignored_options: Vec<String>,
 }

@@ -128,6 +128,7 @@ impl Generate {
         let constraint = constraint(&lease, self.format, thinking)?;
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
+        let ignored = chosen.ignored.clone();
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
         let (cut_tokens, context_tokens) = (cut_tokens as u64, conversation.context_tokens as u64);
         let nothing = Truncated::empty(Overflow::PromptTooLong, context_tokens);
@@ -139,7 +140,7 @@ impl Generate {
         };
         let request = Request { logprobs: self.logprobs, scope: self.scope, visible_tokens, constraint, ..request };
         let answer = LocalAnswer::new(lease, request, parser, !self.raw, overflow, started_at);
-        Ok(Reply::Answer(Box::new(Answer::local(answer))))
+        Ok(Reply::Answer(Box::new(Answer::local(answer.with_ignored_options(ignored)))))
     }
 }
 

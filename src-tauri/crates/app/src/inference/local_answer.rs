@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
+use super::chat::ToolUse;
 use super::error::Error;
 use super::event::{Done, Event};
 use super::overflow::OverflowState;
@@ -31,6 +32,10 @@ pub(crate) struct LocalAnswer {
     logprobs: Vec<Logprob>,
     /// Usage since the first delta.
     usage: Option<runtime::Usage>,
+    thinking_tokens: usize,
+    /// Whether the answer ends after its first call.
+    is_single_call: bool,
+    ignored_options: Vec<String>,
     ended: bool,
 }
 
@@ -71,6 +76,9 @@ impl LocalAnswer {
             ready: VecDeque::new(),
             logprobs: Vec::new(),
             usage: None,
+            thinking_tokens: 0,
+            is_single_call: false,
+            ignored_options: Vec::new(),
             ended: false,
         }
     }
@@ -83,6 +91,14 @@ impl LocalAnswer {
     /// Usage so far. `None` before the first delta.
     pub(super) fn so_far(&self) -> Option<Usage> {
         self.usage.map(|usage| self.usage_of(usage))
+    }
+
+    pub(super) fn with_ignored_options(self, ignored_options: Vec<String>) -> Self {
+        Self { ignored_options, ..self }
+    }
+
+    pub(super) fn with_tool_use(self, tool_use: ToolUse) -> Self {
+        Self { is_single_call: tool_use.is_single, ..self }
     }
 
     pub(super) fn with_cache_miss(self, cache_miss: Option<&'static str>) -> Self {
@@ -104,8 +120,11 @@ impl LocalAnswer {
                 Some(runtime::Event::Finish(finish)) => {
                     let rest = self.parser.take().map(AnswerParser::finish).unwrap_or_default();
                     self.push_events(rest);
-                    let done = Event::Done(self.done(finish));
-                    self.end(done);
+                    // The rest may have been a call that ended the answer.
+                    if !self.ended {
+                        let done = Event::Done(self.done(finish));
+                        self.end(done);
+                    }
                 }
                 Some(runtime::Event::Error(error)) => self.end(Event::Failed(error.into())),
                 None => self.end(Event::Failed(Error::EngineGone)),
@@ -121,6 +140,9 @@ impl LocalAnswer {
             None if delta.text.is_empty() => Vec::new(),
             None => vec![Delta::Text(delta.text)],
         };
+        if deltas.iter().any(|delta| matches!(delta, Delta::Thinking(_))) {
+            self.thinking_tokens = delta.usage.eval_tokens;
+        }
         self.push_events(deltas);
     }
 
@@ -130,9 +152,29 @@ impl LocalAnswer {
             if let Delta::ToolCall(call) = &mut delta {
                 call.id.get_or_insert_with(call_id);
             }
+            let is_last = self.is_single_call && matches!(delta, Delta::ToolCall(_));
             self.first_token.get_or_insert_with(|| self.started_at.elapsed());
             self.ready.push_back(Event::Delta(delta, std::mem::take(&mut self.logprobs)));
+            if is_last {
+                self.cancel();
+                return;
+            }
         }
+    }
+
+    /// Ends the answer before the model does.
+    fn cancel(&mut self) {
+        // Dropping the receiver cancels the computation.
+        self.events = tokio::sync::mpsc::channel(1).1.into();
+        let finish = runtime::Finish {
+            reason: runtime::FinishReason::Stop,
+            usage: self.usage.unwrap_or_default(),
+            tokens: Vec::new(),
+            dropped_tokens: 0,
+            stop: None,
+        };
+        let done = Event::Done(self.done(finish));
+        self.end(done);
     }
 
     fn end(&mut self, last: Event) {
@@ -178,7 +220,10 @@ impl LocalAnswer {
             tokens
         });
         let usage = Usage { length_reached, ..self.usage_of(finish.usage) };
-        Done { usage, context, logprobs: std::mem::take(&mut self.logprobs), stop }
+        let thinking_tokens = self.thinking_tokens as u64;
+        let logprobs = std::mem::take(&mut self.logprobs);
+        let ignored_options = std::mem::take(&mut self.ignored_options);
+        Done { usage, context, logprobs, stop, thinking_tokens, ignored_options }
     }
 }
 

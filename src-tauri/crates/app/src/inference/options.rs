@@ -25,10 +25,25 @@ pub(crate) struct Chosen {
     pub(crate) keep_tokens: i64,
     /// Context shift of the request or the model; `None` for the default of the settings.
     pub(crate) context_shift: Option<ContextShift>,
+    /// Options of the request that have no effect, shortened.
+    pub(crate) ignored: Vec<String>,
 }
 
 /// Smallest context, as in Ollama.
 const MIN_CONTEXT_TOKENS: i64 = 4;
+
+/// Options of Ollama that have no effect here.
+const UNUSED: [&str; 5] = ["num_batch", "num_gpu", "main_gpu", "use_mmap", "draft_num_predict"];
+
+/// Names of options in other APIs, and Ollama's.
+const ALIASES: [(&str, &str); 6] = [
+    ("max_tokens", "num_predict"),
+    ("max_output_tokens", "num_predict"),
+    ("max_completion_tokens", "num_predict"),
+    ("repetition_penalty", "repeat_penalty"),
+    ("stop_sequences", "stop"),
+    ("context_length", "num_ctx"),
+];
 
 /// Most unknown options of one object that the log lists.
 const MAX_LOGGED_NAMES: usize = 8;
@@ -38,12 +53,32 @@ const MAX_LOGGED_NAME_CHARS: usize = 40;
 /// Merges the request's options over the model's over the defaults.
 pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
     let mut options = Options::default();
-    for object in std::iter::once(model).chain(request) {
-        if let Some(names) = unknown_names(&options.merge(object)?) {
+    let request = request.map(with_own_names);
+    let mut ignored = Vec::new();
+    for object in std::iter::once(model).chain(&request) {
+        ignored = options.merge(object)?;
+        if let Some(names) = unknown_names(&ignored) {
             tracing::warn!(options = names, "ignoring unknown options");
         }
     }
-    from_options(options)
+    let ignored = match &request {
+        None => Vec::new(),
+        Some(request) => {
+            let unused = UNUSED.iter().copied().filter(|name| request.get(*name).is_some_and(|value| !value.is_null()));
+            ignored.into_iter().chain(unused).take(MAX_LOGGED_NAMES).map(shorten).collect()
+        }
+    };
+    Ok(Chosen { ignored, ..from_options(options)? })
+}
+
+/// Renames options that clients send with the names of other APIs, unless the request has both.
+fn with_own_names(request: &Map<String, Value>) -> Map<String, Value> {
+    let mut renamed = Map::new();
+    for (name, value) in request {
+        let own = ALIASES.iter().find(|(alias, own)| alias == name && !request.contains_key(*own)).map(|(_, own)| *own);
+        renamed.insert(own.unwrap_or(name).to_owned(), value.clone());
+    }
+    renamed
 }
 
 /// Lists unknown options for the log. A request may have any number of them, with names of any length. Returns `None` if there
@@ -95,6 +130,7 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
         kv_type: options.kv_cache_type.as_deref().map(cairn_runtime::parse_kv_type).transpose()?,
         keep_tokens: options.num_keep.unwrap_or(4),
         context_shift: options.context_shift.as_deref().map(ContextShift::parse).transpose()?,
+        ignored: Vec::new(),
     })
 }
 
@@ -132,6 +168,17 @@ mod tests {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
         assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
+    }
+
+    #[test]
+    fn options_of_other_apis_are_renamed_and_unused_ones_are_named() {
+        let chosen = |request: Value| chosen(serde_json::json!({"mirostat": 2}), request).expect("valid options");
+        let renamed = chosen(serde_json::json!({"max_output_tokens": 7, "stop_sequences": ["x"]}));
+        assert_eq!((renamed.max_tokens, renamed.stop), (Some(7), vec!["x".to_owned()]), "they have an effect");
+        assert_eq!(renamed.ignored, [""; 0], "the model's own options are not the client's");
+        let both = chosen(serde_json::json!({"max_tokens": 7, "num_predict": 9, "num_gpu": 1, "use_mmap": null}));
+        assert_eq!(both.max_tokens, Some(9), "Ollama's name is first");
+        assert_eq!(both.ignored, ["max_tokens", "num_gpu"], "those without effect");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cairn_upstream::{Call, Plan, Request, Target};
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::chat::Chat;
+use super::chat::{Chat, ToolUse};
 use super::error::Error;
 use super::generate::Generate;
 use super::handle::Inference;
@@ -43,11 +43,11 @@ impl Inference {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let (is_incognito, keep_alive) = (chat.scope.incognito, chat.keep_alive);
-        let is_empty = chat.messages.is_empty();
+        let (is_empty, tool_use) = (chat.messages.is_empty(), chat.tool_use);
         let request = Request::Chat(Box::new(chat_request(chat, &targets)?));
         match is_empty {
             true => load_or_unload(request, targets, keep_alive).await,
-            false => start(request, targets, is_incognito, started_at).await,
+            false => start(request, targets, is_incognito, tool_use, started_at).await,
         }
     }
 
@@ -62,7 +62,7 @@ impl Inference {
         let request = Request::Generate(Box::new(generate_request(generate)?));
         match is_empty {
             true => load_or_unload(request, targets, keep_alive).await,
-            false => start(request, targets, is_incognito, started_at).await,
+            false => start(request, targets, is_incognito, ToolUse::default(), started_at).await,
         }
     }
 }
@@ -71,12 +71,14 @@ async fn start(
     request: Request,
     targets: Vec<Target>,
     is_incognito: bool,
+    tool_use: ToolUse,
     started_at: Instant,
 ) -> Result<Reply, Error> {
     let plan = Plan { targets, prefix: request.prefix(), is_incognito };
     let mut call = Call::start(plan, request);
     call.accepted(STATUS_WAIT).await?;
-    Ok(Reply::Answer(Box::new(Answer::remote(RemoteAnswer::new(call, started_at)))))
+    let answer = RemoteAnswer::new(call, started_at).with_tool_use(tool_use);
+    Ok(Reply::Answer(Box::new(Answer::remote(answer))))
 }
 
 /// Passes a request without a prompt on: it loads the model at one server, or unloads it at all of them.
@@ -128,6 +130,9 @@ fn chat_request(chat: Chat, targets: &[Target]) -> Result<ChatRequest, Error> {
     check(has_images, chat.logprobs.is_some(), chat.render_only)?;
     if chat.prefix.is_some() {
         return Err(Error::Unsupported("continuing an answer of a remote's model"));
+    }
+    if chat.tool_use.is_required && !chat.tools.is_empty() {
+        return Err(Error::Unsupported("requiring a tool call of a remote's model through this endpoint"));
     }
     let think = chat.think.filter(|think| !chat.is_think_optional || can_think(targets) || !think.is_on());
     Ok(ChatRequest {
@@ -213,6 +218,8 @@ mod tests {
         check(Chat { logprobs: Some(0), ..chat() }, "log probabilities");
         check(Chat { render_only: true, ..chat() }, "rendering");
         check(Chat { prefix: Some(super::super::AnswerPrefix::default()), ..chat() }, "continuing");
+        let tool_use = ToolUse { is_required: true, ..ToolUse::default() };
+        check(Chat { tools: vec![Value::Null], tool_use, ..chat() }, "requiring a tool call");
         check(Chat { format: Some(Constraint::Regex("a".to_owned())), ..chat() }, "regular expression");
     }
 

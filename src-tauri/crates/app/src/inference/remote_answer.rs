@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_prompt::Delta;
 use cairn_upstream::{Call, Piece};
 
+use super::chat::ToolUse;
 use super::event::{Done, Event};
 use super::local_answer::call_id;
 use crate::values::Usage;
@@ -16,12 +17,28 @@ pub(crate) struct RemoteAnswer {
     ready: VecDeque<Event>,
     clock: AnswerClock,
     deltas: u64,
+    /// Deltas up to the end of the thinking.
+    thinking_deltas: u64,
+    /// Whether the answer ends after its first call.
+    is_single_call: bool,
     has_ended: bool,
 }
 
 impl RemoteAnswer {
     pub(super) fn new(call: Call, started_at: Instant) -> Self {
-        Self { call, ready: VecDeque::new(), clock: AnswerClock::new(started_at), deltas: 0, has_ended: false }
+        Self {
+            call,
+            ready: VecDeque::new(),
+            clock: AnswerClock::new(started_at),
+            deltas: 0,
+            thinking_deltas: 0,
+            is_single_call: false,
+            has_ended: false,
+        }
+    }
+
+    pub(super) fn with_tool_use(self, tool_use: ToolUse) -> Self {
+        Self { is_single_call: tool_use.is_single, ..self }
     }
 
     /// Usage so far. Servers report token counts only at the end, so each delta counts as a token.
@@ -55,13 +72,23 @@ impl RemoteAnswer {
                 }
                 self.clock.record_first_token();
                 self.deltas += 1;
+                if matches!(delta, Delta::Thinking(_)) {
+                    self.thinking_deltas = self.deltas;
+                }
+                let is_last = self.is_single_call && matches!(delta, Delta::ToolCall(_));
                 self.ready.push_back(Event::Delta(delta, Vec::new()));
+                if is_last {
+                    self.finish(Usage { answer_tokens: self.deltas, ..Usage::default() });
+                }
             }
-            Piece::End(usage) => {
-                let usage = self.clock.complete(*usage);
-                self.end(Event::Done(Done { usage, context: None, logprobs: Vec::new(), stop: None }));
-            }
+            Piece::End(usage) => self.finish(*usage),
         }
+    }
+
+    fn finish(&mut self, usage: Usage) {
+        let usage = self.clock.complete(usage);
+        let thinking_tokens = self.thinking_deltas.min(usage.answer_tokens);
+        self.end(Event::Done(Done { usage, thinking_tokens, ..Done::default() }));
     }
 
     fn end(&mut self, last: Event) {

@@ -250,7 +250,7 @@ impl<'a> Evaluator<'a> {
     fn one_of(&mut self, members: &[(&'a Value, Place)], place: &Place) -> Result<Set<'a>, Error> {
         let sets: Vec<Set<'a>> =
             members.iter().map(|(schema, place)| self.accepted(schema, place)).collect::<Result<_, _>>()?;
-        let mut overlaps = vec![Vec::new(); sets.len()];
+        let mut overlaps: Vec<(usize, usize)> = Vec::new();
         for (first, own) in sets.iter().enumerate() {
             for (second, other) in sets.iter().enumerate().skip(first + 1) {
                 let common = intersect::sets(own, other, &mut self.work)?;
@@ -259,15 +259,19 @@ impl<'a> Evaluator<'a> {
                         let reason = format!("alternatives {first} and {second} may overlap; use `anyOf`");
                         return Err(place.unsupported("oneOf", &reason));
                     }
-                    overlaps[first].push(second);
-                    overlaps[second].push(first);
+                    overlaps.push((first, second));
                 }
             }
         }
         let mut all = Set::never();
-        for (set, others) in sets.into_iter().zip(&overlaps) {
+        for (index, set) in sets.into_iter().enumerate() {
             let mut only = set;
-            for &other in others {
+            for &(first, second) in &overlaps {
+                let other = match index {
+                    index if index == first => second,
+                    index if index == second => first,
+                    _ => continue,
+                };
                 let Some((schema, place)) = members.get(other) else { continue };
                 let refused = self.refused(schema, place)?;
                 only = intersect::sets(&only, &refused, &mut self.work)?;

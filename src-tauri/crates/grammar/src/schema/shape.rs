@@ -95,6 +95,7 @@ pub(super) struct Set<'a>(pub(super) Vec<Shape<'a>>);
 
 /// Values of one type.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a schema has few shapes, and most of them are objects")]
 pub(super) enum Shape<'a> {
     Null,
     /// This value, or both.

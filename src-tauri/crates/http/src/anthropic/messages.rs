@@ -59,10 +59,11 @@ async fn count_tokens(
     Body(mut request): Body<MessagesRequest>,
 ) -> Result<Response, ApiError> {
     check(&request)?;
+    let (tools, _) = request::tools(&mut request)?;
     let prompt = TracePrompt {
         think: request::think(&request)?,
         is_think_optional: true,
-        tools: request::tools(&mut request)?,
+        tools,
         messages: request::messages(&mut request)?,
         model: request.model,
         ..TracePrompt::default()
@@ -81,11 +82,13 @@ fn check(request: &MessagesRequest) -> Result<(), ApiError> {
 }
 
 fn use_case(mut request: MessagesRequest, scope: CacheScope) -> Result<Chat, ApiError> {
+    let (tools, tool_use) = request::tools(&mut request)?;
     Ok(Chat {
         options: Some(request::options(&request)),
         think: request::think(&request)?,
         is_think_optional: true,
-        tools: request::tools(&mut request)?,
+        tools,
+        tool_use,
         messages: request::messages(&mut request)?,
         model: request.model,
         scope,

@@ -2,26 +2,28 @@
 
 use std::collections::HashMap;
 
-use cairn_app::inference::{Image, Message, ToolCall};
+use cairn_app::inference::{Message, ToolCall, ToolUse};
 use cairn_wire::anthropic::{Block, Blocks, MessagesRequest, Role, Tool};
 use cairn_wire::{Level, Think};
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
+use crate::images;
+use crate::sampling::Sampling;
+use crate::tools::{self, NamedTool, ToolChoice};
 
 /// Returns Ollama's options of a request.
 pub(super) fn options(request: &MessagesRequest) -> Map<String, Value> {
-    let mut options = Map::new();
-    let mut set = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            options.insert(name.to_owned(), value);
-        }
+    let sampling = Sampling {
+        max_tokens: request.max_tokens,
+        temperature: request.temperature,
+        top_p: request.top_p,
+        top_k: request.top_k,
+        stop: request.stop_sequences.clone(),
+        ..Sampling::default()
     };
-    set("num_predict", request.max_tokens.map(Value::from));
-    set("temperature", request.temperature.map(Value::from));
-    set("top_p", request.top_p.map(Value::from));
-    set("top_k", request.top_k.map(Value::from));
-    set("stop", request.stop_sequences.clone().map(Value::from));
+    let mut options = Map::new();
+    sampling.set_in(&mut options);
     options
 }
 
@@ -45,32 +47,35 @@ pub(super) fn think(request: &MessagesRequest) -> Result<Option<Think>, ApiError
     }
 }
 
-/// Returns the tools that the model sees: all, none, or the one that `tool_choice` names.
-pub(super) fn tools(request: &mut MessagesRequest) -> Result<Vec<Value>, ApiError> {
+/// Returns the tools that the model sees, and how it must use them.
+pub(super) fn tools(request: &mut MessagesRequest) -> Result<(Vec<Value>, ToolUse), ApiError> {
     let tools = request.tools.take().unwrap_or_default();
     if let Some(Tool { kind: Some(kind), .. }) = tools.iter().find(|tool| !tool.is_of_client()) {
         return Err(ApiError::bad_request(format!("this server has no tool of the type {kind:?}")));
     }
     let choice = request.tool_choice.take().unwrap_or_default();
-    let is_offered = |tool: &Tool| match choice["type"].as_str() {
-        Some("none") => false,
-        Some("tool") => choice["name"] == tool.name.as_str(),
-        _ => true,
+    let is_single = choice["disable_parallel_tool_use"] == true;
+    let choice = match (choice["type"].as_str(), choice["name"].as_str()) {
+        (None | Some("auto"), _) => ToolChoice::Auto,
+        (Some("none"), _) => ToolChoice::None,
+        (Some("any"), _) => ToolChoice::Required,
+        (Some("tool"), Some(name)) => ToolChoice::Named { names: vec![name.to_owned()], is_required: true },
+        (Some(kind), _) => {
+            return Err(ApiError::bad_request(format!(
+                "invalid tool_choice: {kind:?} (must be \"auto\", \"any\", \"none\", or \"tool\" with a name)"
+            )));
+        }
     };
-    if choice["type"] == "any" {
-        return Err(ApiError::bad_request("tool_choice \"any\" is not supported yet; use \"auto\""));
-    }
-    let function = |tool: &Tool| {
+    let function = |tool: Tool| {
         let mut function = json!({ "name": tool.name });
-        let (description, schema) = (tool.description.clone().map(Value::from), tool.input_schema.clone());
-        for (key, value) in [("description", description), ("parameters", schema)] {
+        for (key, value) in [("description", tool.description.map(Value::from)), ("parameters", tool.input_schema)] {
             if let (Some(value), Some(function)) = (value, function.as_object_mut()) {
                 function.insert(key.to_owned(), value);
             }
         }
-        json!({ "type": "function", "function": function })
+        NamedTool { name: tool.name, value: json!({ "type": "function", "function": function }) }
     };
-    Ok(tools.iter().filter(|tool| is_offered(tool)).map(function).collect())
+    tools::offered(tools.into_iter().map(function).collect(), choice, is_single)
 }
 
 /// Converts the conversation, with the system message first.
@@ -112,7 +117,10 @@ fn add_message(
             Block::Text { text } => texts.push(text),
             Block::Thinking { thinking } => message.thinking = Some(thinking),
             Block::RedactedThinking {} => {}
-            Block::Image { .. } => message.images.push(Image::default()),
+            Block::Image { source } => message.images.push(match source.kind.as_str() {
+                "base64" => images::decode(&source.data)?,
+                _ => return Err(ApiError::bad_request("an image must be in base64; this server fetches no images")),
+            }),
             Block::ToolUse { id, name, input } => {
                 let arguments = if input.is_null() { json!({}) } else { input };
                 called.insert(id.clone(), name.clone());

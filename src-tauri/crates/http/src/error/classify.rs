@@ -403,7 +403,9 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Format(FormatError::Vocabulary(_) | FormatError::Thread) => {
             with_reason(INTERNAL, Code::GenerationFailed, error)
         }
-        E::Format(_) | E::FormatWithTools => with_reason(BAD, Code::InvalidRequest, error),
+        E::Format(_) | E::CallsNotEnforced { .. } | E::GrammarWithTools => {
+            with_reason(BAD, Code::InvalidRequest, error)
+        }
         E::RawWithTemplate | E::ForeignContext(_) => with_reason(BAD, Code::InvalidRequest, error),
         E::Option(error) => of_option(error),
         E::OptionRange { name, .. } => with_reason(BAD, Code::OptionInvalid, error).with("option", name),

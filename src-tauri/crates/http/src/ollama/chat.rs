@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Image, Message, Reply, ToolCall};
+use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Message, Reply, ToolCall};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, FunctionCall, Metrics, ReplyMessage};
@@ -19,7 +19,7 @@ use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
-use crate::{Server, ndjson};
+use crate::{Server, images, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/chat", post(chat).layer(BodyLimit::PROMPT.layer()))
@@ -70,17 +70,19 @@ fn use_case(request: ChatRequest, scope: CacheScope) -> Result<Chat, ApiError> {
         name: call.function.name,
         arguments: call.function.arguments,
     };
-    let message = |message: cairn_wire::ollama::Message| Message {
-        thinking: message.thinking,
-        tool_calls: message.tool_calls.unwrap_or_default().into_iter().map(tool_call).collect(),
-        tool_name: message.tool_name,
-        tool_call_id: message.tool_call_id,
-        images: message.images.unwrap_or_default().into_iter().map(|_| Image::default()).collect(),
-        ..Message::new(message.role, message.content)
+    let message = |message: cairn_wire::ollama::Message| {
+        Ok::<_, ApiError>(Message {
+            thinking: message.thinking,
+            tool_calls: message.tool_calls.unwrap_or_default().into_iter().map(tool_call).collect(),
+            tool_name: message.tool_name,
+            tool_call_id: message.tool_call_id,
+            images: images::of_list(message.images)?,
+            ..Message::new(message.role, message.content)
+        })
     };
     Ok(Chat {
         model: request.model,
-        messages: request.messages.into_iter().map(message).collect(),
+        messages: request.messages.into_iter().map(message).collect::<Result<_, _>>()?,
         tools: request.tools.unwrap_or_default(),
         format: super::format(request.format)?,
         options: request.options,
@@ -121,6 +123,7 @@ impl ChunkBuilder {
             logprobs: Vec::new(),
             metrics: Metrics::default(),
             truncated: None,
+            warnings: Vec::new(),
             debug_info: None,
         }
     }
@@ -143,6 +146,7 @@ impl ChunkBuilder {
             done_reason: Some(super::done_reason(&done.usage)),
             metrics: super::metrics(&done.usage),
             truncated: done.usage.truncated,
+            warnings: crate::warnings::of_options(&done),
             logprobs: super::logprobs(done.logprobs),
             ..self.delta(content, thinking)
         }

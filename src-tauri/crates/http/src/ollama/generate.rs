@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Delta, Done, Endpoint, Event, Generate, Image, Reply};
+use cairn_app::inference::{CacheScope, Delta, Done, Endpoint, Event, Generate, Reply};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
@@ -17,7 +17,7 @@ use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
-use crate::{Server, ndjson};
+use crate::{Server, images, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/generate", post(generate).layer(BodyLimit::PROMPT.layer()))
@@ -68,7 +68,7 @@ fn use_case(request: GenerateRequest, scope: CacheScope) -> Result<Generate, Api
         prompt: request.prompt,
         suffix: request.suffix,
         template: request.template,
-        images: request.images.unwrap_or_default().into_iter().map(|_| Image::default()).collect(),
+        images: images::of_list(request.images)?,
         format: super::format(request.format)?,
         system: request.system.filter(|text| !text.is_empty()),
         context: request.context.unwrap_or_default(),
@@ -104,6 +104,7 @@ impl ChunkBuilder {
             logprobs: Vec::new(),
             metrics: Metrics::default(),
             truncated: None,
+            warnings: Vec::new(),
             debug_info: None,
         }
     }
@@ -126,6 +127,7 @@ impl ChunkBuilder {
             done_reason: Some(super::done_reason(&done.usage)),
             metrics: super::metrics(&done.usage),
             truncated: done.usage.truncated,
+            warnings: crate::warnings::of_options(&done),
             logprobs: super::logprobs(done.logprobs),
             context: done.context,
             ..self.delta(response, thinking)

@@ -5,20 +5,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Constraint, Delta, Done, Endpoint, Event, Reply};
+use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Reply};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
     ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, FinishReason,
-    ReplyMessage, ResponseFormat, ToolCall, Usage,
+    ReplyMessage, Stop, StructuredOutputs, ToolCall,
 };
 
 use super::choices::{self, Choices};
-use super::{Envelope, Sampling, add_choice, finish_reason, logprobs, messages, service_tier, think, tools};
+use super::{Envelope, UsageSum, finish_reason, guided, logprobs, messages, options, service_tier, think, tools};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
+use crate::sampling::Sampling;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
 
@@ -53,6 +54,7 @@ async fn chat(
     let envelope = Envelope::new(server.app(), "chatcmpl-", &request.model, tier)?;
     let is_stream = request.stream == Some(true);
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
+    let warnings = crate::warnings::of_fields(&request.ignored());
     let chat = use_case(request, scope)?;
     let mut answers = Vec::new();
     // The last answer gets the request itself: one answer copies no prompt.
@@ -65,8 +67,13 @@ async fn chat(
         }
     }
     let answers = Choices::of(answers);
-    let chunks =
-        Chunks { envelope, log, choices: vec![ChoiceState::default(); count as usize], usage: Usage::default() };
+    let chunks = Chunks {
+        envelope,
+        log,
+        choices: vec![ChoiceState::default(); count as usize],
+        usage: UsageSum::default(),
+        warnings,
+    };
     if is_stream {
         let chunks = ChunkStream { chunks, wants_usage };
         return Ok(streaming::respond(Vec::new(), answers, server.activity().begin(), chunks));
@@ -82,42 +89,38 @@ fn use_case(request: ChatCompletionRequest, scope: CacheScope) -> Result<Chat, A
         temperature,
         top_p,
         seed,
-        stop,
+        stop: stop.map(Stop::into_list),
         frequency_penalty: request.frequency_penalty,
         presence_penalty: request.presence_penalty,
+        ..Sampling::default()
+    };
+    let format = request.response_format.map(|format| {
+        let schema = format.json_schema.and_then(|schema| schema.schema);
+        super::format("response_format", &format.kind, schema)
+    });
+    let guided = StructuredOutputs {
+        json: request.guided_json,
+        regex: request.guided_regex,
+        choice: request.guided_choice,
+        grammar: request.guided_grammar,
     };
     let effort = request.reasoning_effort.or(request.reasoning.and_then(|reasoning| reasoning.effort));
     let logprobs = crate::ollama::requested_logprobs(request.logprobs, request.top_logprobs);
     crate::ollama::unsupported::check_top_logprobs(request.top_logprobs)?;
+    let tools = request.tools.unwrap_or_default();
+    let (tools, tool_use) = tools::offered(tools, request.tool_choice.as_ref(), request.parallel_tool_calls)?;
     Ok(Chat {
         model: request.model,
-        tools: tools::offered(request.tools.unwrap_or_default(), request.tool_choice.as_ref())?,
+        tools,
+        tool_use,
         messages: messages::messages(request.messages)?,
-        format: format(request.response_format)?,
-        options: Some(sampling.into_options(request.options)),
+        format: guided::format(format.transpose()?.flatten(), request.structured_outputs, guided)?,
+        options: Some(options(sampling, request.options)),
         think: think(effort.as_deref())?,
         logprobs,
         scope,
         ..Chat::default()
     })
-}
-
-/// Returns the format of an answer.
-fn format(format: Option<ResponseFormat>) -> Result<Option<Constraint>, ApiError> {
-    let Some(format) = format else { return Ok(None) };
-    match format.kind.as_str() {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(Constraint::JsonObject)),
-        "json_schema" => {
-            let schema = format.json_schema.and_then(|schema| schema.schema);
-            let missing =
-                || ApiError::bad_request("response_format has the type json_schema and no json_schema.schema");
-            schema.ok_or_else(missing).map(|schema| Some(Constraint::JsonSchema(schema)))
-        }
-        other => Err(ApiError::bad_request(format!(
-            "invalid response_format: the type {other:?} (must be \"text\", \"json_object\" or \"json_schema\")"
-        ))),
-    }
 }
 
 /// State of one answer.
@@ -133,7 +136,8 @@ struct Chunks {
     envelope: Envelope,
     log: LogHandle,
     choices: Vec<ChoiceState>,
-    usage: Usage,
+    usage: UsageSum,
+    warnings: Vec<String>,
 }
 
 impl Chunks {
@@ -158,9 +162,13 @@ impl Chunks {
     fn finish(&mut self, index: u32, done: &Done) -> FinishReason {
         let state = &mut self.choices[index as usize];
         state.is_done = true;
+        let is_last = self.choices.iter().all(|choice| choice.is_done);
+        if is_last {
+            self.warnings.extend(crate::warnings::of_options(done));
+        }
+        let state = &self.choices[index as usize];
         let reason = finish_reason(&done.usage, state.tool_calls > 0);
-        add_choice(&mut self.usage, &done.usage);
-        self.log.set_usage(&done.usage);
+        self.log.set_usage(self.usage.add(0, &done.usage));
         reason
     }
 
@@ -168,10 +176,11 @@ impl Chunks {
         self.choices.iter().all(|choice| choice.is_done)
     }
 
-    fn chunk(&self, choices: Vec<ChunkChoice>, usage: Option<Usage>) -> ChatCompletionChunk {
+    fn chunk(&self, choices: Vec<ChunkChoice>, usage: Option<cairn_wire::openai::Usage>) -> ChatCompletionChunk {
         let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope.clone();
         let object = "chat.completion.chunk".to_owned();
-        ChatCompletionChunk { id, object, created, model, system_fingerprint, service_tier, choices, usage }
+        let warnings = Vec::new();
+        ChatCompletionChunk { id, object, created, model, system_fingerprint, service_tier, choices, usage, warnings }
     }
 
     /// Builds the complete response of all events.
@@ -215,7 +224,8 @@ impl Chunks {
         let choices = (0..).zip(all).map(choice).collect();
         let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope;
         let object = "chat.completion".to_owned();
-        ChatCompletion { id, object, created, model, system_fingerprint, service_tier, choices, usage: self.usage }
+        let (usage, warnings) = (self.usage.total(), self.warnings);
+        ChatCompletion { id, object, created, model, system_fingerprint, service_tier, choices, usage, warnings }
     }
 }
 
@@ -243,11 +253,16 @@ impl Encoder<(u32, Event)> for ChunkStream {
                 let delta = ChatDelta { role, ..ChatDelta::default() };
                 let finish_reason = Some(chunks.finish(index, &done));
                 let choice = ChunkChoice { index, delta, logprobs: logprobs(tokens), finish_reason };
-                sse::push_data(&mut stream, &chunks.chunk(vec![choice], None));
+                let mut last = chunks.chunk(vec![choice], None);
                 if chunks.is_complete() {
                     if self.wants_usage {
-                        sse::push_data(&mut stream, &chunks.chunk(Vec::new(), Some(chunks.usage)));
+                        sse::push_data(&mut stream, &last);
+                        last = chunks.chunk(Vec::new(), Some(chunks.usage.total()));
                     }
+                    last.warnings = std::mem::take(&mut chunks.warnings);
+                }
+                sse::push_data(&mut stream, &last);
+                if chunks.is_complete() {
                     stream.extend_from_slice(sse::DONE);
                 }
             }

@@ -8,17 +8,19 @@ use axum::routing::post;
 use cairn_app::inference::{CacheScope, Delta, Endpoint, Event, Generate, Logprob, Reply};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
-    Completion, CompletionChoice, CompletionLogprobs, CompletionRequest, FinishReason, Prompts, Usage,
+    Completion, CompletionChoice, CompletionLogprobs, CompletionRequest, FinishReason, Prompts, Stop,
+    StructuredOutputs, Usage,
 };
 use serde_json::Map;
 
 use super::choices::{self, Choices};
-use super::{Envelope, Sampling, add_choice, finish_reason, service_tier};
+use super::{Envelope, UsageSum, finish_reason, guided, options, service_tier};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
+use crate::sampling::Sampling;
 use crate::streaming::{self, Encoder};
 use crate::{Server, sse};
 
@@ -62,7 +64,8 @@ async fn complete(
     let envelope = Envelope::new(server.app(), "cmpl-", &request.model, tier)?;
     let is_stream = request.stream == Some(true);
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
-    let generate = use_case(request, scope);
+    let warnings = crate::warnings::of_fields(&request.ignored());
+    let generate = use_case(request, scope)?;
     let mut answers = Vec::new();
     for prompt in prompts {
         for index in 0..per_prompt {
@@ -76,7 +79,8 @@ async fn complete(
         }
     }
     let offsets = vec![0; answers.len()];
-    let chunks = Chunks { envelope, log, offsets, open: answers.len(), usage: Usage::default(), wants_usage };
+    let (open, usage) = (answers.len(), UsageSum::default());
+    let chunks = Chunks { envelope, log, per_prompt, offsets, open, usage, warnings, wants_usage };
     let answers = Choices::of(answers);
     if is_stream {
         return Ok(streaming::respond(Vec::new(), answers, server.activity().begin(), chunks));
@@ -85,35 +89,46 @@ async fn complete(
     Ok(json(StatusCode::OK, &chunks.complete(answers.collect().await?)))
 }
 
-fn use_case(request: CompletionRequest, scope: CacheScope) -> Generate {
+fn use_case(request: CompletionRequest, scope: CacheScope) -> Result<Generate, ApiError> {
     let sampling = Sampling {
         max_tokens: request.max_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
         seed: request.seed,
-        stop: request.stop,
+        stop: request.stop.map(Stop::into_list),
         frequency_penalty: request.frequency_penalty,
         presence_penalty: request.presence_penalty,
+        ..Sampling::default()
     };
-    Generate {
+    let guided = StructuredOutputs {
+        json: request.guided_json,
+        regex: request.guided_regex,
+        choice: request.guided_choice,
+        grammar: request.guided_grammar,
+    };
+    Ok(Generate {
         model: request.model,
+        format: guided::format(None, request.structured_outputs, guided)?,
         suffix: request.suffix.filter(|text| !text.is_empty()),
-        options: Some(sampling.into_options(request.options)),
+        options: Some(options(sampling, request.options)),
         logprobs: request.logprobs.and_then(|count| usize::try_from(count.min(20)).ok()),
         scope,
         ..Generate::default()
-    }
+    })
 }
 
 /// Builder of the parts of a response.
 struct Chunks {
     envelope: Envelope,
     log: LogHandle,
+    /// Number of answers to each prompt.
+    per_prompt: u32,
     /// Characters of each choice so far.
     offsets: Vec<u64>,
     /// Number of answers that are not complete.
     open: usize,
-    usage: Usage,
+    usage: UsageSum,
+    warnings: Vec<String>,
     wants_usage: bool,
 }
 
@@ -129,8 +144,10 @@ impl Chunks {
             Event::Delta(_, tokens) => (String::new(), tokens, None),
             Event::Done(done) => {
                 self.open -= 1;
-                add_choice(&mut self.usage, &done.usage);
-                self.log.set_usage(&done.usage);
+                if self.open == 0 {
+                    self.warnings.extend(crate::warnings::of_options(&done));
+                }
+                self.log.set_usage(self.usage.add(index / self.per_prompt, &done.usage));
                 (String::new(), done.logprobs, Some(finish_reason(&done.usage, false)))
             }
             Event::Failed(error) => return Err(error.into()),
@@ -143,7 +160,8 @@ impl Chunks {
     fn response(&self, choices: Vec<CompletionChoice>, usage: Option<Usage>) -> Completion {
         let Envelope { id, created, model, system_fingerprint, service_tier } = self.envelope.clone();
         let object = "text_completion".to_owned();
-        Completion { id, object, created, model, system_fingerprint, service_tier, choices, usage }
+        let warnings = Vec::new();
+        Completion { id, object, created, model, system_fingerprint, service_tier, choices, usage, warnings }
     }
 
     /// Builds the complete response of all events.
@@ -168,7 +186,8 @@ impl Chunks {
         for choice in &mut choices {
             choice.finish_reason.get_or_insert(FinishReason::Stop);
         }
-        self.response(choices, Some(self.usage))
+        let response = self.response(choices, Some(self.usage.total()));
+        Completion { warnings: self.warnings, ..response }
     }
 }
 
@@ -198,13 +217,18 @@ impl Encoder<(u32, Event)> for Chunks {
         let mut stream = Vec::new();
         let part = self.part(index, event)?;
         let is_empty = part.text.is_empty() && part.logprobs.is_none() && part.finish_reason.is_none();
-        if !is_empty {
-            sse::push_data(&mut stream, &self.response(vec![part], None));
-        }
+        let mut last = self.response(vec![part], None);
         if self.open == 0 {
             if self.wants_usage {
-                sse::push_data(&mut stream, &self.response(Vec::new(), Some(self.usage)));
+                sse::push_data(&mut stream, &last);
+                last = self.response(Vec::new(), Some(self.usage.total()));
             }
+            last.warnings = std::mem::take(&mut self.warnings);
+        }
+        if !is_empty {
+            sse::push_data(&mut stream, &last);
+        }
+        if self.open == 0 {
             stream.extend_from_slice(sse::DONE);
         }
         Ok(stream)

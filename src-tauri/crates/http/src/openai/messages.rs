@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use cairn_app::inference::{Image, Message, ToolCall};
-use cairn_wire::openai::{self as wire, ChatMessage, Content};
+use cairn_wire::openai::{self as wire, ChatMessage, Content, ImageUrl};
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::images;
 
 /// Converts a conversation.
 pub(super) fn messages(messages: Vec<ChatMessage>) -> Result<Vec<Message>, ApiError> {
@@ -38,11 +39,14 @@ fn content(content: Content) -> Result<(String, Vec<Image>), ApiError> {
         Content::Text(text) => return Ok((text, Vec::new())),
         Content::Parts(parts) => parts,
     };
-    let (mut texts, mut images) = (Vec::new(), Vec::new());
+    let (mut texts, mut found) = (Vec::new(), Vec::new());
     for part in parts {
         match part.kind.as_str() {
-            "text" | "input_text" | "output_text" => texts.push(part.text.unwrap_or_default()),
-            "image_url" => images.push(Image::default()),
+            "text" | "input_text" | "output_text" | "refusal" => texts.push(part.text.unwrap_or_default()),
+            "image_url" | "input_image" => found.push(match part.image_url {
+                Some(ImageUrl::Url(url) | ImageUrl::Object { url }) => images::of_url(&url)?,
+                None => return Err(ApiError::bad_request("an image has no image_url")),
+            }),
             kind => {
                 return Err(ApiError::bad_request(format!(
                     "a part of a message has the type {kind:?}; this server accepts \"text\" and \"image_url\""
@@ -50,7 +54,7 @@ fn content(content: Content) -> Result<(String, Vec<Image>), ApiError> {
             }
         }
     }
-    Ok((texts.join("\n"), images))
+    Ok((texts.join("\n"), found))
 }
 
 fn tool_call(call: wire::ToolCall) -> Result<ToolCall, ApiError> {

@@ -1,38 +1,53 @@
 //! Converts tools and tool calls of the OpenAI API.
 
-use cairn_app::inference::ToolCall;
+use cairn_app::inference::{ToolCall, ToolUse};
 use cairn_wire::openai::{self as wire, FunctionCall, Tool};
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::tools::{NamedTool, ToolChoice};
 
-/// Returns the tools that the model sees: all, none, or the one that `tool_choice` names.
-pub(super) fn offered(tools: Vec<Tool>, choice: Option<&Value>) -> Result<Vec<Value>, ApiError> {
-    let invalid = |text: String| Err(ApiError::bad_request(text));
+/// Returns the tools that the model sees, and how it must use them.
+pub(super) fn offered(
+    tools: Vec<Tool>,
+    choice: Option<&Value>,
+    is_parallel: Option<bool>,
+) -> Result<(Vec<Value>, ToolUse), ApiError> {
     if let Some(tool) = tools.iter().find(|tool| tool.kind != "function" || tool.function.name.is_empty()) {
-        return invalid(format!("a tool has the type {:?} or no name; this server accepts named functions", tool.kind));
+        let text = format!("a tool has the type {:?} or no name; this server accepts named functions", tool.kind);
+        return Err(ApiError::bad_request(text));
     }
-    let named = |name: &str| tools.iter().filter(|tool| tool.function.name == name).map(value).collect::<Vec<_>>();
-    match choice {
-        None | Some(Value::Null) => Ok(tools.iter().map(value).collect()),
-        Some(Value::String(word)) => match word.as_str() {
-            "auto" => Ok(tools.iter().map(value).collect()),
-            "none" => Ok(Vec::new()),
-            "required" => invalid("tool_choice \"required\" is not supported yet; use \"auto\"".to_owned()),
-            other => invalid(format!("invalid tool_choice: {other:?}")),
-        },
-        Some(choice) => match choice["function"]["name"].as_str() {
-            Some(name) => match named(name) {
-                tools if tools.is_empty() => invalid(format!("tool_choice names {name:?}, which is not in tools")),
-                tools => Ok(tools),
-            },
-            None => invalid("invalid tool_choice: it must be a word or name a function".to_owned()),
-        },
-    }
+    let named = |tool: Tool| {
+        let value = serde_json::to_value(&tool).expect("wire types have string keys and finite numbers");
+        NamedTool { name: tool.function.name, value }
+    };
+    let tools = tools.into_iter().map(named).collect();
+    crate::tools::offered(tools, self::choice(choice)?, is_parallel == Some(false))
 }
 
-fn value(tool: &Tool) -> Value {
-    serde_json::to_value(tool).expect("wire types have string keys and finite numbers")
+/// Reads `tool_choice`: a word, or an object that names functions.
+fn choice(choice: Option<&Value>) -> Result<ToolChoice, ApiError> {
+    let invalid = || ApiError::bad_request("invalid tool_choice: it must be a word or name a function");
+    // The endpoint of responses has no objects around names.
+    let name = |entry: &Value| {
+        let name = entry["function"]["name"].as_str().or_else(|| entry["name"].as_str());
+        name.map(str::to_owned).ok_or_else(invalid)
+    };
+    match choice {
+        None | Some(Value::Null) => Ok(ToolChoice::Auto),
+        Some(Value::String(word)) => match word.as_str() {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" => Ok(ToolChoice::Required),
+            other => Err(ApiError::bad_request(format!("invalid tool_choice: {other:?}"))),
+        },
+        Some(choice) if choice["type"] == "allowed_tools" => {
+            let allowed = choice.get("allowed_tools").unwrap_or(choice);
+            let names = allowed["tools"].as_array().ok_or_else(invalid)?.iter().map(name).collect::<Result<_, _>>()?;
+            Ok(ToolChoice::Named { names, is_required: allowed["mode"] == "required" })
+        }
+        Some(choice) => Ok(ToolChoice::Named { names: vec![name(choice)?], is_required: true }),
+    }
 }
 
 /// Converts a call of the model. `index` is its place in a streamed answer.

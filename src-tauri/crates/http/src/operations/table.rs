@@ -72,6 +72,13 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .takes("openai.RerankRequest")
         .limit(BodyLimit::PROMPT)
         .json("openai.RerankResponse"),
+    post("/v1/responses", "Generates the next items of a conversation")
+        .takes("openai.ResponsesRequest")
+        .limit(BodyLimit::PROMPT)
+        .scoped()
+        .json("openai.ResponseObject")
+        .events("openai.SequencedEvent"),
+    post("/v1/audio/{*endpoint}", "Refuses speech, which no model of this server understands"),
     // The API of Anthropic.
     post("/v1/messages", "Generates the next message of a conversation")
         .takes("anthropic.MessagesRequest")

@@ -79,3 +79,38 @@ async fn schema_with_unsupported_keyword_is_refused_before_the_answer() {
     let format = json!({"type": "json_schema", "json_schema": {"schema": schema}});
     check("/v1/chat/completions", json!({"model": "m", "messages": messages(), "response_format": format})).await;
 }
+
+#[tokio::test]
+async fn guided_answers_match_their_expression_choice_or_grammar() {
+    let daemon = Daemon::start();
+    let answer = async |path: &str, more: Value| -> String {
+        let mut request = json!({"model": "m", "max_tokens": 40, "temperature": 1.5, "seed": 1});
+        let start =
+            if path.ends_with("chat/completions") { json!({"messages": messages()}) } else { json!({"prompt": "x"}) };
+        for fields in [start, more] {
+            request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        }
+        let (status, response) = daemon.json(path, request).await;
+        let choice = &response["choices"][0];
+        let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
+        assert_eq!(status, 200, "{response}");
+        text.unwrap_or_else(|| panic!("{response}")).to_owned()
+    };
+    for path in ["/v1/chat/completions", "/v1/completions"] {
+        let number = answer(path, json!({"guided_regex": "[0-9]{3}"})).await;
+        assert!(number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit()), "{number:?}");
+        let chosen = answer(path, json!({"structured_outputs": {"choice": ["yes", "no"]}})).await;
+        assert!(["yes", "no"].contains(&&*chosen), "{chosen:?}");
+        let sum = answer(path, json!({"guided_grammar": "start: \"1\" \"+\" (\"1\" | \"2\")"})).await;
+        assert!(["1+1", "1+2"].contains(&&*sum), "{sum:?}");
+        let schema = json!({"type": "integer", "minimum": 3, "maximum": 5});
+        let value = answer(path, json!({"guided_json": schema.to_string()})).await;
+        assert!(["3", "4", "5"].contains(&&*value), "{value:?}");
+    }
+    let both = json!({"model": "m", "prompt": "x", "guided_regex": "a", "guided_choice": ["b"]});
+    let (status, response) = daemon.json("/v1/completions", both).await;
+    assert!(
+        status == 400 && response["error"]["message"].as_str().unwrap().contains("several output formats"),
+        "{response}"
+    );
+}

@@ -216,3 +216,71 @@ async fn errors_have_the_format_of_the_api() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn usage_counts_the_tokens_of_all_prompts() {
+    let daemon = Daemon::start();
+    let tokens = async |prompt: Value| {
+        let request = json!({"model": "m", "prompt": prompt, "temperature": 0, "max_tokens": 2, "n": 2});
+        let (_, response) = daemon.json("/v1/completions", request).await;
+        (response["usage"]["prompt_tokens"].as_u64().unwrap(), response["usage"]["completion_tokens"].as_u64().unwrap())
+    };
+    let (short, long) = (tokens(json!("hi")).await, tokens(json!("Hello there")).await);
+    assert!(short.0 < long.0, "{short:?} {long:?}");
+    assert_eq!(tokens(json!(["hi", "Hello there"])).await, (short.0 + long.0, 8), "each prompt counts once");
+    let log = daemon.server.request_log().requests();
+    assert_eq!((log[0].prompt_tokens, log[0].answer_tokens), (Some(short.0 + long.0), Some(8)), "also in the log");
+}
+
+#[tokio::test]
+async fn ignored_fields_and_options_are_named_once() {
+    let daemon = Daemon::start();
+    let more = json!({"user": "u", "logit_bias": {"1": 2}, "options": {"num_gpu": 1, "mirostat": 2}, "n": 2});
+    let expected = json!([
+        "the field \"logit_bias\" is ignored",
+        "the field \"user\" is ignored",
+        "the option \"mirostat\" is ignored",
+        "the option \"num_gpu\" is ignored",
+    ]);
+    let (_, response) = daemon.json("/v1/chat/completions", chat(more.clone())).await;
+    assert_eq!(response["warnings"], expected, "{response}");
+    for include_usage in [false, true] {
+        let mut request = chat(more.clone());
+        request["stream"] = json!(true);
+        request["stream_options"] = json!({ "include_usage": include_usage });
+        let events = daemon.events("/v1/chat/completions", request).await;
+        let chunks: Vec<Value> =
+            events[..events.len() - 1].iter().map(|event| serde_json::from_str(&event[6..]).unwrap()).collect();
+        let (last, others) = chunks.split_last().unwrap();
+        assert_eq!(last["warnings"], expected, "the last chunk");
+        assert!(others.iter().all(|chunk| chunk.get("warnings").is_none()), "only the last chunk: {others:?}");
+    }
+    let request = json!({"model": "m", "prompt": "hi", "max_tokens": 1, "user": "u"});
+    let (_, response) = daemon.json("/v1/completions", request).await;
+    assert_eq!(response["warnings"], json!(["the field \"user\" is ignored"]), "{response}");
+    let request = json!({"model": "m", "input": "hi", "max_output_tokens": 1, "store": true, "service_tier": "flex"});
+    let (_, response) = daemon.json("/v1/responses", request).await;
+    assert_eq!(response["warnings"], json!(["the field \"store\" is ignored"]), "{response}");
+    assert_eq!(response["service_tier"], "flex", "{response}");
+    let request =
+        json!({"model": "m", "prompt": "hi", "stream": false, "options": {"max_output_tokens": 2, "main_gpu": 0}});
+    let (_, response) = daemon.json("/api/generate", request).await;
+    assert_eq!(response["eval_count"], 2, "{response}");
+    assert_eq!(response["warnings"], json!(["the option \"main_gpu\" is ignored"]), "{response}");
+}
+
+#[tokio::test]
+async fn audio_and_broken_images_are_refused_with_a_reason() {
+    let daemon = Daemon::start();
+    let check = async |path: &str, request: Value, expected: &str| {
+        let (status, response) = daemon.json(path, request).await;
+        assert_eq!(status, 400, "{response}");
+        assert!(response["error"]["message"].as_str().is_some_and(|text| text.contains(expected)), "{response}");
+    };
+    check("/v1/audio/speech", json!({"model": "m", "input": "hi"}), "audio is not supported").await;
+    let image = |url: &str| json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]});
+    let path = "/v1/chat/completions";
+    check(path, chat(image("data:image/png;base64,a*b")), "not valid base64").await;
+    check(path, chat(image("https://example.com/a.png")), "fetches no images").await;
+    check(path, chat(image("data:image/png;base64,aGk=")), "does not support vision").await;
+}

@@ -149,6 +149,32 @@ async fn requests_with_another_api_are_translated() {
 }
 
 #[tokio::test]
+async fn responses_of_remotes_are_translated() {
+    let daemon = Daemon::start();
+    let call = json!({"function": {"name": "weather", "arguments": {"city": "Oslo"}}});
+    let line = json!({"message": {"role": "assistant", "content": "", "tool_calls": [call, call]}, "done": false});
+    let lines = [vec![Step::Send(format!("{line}\n"))], ollama_answer(&["So", "."])].concat();
+    let server = FakeUpstream::start(Api::Ollama, &["llama3:latest"], lines).unwrap();
+    daemon.add_remote("nas", &server.url()).await;
+    let respond = async |more: Value| {
+        let tools = json!([{"type": "function", "name": "weather"}]);
+        let mut request = json!({"model": "llama3", "input": "Why?", "tools": tools});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        daemon.post("/v1/responses", &request.to_string()).await
+    };
+    let types = |reply: &str| -> Vec<Value> {
+        let response: Value = serde_json::from_str(body(reply)).unwrap_or_else(|_| panic!("{reply}"));
+        response["output"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect()
+    };
+    assert_eq!(types(&respond(json!({})).await), ["function_call", "function_call", "message"], "the whole answer");
+    let single = respond(json!({"parallel_tool_calls": false})).await;
+    assert_eq!(types(&single), ["function_call"], "the answer ends after its first call");
+    assert_eq!(server.seen()[1].body["tools"][0]["function"]["name"], "weather", "the format of the server");
+    let refused = respond(json!({"tool_choice": "required"})).await;
+    assert!(refused.starts_with("501") && refused.contains("requiring a tool call"), "{refused}");
+}
+
+#[tokio::test]
 async fn stored_chats_use_models_of_remotes() {
     let daemon = Daemon::start();
     let server = FakeUpstream::start(Api::OpenAi, &["Org/M"], openai_answer(&["So", "."])).unwrap();

@@ -27,17 +27,64 @@ pub struct ChatCompletionRequest {
     pub logprobs: Option<bool>,
     pub top_logprobs: Option<i64>,
     pub response_format: Option<ResponseFormat>,
+    /// Formats that are extensions of the API, with vLLM's names.
+    pub structured_outputs: Option<StructuredOutputs>,
+    pub guided_json: Option<Value>,
+    pub guided_regex: Option<String>,
+    pub guided_choice: Option<Vec<String>>,
+    pub guided_grammar: Option<String>,
     pub reasoning_effort: Option<String>,
     pub reasoning: Option<Reasoning>,
     pub tools: Option<Vec<Tool>>,
     /// `none`, `auto`, `required`, or an object that names a function.
     pub tool_choice: Option<Value>,
     pub parallel_tool_calls: Option<bool>,
-    pub logit_bias: Option<Map<String, Value>>,
+    pub logit_bias: Option<Value>,
+    pub metadata: Option<Value>,
+    pub prediction: Option<Value>,
+    pub prompt_cache_key: Option<Value>,
+    pub safety_identifier: Option<Value>,
     /// `flex` computes the answer when others leave time. All other values are the same as none.
     pub service_tier: Option<String>,
+    pub store: Option<Value>,
+    pub user: Option<Value>,
+    pub verbosity: Option<Value>,
+    pub web_search_options: Option<Value>,
     /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
     pub options: Option<Map<String, Value>>,
+}
+
+impl ChatCompletionRequest {
+    /// Returns the names of the fields that have no effect.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<&'static str> {
+        let fields = [
+            ("logit_bias", &self.logit_bias),
+            ("metadata", &self.metadata),
+            ("prediction", &self.prediction),
+            ("prompt_cache_key", &self.prompt_cache_key),
+            ("safety_identifier", &self.safety_identifier),
+            ("store", &self.store),
+            ("user", &self.user),
+            ("verbosity", &self.verbosity),
+            ("web_search_options", &self.web_search_options),
+        ];
+        super::present(&fields)
+    }
+}
+
+/// A format of the answer. Only one of them can be used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StructuredOutputs {
+    /// A JSON Schema, or its text.
+    pub json: Option<Value>,
+    /// A regular expression that the whole answer matches.
+    pub regex: Option<String>,
+    /// The possible answers.
+    pub choice: Option<Vec<String>>,
+    /// A grammar in Lark's syntax.
+    pub grammar: Option<String>,
 }
 
 /// Options of a stream.
@@ -54,6 +101,8 @@ pub struct StreamOptions {
 pub struct Reasoning {
     /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub effort: Option<String>,
+    /// How the reasoning is summarised; ignored: it is sent as it is.
+    pub summary: Option<String>,
 }
 
 /// Format of the answer.
@@ -94,6 +143,9 @@ pub struct ChatCompletion {
     pub service_tier: Option<ServiceTier>,
     pub choices: Vec<Choice>,
     pub usage: Usage,
+    /// Cairn's own field: what the request has and the server ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One of the answers of a response.
@@ -137,6 +189,9 @@ pub struct ChatCompletionChunk {
     pub choices: Vec<ChunkChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Cairn's own field: what the request has and the server ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A part of one of the answers.

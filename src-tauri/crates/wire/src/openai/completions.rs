@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FinishReason, ServiceTier, Stop, StreamOptions, Usage};
+use super::{FinishReason, ServiceTier, Stop, StreamOptions, StructuredOutputs, Usage};
 
 /// Request for the continuation of a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,10 +26,27 @@ pub struct CompletionRequest {
     /// Number of most probable tokens to report.
     pub logprobs: Option<i64>,
     pub echo: Option<bool>,
+    pub best_of: Option<Value>,
+    pub logit_bias: Option<Value>,
     /// `flex` computes the answer when others leave time. All other values are the same as none.
     pub service_tier: Option<String>,
+    pub user: Option<Value>,
+    /// Formats that are extensions of the API, with vLLM's names.
+    pub structured_outputs: Option<StructuredOutputs>,
+    pub guided_json: Option<Value>,
+    pub guided_regex: Option<String>,
+    pub guided_choice: Option<Vec<String>>,
+    pub guided_grammar: Option<String>,
     /// Cairn's own field: Ollama's options, such as `num_ctx` and `top_k`. The fields above override them.
     pub options: Option<Map<String, Value>>,
+}
+
+impl CompletionRequest {
+    /// Returns the names of the fields that have no effect.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<&'static str> {
+        super::present(&[("best_of", &self.best_of), ("logit_bias", &self.logit_bias), ("user", &self.user)])
+    }
 }
 
 /// The text to continue: one, or a list.
@@ -65,6 +82,9 @@ pub struct Completion {
     pub choices: Vec<CompletionChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Cairn's own field: what the request has and the server ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One of the continuations.

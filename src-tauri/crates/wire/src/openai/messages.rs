@@ -74,6 +74,7 @@ pub struct Tool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolFunction {
     /// Name of the function.
+    #[serde(default)]
     pub name: String,
     /// What the function does.
     #[serde(default, skip_serializing_if = "Option::is_none")]

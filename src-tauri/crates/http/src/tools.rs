@@ -1,0 +1,49 @@
+//! Which tools a request offers, for the APIs of OpenAI and Anthropic.
+
+use cairn_app::inference::ToolUse;
+use serde_json::Value;
+
+use crate::error::ApiError;
+
+/// Which tools the model sees, and whether it must call one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ToolChoice {
+    Auto,
+    None,
+    Required,
+    /// Only these tools.
+    Named {
+        names: Vec<String>,
+        is_required: bool,
+    },
+}
+
+/// A tool of a request.
+pub(crate) struct NamedTool {
+    pub(crate) name: String,
+    /// In the format of OpenAI's API.
+    pub(crate) value: Value,
+}
+
+/// Returns the tools that the model sees, and how it must use them.
+pub(crate) fn offered(
+    tools: Vec<NamedTool>,
+    choice: ToolChoice,
+    is_single: bool,
+) -> Result<(Vec<Value>, ToolUse), ApiError> {
+    let (names, is_required) = match choice {
+        ToolChoice::None => return Ok((Vec::new(), ToolUse::default())),
+        ToolChoice::Auto => (None, false),
+        ToolChoice::Required => (None, true),
+        ToolChoice::Named { names, is_required } => (Some(names), is_required),
+    };
+    if let Some(missing) = names.iter().flatten().find(|name| tools.iter().all(|tool| tool.name != **name)) {
+        return Err(ApiError::bad_request(format!("tool_choice names {missing:?}, which is not in tools")));
+    }
+    if is_required && tools.is_empty() {
+        return Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools"));
+    }
+    let is_offered = |tool: &NamedTool| names.as_ref().is_none_or(|names| names.contains(&tool.name));
+    let tools = tools.into_iter().filter(is_offered).map(|tool| tool.value).collect();
+    Ok((tools, ToolUse { is_required, is_single }))
+}
