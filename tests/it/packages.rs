@@ -16,7 +16,7 @@ const FEATURES: [&str; 9] = ["list", "chat", "stream", "tools", "schema", "embed
 /// Cells of the table.
 const TESTED: &str = "tested";
 const NOT_OFFERED: &str = "not offered";
-/// The daemon has no route for embeddings yet.
+/// The script of the package does not test embeddings yet.
 const PENDING: &str = "pending";
 
 /// A package with its script and the classes of its errors.

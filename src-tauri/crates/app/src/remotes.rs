@@ -2,7 +2,8 @@
 //!
 //! [`Remotes`] is the handle. It stores the remotes of this user, checks their health while there are any, merges their models
 //! into the list of local ones, and finds the servers of a model. A local model takes precedence over a model of a remote with the
-//! same name. Only clients of this machine can manage remotes; clients of other machines learn their names, never their addresses.
+//! same name. Only `/app`, which needs the token or a key for admin, shows addresses and manages remotes; answers and lists of
+//! models have names of remotes only.
 
 mod error;
 mod handle;

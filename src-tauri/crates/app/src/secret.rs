@@ -21,8 +21,8 @@ pub fn random_hex<const BYTES: usize>() -> Result<String, RandomError> {
     Ok(hex::encode(bytes))
 }
 
-/// SHA-256 digest of a secret: neither a memory dump nor a file reveals the secret. The secrets are random, so a slow
-/// hash function would not protect them better.
+/// SHA-256 digest of a secret, stored instead of the secret. The secrets are random, so a slow hash function would not
+/// protect them better.
 #[derive(Clone, Copy)]
 pub struct SecretDigest(Digest);
 

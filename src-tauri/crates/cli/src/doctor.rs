@@ -14,9 +14,9 @@ use serde::Serialize;
 use crate::{CliContext, args, human, output};
 
 /// Free bytes of the models' disk below which the next model may not fit.
-const FEW_BYTES: u64 = 5_000_000_000;
-/// Free bytes below which no download starts.
-const MIN_BYTES: u64 = 512 << 20;
+const LOW_DISK_BYTES: u64 = 5_000_000_000;
+/// Bytes of the disk that downloads leave free.
+const RESERVED_DISK_BYTES: u64 = 512 << 20;
 /// A clock before this time is wrong: 2025-01-01.
 const EARLIEST: Duration = Duration::from_secs(1_735_689_600);
 
@@ -150,10 +150,10 @@ fn free_space(library: &Path) -> Check {
         Ok(free) => {
             let text = format!("{} free for models in {place}", human::bytes(free));
             match () {
-                () if free < MIN_BYTES => {
+                () if free < RESERVED_DISK_BYTES => {
                     Check::fault("disk", text, "delete models with `cairn rm`, or set OLLAMA_MODELS to another disk")
                 }
-                () if free < FEW_BYTES => {
+                () if free < LOW_DISK_BYTES => {
                     Check::warning("disk", text, "`cairn du` and `cairn gc --dry-run` show what can be freed")
                 }
                 () => Check::ok("disk", text),

@@ -104,7 +104,7 @@ fn refused(request: &Request, refusal: Refusal, credential: &Credential) -> Resp
         Refusal::NotShared => {
             "this machine does not share its models; set CAIRN_SHARE=1 on it to share them".to_owned()
         }
-        Refusal::Token => "unauthorized: missing or wrong token".to_owned(),
+        Refusal::Token => "unauthorized: missing or wrong token or API key".to_owned(),
         Refusal::NoKey(scopes) => format!(
             "unauthorized: from another machine, this path needs an API key for {}; create one on the daemon's machine \
              with `cairn key create NAME --scope {}`, and send it as `Authorization: Bearer KEY` or `x-api-key: KEY`",

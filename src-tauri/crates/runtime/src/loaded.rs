@@ -141,7 +141,7 @@ impl LoadedModel {
         self.mask_worker.get_or_init(start).clone()
     }
 
-    /// Loads the model and starts its scheduler. Reads the header and the vocabulary; the weights are mapped, and read on first
+    /// Loads the model and starts its scheduler or embedder. Reads the header and the vocabulary; the weights are mapped, and read on first
     /// use.
     pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
         let started = Instant::now();
@@ -166,7 +166,7 @@ impl LoadedModel {
         let (parallel, vocabulary) = (loading.parallel, model.hparams.vocab);
         let mut tiers = None;
         let max_text_tokens;
-        let run: Box<dyn FnOnce() + Send> = if let Some(output) = model.hparams.embedding {
+        let (thread, run): (_, Box<dyn FnOnce() + Send>) = if let Some(output) = model.hparams.embedding {
             let limits = Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS };
             let rows = model.hparams.limits(loading.context_tokens as usize, limits).rows;
             max_text_tokens = Some(rows);
@@ -179,7 +179,7 @@ impl LoadedModel {
                 commands: receiver,
                 alive: Arc::clone(&alive),
             };
-            Box::new(move || embedder.run())
+            ("cairn-embedder", Box::new(move || embedder.run()))
         } else {
             max_text_tokens = None;
             let layout = model.plan.page_layout(caps.kv_type);
@@ -225,9 +225,9 @@ impl LoadedModel {
                 alive: Arc::clone(&alive),
                 has_changed: false,
             };
-            Box::new(move || scheduler.run())
+            ("cairn-scheduler", Box::new(move || scheduler.run()))
         };
-        std::thread::Builder::new().name("cairn-scheduler".to_owned()).spawn(run).map_err(LoadError::Thread)?;
+        std::thread::Builder::new().name(thread.to_owned()).spawn(run).map_err(LoadError::Thread)?;
         let vocabulary = LazyVocabulary::new(&tokenizer);
         if max_text_tokens.is_none() {
             vocabulary.build_in_background();

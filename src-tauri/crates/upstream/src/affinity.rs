@@ -12,7 +12,8 @@ use twox_hash::XxHash3_128;
 const BLOCK_BYTES: usize = 512;
 /// Most blocks of a conversation that are compared: 4 MiB of text.
 const MAX_BLOCKS: usize = 8192;
-/// Default for the blocks of a server: 32 MiB of text, or about 8 million tokens. Servers do not report the size of their cache.
+/// Most blocks that are remembered for a server: 32 MiB of text, or about 8 million tokens. Servers do not report the size of their
+/// cache.
 pub const SERVER_BLOCKS: usize = 65_536;
 
 /// Hashes of a conversation's blocks.

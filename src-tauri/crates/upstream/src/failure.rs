@@ -84,20 +84,6 @@ impl Failure {
             _ => self.to_string(),
         }
     }
-
-    /// The failure as a word, for metrics.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Connect { .. } => "connect",
-            Self::Timeout { .. } => "timeout",
-            Self::Closed { .. } => "closed",
-            Self::Redirect => "redirect",
-            Self::Status { .. } => "status",
-            Self::Reported { .. } => "reported",
-            Self::Malformed { .. } | Self::TooLarge { .. } => "malformed",
-        }
-    }
 }
 
 #[cfg(test)]

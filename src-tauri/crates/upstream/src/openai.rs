@@ -1,8 +1,9 @@
 //! Translates requests of Ollama's API for servers that have only OpenAI's.
 //!
-//! `num_predict`, `temperature`, `top_p`, `seed`, `stop` and the penalties have the same meaning under other names. `top_k` and
-//! `min_p` are extensions that vLLM, SGLang and llama-server share. Options of a server's own resources (`num_ctx`, `num_gpu`)
-//! are omitted, as the server decides about them. What has no counterpart is refused.
+//! `num_predict`, `temperature`, `top_p`, `seed`, `stop`, `frequency_penalty` and `presence_penalty` have the same meaning in both
+//! APIs. `top_k`, `min_p` and `chat_template_kwargs` are extensions that vLLM, SGLang and llama-server share. All other options are
+//! omitted: those of a server's own resources (`num_ctx`, `num_gpu`), and `repeat_penalty`, `repeat_last_n` and `typical_p`. So are
+//! `keep_alive`, `truncate` and `shift`. Other fields without a counterpart are refused.
 
 use cairn_wire::ollama::{ChatRequest, GenerateRequest, Message, ToolCall};
 use cairn_wire::{OptionError, Options, Think};

@@ -7,7 +7,7 @@ use cairn_upstream::{Failure, UrlError};
 
 use super::limits::{MAX_NAME_BYTES, MAX_REMOTES};
 
-/// Why an operation on remotes failed. Only clients of this machine see these errors, so they may have addresses.
+/// Why an operation on remotes failed. Only clients of `/app` see these errors, so they may have addresses.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.

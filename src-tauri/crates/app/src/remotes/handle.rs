@@ -58,7 +58,7 @@ impl Remotes {
             transfers: transfers.clone(),
             upstreams: RwLock::default(),
             index: RwLock::default(),
-            is_settled: watch::Sender::new(stored.is_empty()),
+            is_settled: watch::Sender::new(false),
             is_watching: Mutex::new(false),
         }));
         let mut entries = BTreeMap::new();
@@ -68,6 +68,8 @@ impl Remotes {
                 Err(error) => tracing::warn!(remote = name, %error, "a remote cannot be used"),
             }
         }
+        // Without a usable remote nothing is checked, so that nothing must wait for a check.
+        remotes.0.is_settled.send_replace(entries.is_empty());
         *remotes.0.upstreams.write() = entries;
         remotes.watch();
         remotes
@@ -126,7 +128,8 @@ impl Remotes {
         *self.0.index.write() = index;
     }
 
-    /// Waits until the remotes of the start were checked, which takes seconds at most.
+    /// Waits until the remotes of the start were checked. A list takes 5 s at most; an Ollama without capabilities in its list also
+    /// describes up to 32 models, each in 5 s at most.
     pub async fn settled(&self) {
         // The sender is dropped at shutdown only.
         let _ = self.0.is_settled.subscribe().wait_for(|is_settled| *is_settled).await;
@@ -155,6 +158,7 @@ async fn check_once(shared: &Weak<Shared>) -> bool {
         let mut is_watching = remotes.0.is_watching.lock();
         if remotes.0.upstreams.read().is_empty() {
             *is_watching = false;
+            remotes.0.is_settled.send_replace(true);
             return false;
         }
     }

@@ -71,7 +71,7 @@ impl Remotes {
         let mut stored = StoredRemote { url: url.clone(), kind: Kind::OpenAi, key };
         let (remotes, named, remote) = (self.clone(), name.clone(), stored.clone());
         let client = spawn_blocking(move || remotes.client(&named, &remote));
-        let client = client.await.expect("opening connections does not panic")?;
+        let client = client.await.expect("reading certificates does not panic")?;
         let no_server = |failure| Error::NoServer { url: url.clone(), failure };
         stored.kind = detect(&client).await.map_err(no_server)?;
         let upstream = Arc::new(Upstream::new(&name, stored.kind, client));

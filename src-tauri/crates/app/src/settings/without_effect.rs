@@ -23,7 +23,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("OLLAMA_GPU_OVERHEAD", GPU),
     ("OLLAMA_IGPU_ENABLE", GPU),
     ("OLLAMA_LLAMA_CPP_COMPAT", "Cairn contains no llama.cpp"),
-    ("OLLAMA_LOAD_TIMEOUT", "model files are mapped, so that a load waits for nothing"),
+    ("OLLAMA_LOAD_TIMEOUT", "Cairn has no timeout for loading a model"),
     ("OLLAMA_MAX_TRANSFER_STREAMS", "the number of connections follows from their speed"),
     ("OLLAMA_REMOTES", CLOUD),
     ("OLLAMA_SCHED_SPREAD", GPU),

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::{CliContext, daemon, human, one_line};
 
 /// Memory below which only small models run.
-const FEW_BYTES: u64 = 4_000_000_000;
+const LOW_MEMORY_BYTES: u64 = 4_000_000_000;
 
 pub(super) async fn all(cli: &CliContext) -> Vec<Check> {
     let client = match daemon::connect(cli).await {
@@ -111,7 +111,9 @@ fn machine(hardware: &HardwareResponse) -> Vec<Check> {
     let total = memory.limit_bytes.unwrap_or(memory.total_bytes);
     let text = format!("{} of {} available", human::bytes(memory.available_bytes), human::bytes(total));
     let memory = match memory.available_bytes {
-        ..FEW_BYTES => Check::warning("memory", text, "use models of at most 3B parameters, or close other programs"),
+        ..LOW_MEMORY_BYTES => {
+            Check::warning("memory", text, "use models of at most 3B parameters, or close other programs")
+        }
         _ => Check::ok("memory", text),
     };
     let names: Vec<&str> = gpus.iter().filter(|gpu| !gpu.used).map(|gpu| gpu.name.as_str()).collect();

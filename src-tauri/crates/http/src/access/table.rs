@@ -131,7 +131,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         routes: &["/app/*"],
-        about: "chats, settings, downloads, keys",
+        about: "chats, settings, downloads, keys, remotes",
         here: Access::TokenOrKey(&[KeyScope::Admin]),
         needs_loopback_name: true,
         elsewhere: Access::KeyAlways(&[KeyScope::Admin]),

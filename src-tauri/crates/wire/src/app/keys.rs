@@ -86,10 +86,17 @@ impl fmt::Debug for CreateKeyResponse {
 }
 
 /// `POST /app/keys/revoke`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokeKeyRequest {
     /// Name of the key, or the key itself.
     pub name: String,
+}
+
+/// Omits the name, which may be a key.
+impl fmt::Debug for RevokeKeyRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RevokeKeyRequest").finish_non_exhaustive()
+    }
 }
 
 /// `GET /app/keys`.
