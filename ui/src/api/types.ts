@@ -2098,6 +2098,8 @@ export type ChatChunk = {
   logprobs?: Logprob[];
   /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
+  /** Cairn's own field: what the request has and the server ignored. */
+  warnings?: string[];
   _debug_info?: DebugInfo;
 } & Metrics;
 
@@ -2273,6 +2275,8 @@ export type GenerateChunk = {
   logprobs?: Logprob[];
   /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
+  /** Cairn's own field: what the request has and the server ignored. */
+  warnings?: string[];
   _debug_info?: DebugInfo;
 } & Metrics;
 
