@@ -99,6 +99,8 @@ pub struct LoadOptions {
     pub threads: Option<usize>,
     /// Type of keys and values: see [`parse_kv_type`]. A model whose heads are not a multiple of its block size uses f16.
     pub kv_type: Option<DType>,
+    /// Keep-alive time until a request sets one; by default that of the configuration.
+    pub default_keep_alive: Option<KeepAlive>,
     /// Load even if the memory seems too small.
     pub force: bool,
     /// Digest of the weights, if known. Without it, no tier stores the model's rows.

@@ -99,6 +99,8 @@ struct Entry {
     model: Arc<LoadedModel>,
     leases: usize,
     keep_alive: KeepAlive,
+    /// The keep-alive time of the latest request that set one.
+    requested_keep_alive: Option<KeepAlive>,
     context_tokens: u32,
     /// When it is unloaded, while it is idle.
     expires: Option<Instant>,
@@ -168,7 +170,7 @@ impl Engine {
     }
 
     /// Loads a model, unless it is loaded, and keeps it loaded until the lease is dropped. Waits while another model loads or
-    /// drains, within [`LoadTimeouts`](crate::LoadTimeouts).
+    /// drains, within [`LoadTimeouts`](crate::LoadTimeouts). Without `keep_alive`, the time of an earlier request stays.
     ///
     /// # Errors
     /// When the model cannot be loaded, too many requests wait, the loads before it take too long, or the engine shuts down.
@@ -229,6 +231,7 @@ impl Engine {
             model: Arc::new(model),
             leases: 0,
             keep_alive: inner.config.keep_alive,
+            requested_keep_alive: None,
             context_tokens: DEFAULT_CONTEXT_TOKENS,
             expires: None,
             timer: None,
@@ -375,9 +378,9 @@ impl Engine {
         }
         let place = entry.model.queue.enter().ok_or(LoadError::Busy)?;
         entry.context_tokens = requested.min(trained).max(4);
-        if let Some(keep_alive) = keep_alive {
-            entry.keep_alive = keep_alive;
-        }
+        entry.requested_keep_alive = keep_alive.or(entry.requested_keep_alive);
+        let default = options.default_keep_alive.unwrap_or(self.0.config.keep_alive);
+        entry.keep_alive = entry.requested_keep_alive.unwrap_or(default);
         entry.expires = None;
         entry.timer = None;
         entry.leases += 1;

@@ -51,7 +51,7 @@ pub struct Chat {
     pub think: Option<Think>,
     /// Whether a model that cannot think ignores `think`, instead of refusing the request.
     pub is_think_optional: bool,
-    /// How long the model stays loaded afterwards; `None` for the default of the settings.
+    /// How long the model stays loaded afterwards; `None` for the time of an earlier request, or else that of the settings.
     pub keep_alive: Option<KeepAlive>,
     /// Refuse a prompt that does not fit, instead of dropping messages.
     pub whole: bool,

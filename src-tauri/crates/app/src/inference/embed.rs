@@ -28,7 +28,7 @@ pub struct Embed {
     pub dimensions: Option<usize>,
     /// Options of this request.
     pub options: Option<Map<String, Value>>,
-    /// How long the model stays loaded afterwards; `None` for the default of the settings.
+    /// How long the model stays loaded afterwards; `None` for the time of an earlier request, or else that of the settings.
     pub keep_alive: Option<KeepAlive>,
 }
 

@@ -44,7 +44,7 @@ pub struct Generate {
     pub options: Option<Map<String, Value>>,
     /// Whether the model thinks first; `None` for the model's default.
     pub think: Option<Think>,
-    /// How long the model stays loaded afterwards; `None` for the default of the settings.
+    /// How long the model stays loaded afterwards; `None` for the time of an earlier request, or else that of the settings.
     pub keep_alive: Option<KeepAlive>,
     /// Never cut a prompt, and end the answer when the context is full.
     pub no_shift: bool,

@@ -81,11 +81,12 @@ impl Inference {
             context_tokens,
             threads: chosen.threads,
             kv_type: chosen.kv_type,
+            default_keep_alive: Some(engine_keep_alive(self.live.keep_alive())),
             force,
             weights: model.weights.map(WeightsDigest),
         };
-        let keep_alive = engine_keep_alive(keep_alive.unwrap_or_else(|| self.live.keep_alive()));
-        let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
+        let keep_alive = keep_alive.map(engine_keep_alive);
+        let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, keep_alive).await?;
         if let Some(fingerprint) = lease.fingerprint().filter(|_| lease.load_ns() > 0) {
             self.cache.learn(&fingerprint, &model.summary.name);
         }

@@ -116,6 +116,27 @@ async fn models_unload_after_keep_alive_or_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn keep_alive_of_a_request_stays_until_another_sets_it() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let path = model(&folder, 14);
+    let seconds = |seconds: u64| KeepAlive::For(Duration::from_secs(seconds));
+    let check = async |keep_alive: Option<KeepAlive>, default: u64, expected: Option<u64>| {
+        let options = LoadOptions { default_keep_alive: Some(seconds(default)), ..LoadOptions::default() };
+        let lease = engine.acquire("m".to_owned(), Source::File(path.clone()), options, keep_alive).await;
+        drop(lease.expect("the model loads"));
+        let left = engine.loaded()[0].expires_in.map(|left| left.as_secs_f64().ceil() as u64);
+        assert_eq!(left, expected, "{keep_alive:?}, by default {default} s");
+    };
+    check(None, 100, Some(100)).await;
+    check(None, 200, Some(200)).await;
+    check(Some(KeepAlive::Forever), 100, None).await;
+    check(None, 100, None).await;
+    check(Some(seconds(50)), 100, Some(50)).await;
+    check(None, 100, Some(50)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn truncated_model_file_fails_until_it_is_restored() {
     let folder = TempDir::new().expect("a temporary folder");
     let engine = Engine::start(config()).expect("a kernel variant runs");
