@@ -3,6 +3,7 @@
 
 mod apis;
 mod areas;
+mod behaviours;
 mod cache;
 mod cairn;
 mod chats;
