@@ -22,10 +22,11 @@ mod relay;
 mod remote;
 mod remote_answer;
 mod rerank;
+mod tool_use;
 mod trace;
 
 pub use answer::Answer;
-pub use chat::{Chat, ToolUse};
+pub use chat::Chat;
 pub use conversation::AnswerPrefix;
 pub use embed::{Embed, EmbedInput, Embeddings, MAX_TEXTS};
 pub use error::Error;
@@ -35,6 +36,7 @@ pub use handle::Inference;
 pub use load::Reply;
 pub use relay::{Relay, RelayFrame};
 pub use rerank::{RankedDocument, Ranking, Rerank};
+pub use tool_use::ToolUse;
 pub use trace::{TracePrompt, Traced};
 
 pub use cairn_grammar::{Constraint, Error as FormatError, Part};

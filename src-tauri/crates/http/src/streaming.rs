@@ -60,7 +60,7 @@ pub(crate) trait Encoder<E>: Send + 'static {
         Self::encode_error(error)
     }
 
-    /// Returns the bytes that end a stream whose encoder is lost.
+    /// Returns the bytes that end a stream without its encoder.
     fn encode_error(error: &ErrorBody) -> Vec<u8>;
 }
 

@@ -19,18 +19,10 @@ use super::local_answer::LocalAnswer;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
 use super::place::Place;
+use super::tool_use::ToolUse;
 use super::trace;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
-
-/// Which calls of tools an answer has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToolUse {
-    /// Whether the answer is a call, not text.
-    pub is_required: bool,
-    /// Whether the answer ends after its first call.
-    pub is_single: bool,
-}
 
 /// Request for the next message of a conversation.
 #[derive(Debug, Clone, Default)]

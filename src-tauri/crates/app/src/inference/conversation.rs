@@ -9,11 +9,11 @@ use cairn_runtime::{Constrained, ContextFullPolicy, Lease, Request, ThinkingTags
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
 
-use super::chat::ToolUse;
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
 use super::handle::Inference;
 use super::options::Chosen;
+use super::tool_use::ToolUse;
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
 use crate::settings::ContextShift;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
-use super::chat::ToolUse;
 use super::error::Error;
 use super::event::{Done, Event};
 use super::overflow::OverflowState;
+use super::tool_use::ToolUse;
 use crate::values::Usage;
 
 /// An answer of a local model in progress. Dropping it cancels the computation.

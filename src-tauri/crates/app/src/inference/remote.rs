@@ -8,13 +8,14 @@ use cairn_upstream::{Call, Plan, Request, Target};
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::chat::{Chat, ToolUse};
+use super::chat::Chat;
 use super::error::Error;
 use super::generate::Generate;
 use super::handle::Inference;
 use super::load::Reply;
 use super::place::is_absent;
 use super::remote_answer::RemoteAnswer;
+use super::tool_use::ToolUse;
 use crate::library;
 use crate::remotes::Remotes;
 use crate::values::{

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use cairn_prompt::Delta;
 use cairn_upstream::{Call, Piece};
 
-use super::chat::ToolUse;
 use super::event::{Done, Event};
 use super::local_answer::call_id;
+use super::tool_use::ToolUse;
 use crate::values::Usage;
 
 /// An answer of a remote in progress. Dropping it closes the connection to the server.

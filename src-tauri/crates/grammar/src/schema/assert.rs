@@ -16,7 +16,7 @@ use super::{pattern, values};
 use crate::error::Error;
 use crate::limits::{MAX_PROPERTIES, at_most};
 
-/// Maximum number of alternatives of `anyOf` whose combinations are kept apart, where it matters which properties were evaluated.
+/// Maximum number of alternatives of `anyOf` with combinations that are kept apart, where it matters which properties were evaluated.
 const MAX_COMBINED: usize = 3;
 /// Maximum number of alternatives of `oneOf` that may overlap.
 const MAX_OVERLAPPING: usize = 16;

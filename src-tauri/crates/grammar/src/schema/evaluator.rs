@@ -19,7 +19,7 @@ pub(super) struct Evaluator<'a> {
     /// References that are being followed.
     pub(super) open: Vec<(usize, AtomKind)>,
     pub(super) work: Work,
-    /// The first keyword whose refused values are incomplete.
+    /// The first keyword with incomplete refused values.
     pub(super) left_out: Option<(String, Rc<Place>)>,
     /// Whether nothing matches a node, by its key.
     empty: HashMap<Vec<(usize, AtomKind)>, bool>,

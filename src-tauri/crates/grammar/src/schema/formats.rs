@@ -22,9 +22,10 @@ const DATE: &str = concat!(
     "|02-(?:0[1-9]|1[0-9]|2[0-8]))",
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)",
 );
-/// A time of RFC 3339. Leap seconds are left out: whether one is valid depends on the time zone.
+/// A time of RFC 3339, to the nanosecond: a model could add digits without end. Leap seconds are left out: whether one is valid
+/// depends on the time zone.
 const TIME: &str = concat!(
-    "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]+)?",
+    "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,9})?",
     "(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])",
 );
 /// A label of a host name, RFC 1123. Labels with hyphens at the third and fourth position have more rules, RFC 5890.

@@ -276,7 +276,7 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// Remembers a keyword whose refused values are incomplete.
+    /// Remembers a keyword with incomplete refused values.
     fn leave_out(&mut self, keyword: &str, place: &Place) {
         self.left_out.get_or_insert_with(|| (keyword.to_owned(), Rc::new(place.clone())));
     }

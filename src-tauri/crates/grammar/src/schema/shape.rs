@@ -67,7 +67,7 @@ impl<'a> Node<'a> {
         let (Some(own), Some(others)) = (&self.0, &other.0) else { return Self::never() };
         let mut all = own.clone();
         for atom in others {
-            if !all.iter().any(|known| known.key() == atom.key()) {
+            if !all.iter().any(|earlier| earlier.key() == atom.key()) {
                 all.push(atom.clone());
             }
         }

@@ -1,4 +1,4 @@
-//! `/v1/audio`: speech, which no model of this server understands. The response says so instead of that the path is unknown.
+//! `/v1/audio`: speech, which no model of this server understands. The response states that, and not that the path is unknown.
 
 use axum::Router;
 use axum::routing::post;

@@ -144,8 +144,7 @@ async fn response_matches_its_format() {
         "required": ["n"], "additionalProperties": false});
     let text = json!({"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": true}});
     let include = json!(["message.output_text.logprobs"]);
-    let more =
-        json!({"text": text, "temperature": 0, "max_output_tokens": 200, "include": include, "top_logprobs": 1});
+    let more = json!({"text": text, "temperature": 0, "max_output_tokens": 200, "include": include, "top_logprobs": 1});
     let response = respond(&daemon, &request(more)).await;
     let part = &response["output"][0]["content"][0];
     let value: Value = serde_json::from_str(part["text"].as_str().unwrap()).unwrap_or_else(|_| panic!("{response}"));
