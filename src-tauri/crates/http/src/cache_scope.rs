@@ -18,7 +18,7 @@ use crate::credential::Credential;
 use crate::error::ApiError;
 
 const OWNER: HeaderName = HeaderName::from_static("x-cairn-owner");
-const INCOGNITO: HeaderName = HeaderName::from_static("x-cairn-incognito");
+const INCOGNITO: HeaderName = HeaderName::from_static(cairn_wire::headers::INCOGNITO);
 
 /// Returns the cache scope of a request. A client with an unknown address counts as remote.
 pub(crate) fn cache_scope(

@@ -15,6 +15,7 @@ mod cache_scope;
 mod client;
 mod client_inference;
 mod credential;
+mod daemon_request;
 mod error;
 mod images;
 mod metrics;

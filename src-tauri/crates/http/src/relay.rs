@@ -3,11 +3,9 @@
 use std::marker::PhantomData;
 
 use axum::body::Bytes;
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cairn_app::inference::{CallError, Endpoint, Error, Relay, RelayFrame};
+use cairn_app::inference::{CallError, Endpoint, Error, Inference, Relay, RelayFrame};
 use cairn_wire::ErrorBody;
 
 use crate::error::ApiError;
@@ -15,22 +13,9 @@ use crate::request_log::LogHandle;
 use crate::streaming::{Encoder, Events, respond};
 use crate::{Server, ndjson, openai, sse};
 
-/// Header of requests of another daemon. It gets only local models, so that remotes never form a loop.
-const FORWARDED: &str = "x-cairn-remote";
-
-/// Extractor: whether another daemon sent the request.
-pub(crate) struct IsForwarded(pub(crate) bool);
-
-impl<S: Sync> FromRequestParts<S> for IsForwarded {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self(parts.headers.contains_key(FORWARDED)))
-    }
-}
-
 /// A client's request that a remote may answer as it is.
 pub(crate) struct RelayRequest<'a> {
+    pub(crate) inference: &'a Inference,
     pub(crate) endpoint: Endpoint,
     pub(crate) model: &'a str,
     pub(crate) json: &'a [u8],
@@ -44,8 +29,8 @@ pub(crate) async fn relay(
     log: &LogHandle,
     request: RelayRequest<'_>,
 ) -> Result<Option<Response>, ApiError> {
-    let RelayRequest { endpoint, model, json, is_streamed, is_incognito } = request;
-    let Some(mut relay) = server.app().inference().relay(endpoint, model, json, is_incognito).await? else {
+    let RelayRequest { inference, endpoint, model, json, is_streamed, is_incognito } = request;
+    let Some(mut relay) = inference.relay(endpoint, model, json, is_incognito).await? else {
         return Ok(None);
     };
     log.set_model(model);

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cairn_wire::headers::{DAEMON_REQUEST, INCOGNITO};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{RequestBuilder, Response};
 use serde::Deserialize;
@@ -23,9 +24,6 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 const MAX_ERROR_CHARS: usize = 500;
 /// Longest API key.
 const MAX_KEY_BYTES: usize = 4096;
-/// Marks requests of a daemon to another: it lists only its own models, so that remotes never form a loop.
-pub(crate) const FORWARDED: &str = "x-cairn-remote";
-const INCOGNITO: &str = "x-cairn-incognito";
 
 /// An API key, sent as `Authorization: Bearer KEY`.
 #[derive(Clone, PartialEq, Eq)]
@@ -132,7 +130,7 @@ impl UpstreamClient {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let request = request.header(FORWARDED, "1");
+        let request = request.header(DAEMON_REQUEST, "1");
         let request = match &self.key {
             Some(key) => request.header(AUTHORIZATION, key.header()),
             None => request,

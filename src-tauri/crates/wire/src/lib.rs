@@ -10,6 +10,7 @@ pub mod app;
 mod count;
 mod error;
 pub mod go_duration;
+pub mod headers;
 mod keep_alive;
 pub mod ollama;
 pub mod openai;

@@ -17,6 +17,8 @@ pub struct Inference {
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
     pub(super) remotes: Remotes,
+    /// Whether requests may go to remotes.
+    pub(super) uses_remotes: bool,
     pub(super) cache: KvCache,
     pub(super) logged_templates: Arc<LoggedTemplates>,
     pub(super) settings: Arc<Settings>,
@@ -40,6 +42,7 @@ impl Inference {
             engine: engine.clone(),
             library: library.clone(),
             remotes: remotes.clone(),
+            uses_remotes: true,
             cache: cache.clone(),
             logged_templates: Arc::default(),
             settings: Arc::clone(settings),
@@ -53,6 +56,12 @@ impl Inference {
     #[must_use]
     pub fn for_client(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
+    }
+
+    /// The handle for requests that another daemon sends: without remotes, so that remotes never form a loop.
+    #[must_use]
+    pub fn without_remotes(&self) -> Self {
+        Self { uses_remotes: false, ..self.clone() }
     }
 
     /// The client of the requests.

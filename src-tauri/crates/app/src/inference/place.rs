@@ -28,7 +28,7 @@ impl Inference {
     pub(crate) fn find(&self, name: &str) -> Result<FoundModel, Error> {
         match self.library.find(name) {
             Ok(model) => Ok(FoundModel { is_built_in: model.summary.name == pebble::NAME, key: model.key }),
-            Err(error) if is_absent(&error) && self.remotes.find(name).is_some() => {
+            Err(error) if is_absent(&error) && self.targets(name).is_some() => {
                 Ok(FoundModel { key: format!("remote:{name}"), is_built_in: false })
             }
             Err(error) => Err(error.into()),
@@ -41,11 +41,16 @@ impl Inference {
             Ok(model) => return Ok(Place::Local(Box::new(model))),
             Err(error) => error,
         };
-        if !is_absent(&error) {
+        if !is_absent(&error) || !self.uses_remotes {
             return Err(error.into());
         }
         self.remotes.settled().await;
-        self.remotes.find(name).map(Place::Remote).ok_or_else(|| error.into())
+        self.targets(name).map(Place::Remote).ok_or_else(|| error.into())
+    }
+
+    /// The remotes' servers that have a model; `None` if there are none, or the request must not go to a remote.
+    pub(super) fn targets(&self, name: &str) -> Option<Vec<Target>> {
+        self.uses_remotes.then(|| self.remotes.find(name)).flatten()
     }
 }
 

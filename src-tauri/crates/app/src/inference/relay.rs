@@ -46,7 +46,7 @@ impl Inference {
     ) -> Result<Option<Relay>, Error> {
         let started_at = Instant::now();
         // Most requests are for local models; they need no second look into the library.
-        if self.remotes.find(model).is_none() {
+        if self.targets(model).is_none() {
             return Ok(None);
         }
         let Place::Remote(targets) = self.place(model).await? else { return Ok(None) };

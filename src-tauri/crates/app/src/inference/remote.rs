@@ -31,7 +31,7 @@ impl Inference {
     /// # Errors
     /// `error`, if no remote has the model; otherwise if its servers do not describe it.
     pub async fn show_at_remote(&self, name: &str, error: library::Error) -> Result<ShowResponse, Error> {
-        if !is_absent(&error) {
+        if !is_absent(&error) || !self.uses_remotes {
             return Err(error.into());
         }
         self.remotes.show(name).await?.ok_or_else(|| error.into())

@@ -33,6 +33,7 @@ async fn chat(
 ) -> Result<Response, ApiError> {
     let request: ChatRequest = body.parse()?;
     let relayed = RelayRequest {
+        inference: &inference,
         endpoint: Endpoint::OllamaChat,
         model: &request.model,
         json: &body.json,

@@ -31,6 +31,7 @@ async fn generate(
 ) -> Result<Response, ApiError> {
     let request: GenerateRequest = body.parse()?;
     let relayed = RelayRequest {
+        inference: &inference,
         endpoint: Endpoint::OllamaGenerate,
         model: &request.model,
         json: &body.json,

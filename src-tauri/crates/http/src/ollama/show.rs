@@ -11,6 +11,7 @@ use cairn_wire::ollama::{Message, ShowRequest, ShowResponse, ShowTensor};
 
 use crate::Server;
 use crate::body::Body;
+use crate::daemon_request::IsFromDaemon;
 use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
@@ -22,6 +23,7 @@ const EDITOR: &str = "GitHubCopilotChat/";
 
 async fn show(
     State(server): State<Server>,
+    is_from_daemon: IsFromDaemon,
     headers: HeaderMap,
     Body(request): Body<ShowRequest>,
 ) -> Result<Response, ApiError> {
@@ -32,7 +34,7 @@ async fn show(
     let (app, local) = (server.app().clone(), name.clone());
     let mut shown = match blocking(move || app.library().show(&local, verbose)).await? {
         Ok(shown) => response(shown),
-        Err(error) => server.app().inference().show_at_remote(&name, error).await?,
+        Err(error) => is_from_daemon.inference(&server).show_at_remote(&name, error).await?,
     };
     if is_editor {
         shown.model_info.insert("general.basename".to_owned(), name.into());

@@ -10,22 +10,22 @@ use cairn_wire::Timestamp;
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::Server;
+use crate::daemon_request::IsFromDaemon;
 use crate::error::{ApiError, blocking, json};
-use crate::relay::IsForwarded;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/tags", get(tags))
 }
 
-async fn tags(State(server): State<Server>, is_forwarded: IsForwarded) -> Result<Response, ApiError> {
-    let listed = served(&server, is_forwarded).await?;
+async fn tags(State(server): State<Server>, is_from_daemon: IsFromDaemon) -> Result<Response, ApiError> {
+    let listed = served(&server, is_from_daemon).await?;
     Ok(json(StatusCode::OK, &TagsResponse { models: listed.into_iter().map(row).collect() }))
 }
 
 /// Lists the models that a client gets.
-pub(crate) async fn served(server: &Server, is_forwarded: IsForwarded) -> Result<Vec<ServedModel>, ApiError> {
+pub(crate) async fn served(server: &Server, is_from_daemon: IsFromDaemon) -> Result<Vec<ServedModel>, ApiError> {
     let remotes = server.app().remotes().clone();
-    if is_forwarded.0 {
+    if is_from_daemon.0 {
         return Ok(blocking(move || remotes.local()).await??);
     }
     remotes.settled().await;

@@ -35,6 +35,7 @@ async fn chat(
 ) -> Result<Response, ApiError> {
     let request: ChatCompletionRequest = body.parse()?;
     let relayed = RelayRequest {
+        inference: &inference,
         endpoint: Endpoint::OpenAiChat,
         model: &request.model,
         json: &body.json,

@@ -36,6 +36,7 @@ async fn complete(
 ) -> Result<Response, ApiError> {
     let mut request: CompletionRequest = body.parse()?;
     let relayed = RelayRequest {
+        inference: &inference,
         endpoint: Endpoint::OpenAiCompletions,
         model: &request.model,
         json: &body.json,

@@ -11,28 +11,32 @@ use cairn_app::library::Summary;
 use cairn_wire::openai::{Model, ModelList};
 
 use crate::Server;
+use crate::daemon_request::IsFromDaemon;
 use crate::error::{ApiError, blocking, json};
 use crate::ollama::tags::served;
-use crate::relay::IsForwarded;
 
 pub(super) fn routes() -> Router<Server> {
     // Names may contain slashes.
     Router::new().route("/v1/models", get(list)).route("/v1/models/{*model}", get(show))
 }
 
-async fn list(State(server): State<Server>, is_forwarded: IsForwarded) -> Result<Response, ApiError> {
-    let models = served(&server, is_forwarded).await?;
+async fn list(State(server): State<Server>, is_from_daemon: IsFromDaemon) -> Result<Response, ApiError> {
+    let models = served(&server, is_from_daemon).await?;
     let data = models.into_iter().map(|model| row(model.summary)).collect();
     Ok(json(StatusCode::OK, &ModelList { object: "list".to_owned(), data }))
 }
 
-async fn show(State(server): State<Server>, Path(model): Path<String>) -> Result<Response, ApiError> {
+async fn show(
+    State(server): State<Server>,
+    is_from_daemon: IsFromDaemon,
+    Path(model): Path<String>,
+) -> Result<Response, ApiError> {
     let (app, name) = (server.app().clone(), model.clone());
     let error = match blocking(move || app.library().show(&name, false)).await? {
         Ok(shown) => return Ok(json(StatusCode::OK, &row(shown.summary))),
         Err(error) => error,
     };
-    let shown = server.app().inference().show_at_remote(&model, error).await?;
+    let shown = is_from_daemon.inference(&server).show_at_remote(&model, error).await?;
     Ok(json(StatusCode::OK, &model_row(model, shown.modified_at.0)))
 }
 

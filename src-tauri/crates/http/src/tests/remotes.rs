@@ -85,6 +85,39 @@ async fn another_daemon_gets_only_local_models() {
 }
 
 #[tokio::test]
+async fn request_of_another_daemon_never_reaches_a_remote() {
+    let daemon = Daemon::start();
+    let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap();
+    daemon.add_remote("nas", &server.url()).await;
+    let messages = json!([{"role": "user", "content": "Why?"}]);
+    let whole = r#"{"choices":[{"message":{"content":"So"},"text":"So","finish_reason":"stop"}]}"#;
+    for (path, rest) in [
+        ("/api/chat", json!({"messages": messages})),
+        ("/api/generate", json!({"prompt": "Why?"})),
+        ("/api/show", json!({})),
+        ("/v1/chat/completions", json!({"messages": messages})),
+        ("/v1/completions", json!({"prompt": "Why?"})),
+        ("/v1/messages", json!({"messages": messages, "max_tokens": 9})),
+        ("/v1/responses", json!({"input": "Why?"})),
+    ] {
+        let is_whole = path.ends_with("completions");
+        server.set_steps(if is_whole { vec![Step::Send(whole.to_owned())] } else { ollama_answer(&["So"]) });
+        let mut request = rest;
+        request["model"] = json!("llama3");
+        let own = daemon.post(path, &request.to_string()).await;
+        assert!(own.starts_with("200"), "{path}: {own}");
+        let seen = server.seen().len();
+        let request = Request::post(path).header("x-cairn-remote", "1").body(Body::from(request.to_string())).unwrap();
+        let reply = daemon.reply(request).await;
+        assert!(reply.starts_with("404"), "{path}: {reply}");
+        assert_eq!(server.seen().len(), seen, "{path} is not forwarded");
+    }
+    let request = Request::get("/v1/models/llama3").header("x-cairn-remote", "1").body(Body::empty()).unwrap();
+    let reply = daemon.reply(request).await;
+    assert!(reply.starts_with("404"), "{reply}");
+}
+
+#[tokio::test]
 async fn requests_with_the_api_of_the_remote_pass_through() {
     let daemon = Daemon::start();
     let lines = ollama_answer(&["So", "."]);
