@@ -35,29 +35,32 @@ pub(crate) async fn relay(
     };
     log.set_model(model);
     let (guard, log) = (server.activity().begin(), log.clone());
-    if is_streamed {
-        let response = match endpoint {
-            Endpoint::OllamaChat | Endpoint::OllamaGenerate => {
-                respond(Vec::new(), relay, guard, Frames::<Lines>::new(log))
-            }
-            Endpoint::OpenAiChat | Endpoint::OpenAiCompletions => {
-                respond(Vec::new(), relay, guard, Frames::<ServerSentEvents>::new(log))
-            }
-        };
-        return Ok(Some(response));
+    match endpoint {
+        Endpoint::OllamaChat | Endpoint::OllamaGenerate if is_streamed => {
+            return Ok(Some(respond(Vec::new(), relay, guard, Frames::<Lines>::new(log))));
+        }
+        Endpoint::OpenAiChat | Endpoint::OpenAiCompletions if is_streamed => {
+            return Ok(Some(respond(Vec::new(), relay, guard, Frames::<ServerSentEvents>::new(log))));
+        }
+        _ => {}
     }
-    let mut body = Vec::new();
+    // A response that is not streamed is one frame with bytes, which may be large.
+    let mut body = Bytes::new();
     while let Some(frame) = relay.next().await {
         let frame = frame?;
         record(&log, &frame);
-        body.extend_from_slice(&frame.bytes);
+        body = match (body.is_empty(), frame.bytes.is_empty()) {
+            (true, _) => frame.bytes,
+            (false, true) => body,
+            (false, false) => [body, frame.bytes].concat().into(),
+        };
     }
     drop(guard);
     if body.is_empty() {
         return Err(Error::from(CallError::Aborted).into());
     }
     let headers = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
-    Ok(Some((StatusCode::OK, headers, Bytes::from(body)).into_response()))
+    Ok(Some((StatusCode::OK, headers, body).into_response()))
 }
 
 fn record(log: &LogHandle, frame: &RelayFrame) {

@@ -240,8 +240,12 @@ impl Shared {
 }
 
 fn is_answer(api: Api, path: &str) -> bool {
-    let is_openai = ["/v1/chat/completions", "/v1/completions"].contains(&path);
-    is_openai || (api == Api::Ollama && ["/api/chat", "/api/generate"].contains(&path))
+    let is_openai = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"].contains(&path);
+    is_openai
+        || match api {
+            Api::Ollama => ["/api/chat", "/api/generate", "/api/embed", "/api/embeddings"].contains(&path),
+            Api::OpenAi => path == "/v1/rerank",
+        }
 }
 
 fn respond(stream: &mut TcpStream, status: u16, body: &str) -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::affinity::Prefix;
 use crate::counters::add;
 use crate::failure::Failure;
 use crate::frames::{Framer, Framing};
-use crate::reading::Piece;
+use crate::reading::{Piece, Reader};
 use crate::request::{Outbound, Request};
 use crate::route;
 use crate::untranslatable::Untranslatable;
@@ -24,6 +24,8 @@ use crate::upstream::{OpenRequest, Upstream};
 const QUEUED_FRAMES: usize = 16;
 /// Most servers that are tried for one request.
 const MAX_ATTEMPTS: usize = 4;
+/// Bytes of a frame that takes milliseconds to parse.
+const LARGE_FRAME_BYTES: usize = 1 << 20;
 /// Most bytes of comments and empty parts before the first token.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
@@ -257,12 +259,15 @@ async fn attempt(
         }
     };
     open.send();
-    let mut has_begun = false;
+    let (mut has_begun, endpoint) = (false, outbound.endpoint);
     match stream(plan, upstream, outbound, open, &mut has_begun, sender).await {
         Ok(()) => Attempt::Ended,
         Err(failure) => {
             let failure = match failure {
                 Failure::Reported { text } => Failure::Reported { text: upstream.client.redacted(&text) },
+                Failure::Status { status, text } if endpoint.is_missing(upstream.kind(), status) => {
+                    Failure::NoEndpoint { path: endpoint.path(), status, text }
+                }
                 other => other,
             };
             open.fail(&failure);
@@ -286,10 +291,10 @@ async fn stream(
     has_begun: &mut bool,
     sender: &mpsc::Sender<Message>,
 ) -> Result<(), Failure> {
-    let Outbound { path, body, framing, mut reader, hides_usage } = outbound;
+    let Outbound { endpoint, body, framing, mut reader, hides_usage } = outbound;
     let deadlines = *upstream.client.deadlines();
     let first_token_at = Instant::now() + deadlines.first_token;
-    let mut response = upstream.client.answer(path, body, plan.is_incognito).await?;
+    let mut response = upstream.client.answer(endpoint.path(), body, plan.is_incognito).await?;
     // The receiver may have been dropped; then this task ends at its next wait.
     let _ = sender.send(Message::Accepted).await;
     let mut framer = Framer::new(framing);
@@ -309,7 +314,10 @@ async fn stream(
             framer.push(&chunk)?;
         }
         while let Some(bytes) = framer.next().or_else(|| if is_last { framer.finish() } else { None }) {
-            let pieces = reader.read(framing, &bytes)?;
+            let pieces;
+            (reader, pieces) = read(reader, framing, &bytes).await;
+            let pieces = pieces?;
+            let bytes = if hides_usage && is_usage_only(&bytes, framing) { Bytes::new() } else { bytes };
             has_end |= pieces.iter().any(|piece| matches!(piece, Piece::End(_)));
             let is_first = !*has_begun && !pieces.is_empty();
             if !*has_begun && !is_first {
@@ -328,7 +336,6 @@ async fn stream(
                 }
             }
             count(upstream, &pieces);
-            let bytes = if hides_usage && is_usage_only(&bytes, framing) { Bytes::new() } else { bytes };
             // An error means that the receiver was dropped; then this task ends at its next wait.
             let _ = sender.send(Message::Frame(Delivery { bytes, pieces })).await;
         }
@@ -340,11 +347,29 @@ async fn stream(
         has_end = true;
         open.succeed();
         *has_begun = true;
+        for bytes in held {
+            let _ = sender.send(Message::Frame(Delivery { bytes, pieces: Vec::new() })).await;
+        }
         let pieces = vec![end];
         count(upstream, &pieces);
         let _ = sender.send(Message::Frame(Delivery { bytes: Bytes::new(), pieces })).await;
     }
     if has_end { Ok(()) } else { Err(Failure::Closed { detail: String::new() }) }
+}
+
+/// Reads a frame. A large one is parsed on a thread for blocking work.
+async fn read(mut reader: Reader, framing: Framing, bytes: &Bytes) -> (Reader, Result<Vec<Piece>, Failure>) {
+    if bytes.len() < LARGE_FRAME_BYTES {
+        let pieces = reader.read(framing, bytes);
+        return (reader, pieces);
+    }
+    let bytes = bytes.clone();
+    let parsing = tokio::task::spawn_blocking(move || {
+        let pieces = reader.read(framing, &bytes);
+        (reader, pieces)
+    });
+    // An error means that the daemon is shutting down.
+    parsing.await.unwrap_or_else(|_| (Reader::Usage, Err(Failure::Closed { detail: String::new() })))
 }
 
 fn count(upstream: &Upstream, pieces: &[Piece]) {

@@ -54,6 +54,28 @@ pub enum Failure {
         /// The limit.
         limit_bytes: usize,
     },
+    /// A response that is not streamed, such as the vectors of many texts, is longer than the limit.
+    #[error("the response has more than {} MiB, the limit for one response; send fewer texts in a request", limit_bytes >> 20)]
+    AnswerTooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// Other responses use the memory for responses that are not streamed.
+    #[error("large responses of remotes already use the {} MiB of memory that they share; try again later", budget_bytes >> 20)]
+    OutOfBudget {
+        /// The memory.
+        budget_bytes: usize,
+    },
+    /// The server lists the model, but does not have the endpoint, or does not serve the model there.
+    #[error("the server does not serve {path} for this model (status {status}{}{text})", if text.is_empty() { "" } else { ": " })]
+    NoEndpoint {
+        /// Path of the endpoint.
+        path: &'static str,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of the server's error text, without its address.
+        text: String,
+    },
 }
 
 impl Failure {
@@ -62,17 +84,32 @@ impl Failure {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 401 | 403 | 404 | 408 | 429) || *status >= 500,
+            Self::AnswerTooLarge { .. } | Self::OutOfBudget { .. } => false,
             _ => true,
         }
     }
 
-    /// Whether the failure shows that the server is out of order. A busy server and a refused request do not.
+    /// Whether the failure shows that the server is out of order. A busy server, a refused request and an
+    /// unsupported feature (501) do not.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Status { status, .. } => matches!(status, 401 | 403) || *status >= 500 && *status != 503,
-            Self::Reported { .. } => false,
+            Self::Status { status, .. } => {
+                matches!(status, 401 | 403) || *status >= 500 && !matches!(status, 501 | 503)
+            }
+            Self::Reported { .. } | Self::NoEndpoint { .. } => false,
+            Self::AnswerTooLarge { .. } | Self::OutOfBudget { .. } => false,
             _ => true,
+        }
+    }
+
+    /// Whether the server works, and the request or the load of this daemon is to blame.
+    #[must_use]
+    pub fn is_of_request(&self) -> bool {
+        match self {
+            Self::Status { .. } => !self.is_retryable(),
+            Self::AnswerTooLarge { .. } | Self::OutOfBudget { .. } | Self::NoEndpoint { .. } => true,
+            _ => false,
         }
     }
 
@@ -107,6 +144,7 @@ mod tests {
         check(413, false, false);
         check(404, true, false);
         check(429, true, false);
+        check(501, true, false);
         check(503, true, false);
         check(401, true, true);
         check(500, true, true);

@@ -5,11 +5,10 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::failure::Failure;
+use crate::whole::WholeBuffer;
 
 /// Most bytes of one frame of a stream.
 const MAX_FRAME_BYTES: usize = 16 << 20;
-/// Most bytes of an answer that is not streamed.
-const MAX_WHOLE_BYTES: usize = 64 << 20;
 
 /// How a response is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +28,23 @@ pub(crate) struct Framer {
     buffered: BytesMut,
     /// Bytes of `buffered` that contain no end of a frame.
     scanned: usize,
+    /// The response, if it is one frame.
+    whole: WholeBuffer,
 }
 
 impl Framer {
     pub(crate) fn new(framing: Framing) -> Self {
-        Self { framing, buffered: BytesMut::new(), scanned: 0 }
+        Self { framing, buffered: BytesMut::new(), scanned: 0, whole: WholeBuffer::default() }
     }
 
     /// Adds bytes.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
-        let limit_bytes = if self.framing == Framing::Whole { MAX_WHOLE_BYTES } else { MAX_FRAME_BYTES };
+        if self.framing == Framing::Whole {
+            return self.whole.push(chunk);
+        }
         // A chunk has at most some hundred kilobytes, so that only an unfinished frame can reach the limit.
-        if self.buffered.len() + chunk.len() > limit_bytes {
-            return Err(Failure::TooLarge { limit_bytes });
+        if self.buffered.len() + chunk.len() > MAX_FRAME_BYTES {
+            return Err(Failure::TooLarge { limit_bytes: MAX_FRAME_BYTES });
         }
         self.buffered.extend_from_slice(chunk);
         Ok(())
@@ -67,6 +70,9 @@ impl Framer {
 
     /// Takes the rest after the last byte.
     pub(crate) fn finish(&mut self) -> Option<Bytes> {
+        if self.framing == Framing::Whole {
+            return std::mem::take(&mut self.whole).finish();
+        }
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffered).freeze();
         (!rest.is_empty()).then_some(rest)

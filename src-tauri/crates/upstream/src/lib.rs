@@ -29,6 +29,7 @@ mod request;
 pub mod route;
 mod untranslatable;
 mod upstream;
+mod whole;
 
 pub use affinity::Prefix;
 pub use base_url::{BaseUrl, UrlError};

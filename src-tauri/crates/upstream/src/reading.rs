@@ -32,6 +32,8 @@ pub(crate) type Read = Result<Vec<Piece>, Failure>;
 pub(crate) enum Reader {
     Ollama,
     OpenAi(Box<OpenAiReader>),
+    /// Reads only the usage, of vectors and scores.
+    Usage,
 }
 
 impl Reader {
@@ -51,6 +53,7 @@ impl Reader {
         match (json.trim_ascii(), self) {
             ([], _) => Ok(Vec::new()),
             (json, Self::Ollama) => read_ollama(json),
+            (json, Self::Usage) => read_usage(json),
             (b"[DONE]", Self::OpenAi(reader)) => Ok(reader.end().into_iter().collect()),
             (json, Self::OpenAi(reader)) => reader.read(json),
         }
@@ -118,6 +121,42 @@ fn read_ollama(json: &[u8]) -> Read {
         })));
     }
     Ok(pieces)
+}
+
+/// Reads the usage of a response without an answer. Ollama's `/api/embeddings` reports none.
+fn read_usage(json: &[u8]) -> Read {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Response {
+        error: Option<Value>,
+        prompt_eval_count: Option<u64>,
+        load_duration: Option<u64>,
+        usage: Option<InputUsage>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct InputUsage {
+        prompt_tokens: Option<u64>,
+        /// All that some servers report for rerank.
+        total_tokens: Option<u64>,
+    }
+    let response: Response = serde_json::from_slice(json).map_err(|_| NOT_JSON)?;
+    if let Some(error) = response.error.filter(|error| !error.is_null()) {
+        return Err(reported(&error));
+    }
+    let usage = response.usage.unwrap_or_default();
+    let tokens = response.prompt_eval_count.or(usage.prompt_tokens).or(usage.total_tokens);
+    Ok(vec![Piece::End(Box::new(Usage {
+        prompt_tokens: tokens.unwrap_or_default(),
+        load: Duration::from_nanos(response.load_duration.unwrap_or_default()),
+        ..Usage::default()
+    }))])
+}
+
+/// An error in the body of a successful response of OpenAI's API.
+fn reported(error: &Value) -> Failure {
+    let message = error.get("message").and_then(Value::as_str).or(error.as_str());
+    Failure::Reported { text: message.map_or_else(|| error.to_string(), str::to_owned) }
 }
 
 fn push_text(pieces: &mut Vec<Piece>, text: String, delta: fn(String) -> Delta) {
@@ -203,8 +242,7 @@ impl OpenAiReader {
     fn read(&mut self, json: &[u8]) -> Read {
         let chunk: Chunk = serde_json::from_slice(json).map_err(|_| NOT_JSON)?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            let message = error.get("message").and_then(Value::as_str).or(error.as_str());
-            return Err(Failure::Reported { text: message.map_or_else(|| error.to_string(), str::to_owned) });
+            return Err(reported(&error));
         }
         let mut pieces = Vec::new();
         for choice in chunk.choices.unwrap_or_default() {
@@ -331,6 +369,19 @@ mod tests {
     fn whole_response_is_read_at_once() {
         let json = r#"{"choices":[{"message":{"content":"So."},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":3}}"#;
         assert_eq!(line(open_ai(), Framing::Whole, &[json]), "So.|end 9/0/3/true");
+    }
+
+    #[test]
+    fn usage_of_vectors_and_scores_is_read() {
+        let check = |json: &str, expected: &str| {
+            assert_eq!(line(Reader::Usage, Framing::Whole, &[json]), expected, "{json}");
+        };
+        check(r#"{"model":"m","embeddings":[[0.1,-2e-3]],"load_duration":5,"prompt_eval_count":7}"#, "end 7/0/0/false");
+        check(r#"{"embedding":[0.1]}"#, "end 0/0/0/false");
+        check(r#"{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":9}}"#, "end 8/0/0/false");
+        check(r#"{"results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":9}}"#, "end 9/0/0/false");
+        check(r#"{"error":{"message":"out of memory"}}"#, "! the server reported an error: out of memory");
+        assert!(line(Reader::Usage, Framing::Whole, &["<html>"]).contains("not the expected JSON"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::openai;
 use crate::reading::Reader;
 use crate::untranslatable::Untranslatable;
 
-/// An endpoint that computes answers.
+/// An endpoint that computes answers, vectors or scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Ollama's `/api/chat`.
@@ -22,26 +22,65 @@ pub enum Endpoint {
     OpenAiChat,
     /// OpenAI's `/v1/completions`.
     OpenAiCompletions,
+    /// Ollama's `/api/embed`.
+    OllamaEmbed,
+    /// Ollama's `/api/embeddings`.
+    OllamaEmbeddings,
+    /// OpenAI's `/v1/embeddings`.
+    OpenAiEmbeddings,
+    /// `/v1/rerank` of vLLM, SGLang, llama-server and Cairn.
+    Rerank,
 }
 
 impl Endpoint {
-    fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Self::OllamaChat => "/api/chat",
             Self::OllamaGenerate => "/api/generate",
             Self::OpenAiChat => "/v1/chat/completions",
             Self::OpenAiCompletions => "/v1/completions",
+            Self::OllamaEmbed => "/api/embed",
+            Self::OllamaEmbeddings => "/api/embeddings",
+            Self::OpenAiEmbeddings => "/v1/embeddings",
+            Self::Rerank => "/v1/rerank",
         }
     }
 
     fn is_ollama(self) -> bool {
-        matches!(self, Self::OllamaChat | Self::OllamaGenerate)
+        matches!(self, Self::OllamaChat | Self::OllamaGenerate | Self::OllamaEmbed | Self::OllamaEmbeddings)
+    }
+
+    /// Whether the endpoint computes an answer to a conversation or prompt. Other responses are never streamed, and no KV cache
+    /// makes them faster.
+    #[must_use]
+    pub fn has_answer(self) -> bool {
+        match self {
+            Self::OllamaChat | Self::OllamaGenerate | Self::OpenAiChat | Self::OpenAiCompletions => true,
+            Self::OllamaEmbed | Self::OllamaEmbeddings | Self::OpenAiEmbeddings | Self::Rerank => false,
+        }
     }
 
     /// Whether a server of this kind has the endpoint.
     #[must_use]
     pub fn is_served_by(self, kind: Kind) -> bool {
-        !self.is_ollama() || kind.has_ollama_api()
+        match self {
+            Self::Rerank => kind != Kind::Ollama,
+            _ => !self.is_ollama() || kind.has_ollama_api(),
+        }
+    }
+
+    /// What to do if no server has the endpoint.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::OllamaEmbed | Self::OllamaEmbeddings => "send the request to /v1/embeddings",
+            _ => "use a model of another remote, or a local one",
+        }
+    }
+
+    /// Whether the status means that a server which lists the model does not serve it here. Servers of OpenAI's API have some
+    /// endpoints only for models of one kind. Ollama and Cairn respond with 404 if the model is absent.
+    pub(crate) fn is_missing(self, kind: Kind, status: u16) -> bool {
+        !self.has_answer() && (status == 501 || !kind.has_ollama_api() && matches!(status, 404 | 405))
     }
 
     /// Whether responses are streamed if the request does not decide.
@@ -58,7 +97,11 @@ impl Endpoint {
     }
 
     fn reader(self) -> Reader {
-        if self.is_ollama() { Reader::Ollama } else { Reader::OpenAi(Box::default()) }
+        match (self.has_answer(), self.is_ollama()) {
+            (false, _) => Reader::Usage,
+            (true, true) => Reader::Ollama,
+            (true, false) => Reader::OpenAi(Box::default()),
+        }
     }
 }
 
@@ -80,7 +123,7 @@ pub enum Request {
 
 /// A request as it is sent.
 pub(crate) struct Outbound {
-    pub(crate) path: &'static str,
+    pub(crate) endpoint: Endpoint,
     pub(crate) body: Bytes,
     pub(crate) framing: Framing,
     pub(crate) reader: Reader,
@@ -89,7 +132,7 @@ pub(crate) struct Outbound {
 }
 
 impl Request {
-    /// The blocks of the conversation, by which a server is chosen.
+    /// The blocks of the conversation, by which a server is chosen. A request without an answer has none.
     #[must_use]
     pub fn prefix(&self) -> Prefix {
         let text = |value: &Value| value.to_string().into_bytes();
@@ -106,6 +149,7 @@ impl Request {
                 let parts = [request.system.as_deref(), Some(request.prompt.as_str())];
                 Prefix::of(&request.model, parts.into_iter().flatten().map(|part| part.as_bytes().to_vec()))
             }
+            Self::Raw { endpoint, .. } if !endpoint.has_answer() => Prefix::of_hashes(Vec::new()),
             Self::Raw { body, .. } => {
                 let parts = ["tools", "system", "messages", "prompt"].into_iter().filter_map(|name| body.get(name));
                 let items = parts.flat_map(|part| match part {
@@ -134,11 +178,14 @@ impl Request {
             }
             Self::Chat(request) => (Endpoint::OpenAiChat, openai::chat(request)?),
             Self::Generate(request) => (Endpoint::OpenAiChat, openai::generate(request)?),
+            Self::Raw { endpoint, .. } if !endpoint.is_served_by(kind) => {
+                return Err(Untranslatable::Endpoint { path: endpoint.path(), hint: endpoint.hint() });
+            }
             Self::Raw { endpoint, body } => (*endpoint, body.clone()),
         };
         body.insert("model".to_owned(), Value::from(model));
         let stream = body.get("stream").and_then(Value::as_bool);
-        let is_streamed = stream.unwrap_or(endpoint.streams_by_default());
+        let is_streamed = endpoint.has_answer() && stream.unwrap_or(endpoint.streams_by_default());
         let mut hides_usage = false;
         if is_streamed && !endpoint.is_ollama() {
             // Without it the server does not report the usage of a stream.
@@ -151,7 +198,7 @@ impl Request {
         }
         let body = serde_json::to_vec(&body).expect("JSON values are serialisable");
         Ok(Outbound {
-            path: endpoint.path(),
+            endpoint,
             body: body.into(),
             framing: endpoint.framing(is_streamed),
             reader: endpoint.reader(),
@@ -176,7 +223,10 @@ mod tests {
         let sent = request.outbound(Kind::OpenAi, "Org/M").unwrap();
         let expected = r#"{"z":[1.5,{"b":1,"a":2}],"model":"Org/M","stream":true,"x":null,"stream_options":{"include_usage":true}}"#;
         assert_eq!(sent.body, expected);
-        assert_eq!((sent.path, sent.framing, sent.hides_usage), ("/v1/chat/completions", Framing::Events, true));
+        assert_eq!(
+            (sent.endpoint.path(), sent.framing, sent.hides_usage),
+            ("/v1/chat/completions", Framing::Events, true)
+        );
         let request =
             raw(Endpoint::OpenAiChat, json!({"model": "m", "stream": true, "stream_options": {"include_usage": true}}));
         assert!(!request.outbound(Kind::OpenAi, "m").unwrap().hides_usage, "the client requested the usage");
@@ -189,9 +239,31 @@ mod tests {
     #[test]
     fn form_depends_on_the_kind_of_server() {
         let request = Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), ..ChatRequest::default() }));
-        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().path, "/api/chat");
-        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().path, "/v1/chat/completions");
+        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().endpoint, Endpoint::OllamaChat);
+        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().endpoint, Endpoint::OpenAiChat);
         assert!(Endpoint::OpenAiChat.is_served_by(Kind::Ollama) && !Endpoint::OllamaChat.is_served_by(Kind::OpenAi));
+    }
+
+    #[test]
+    fn request_without_an_answer_is_not_streamed_and_has_no_prefix() {
+        let input = "word ".repeat(1000);
+        for endpoint in
+            [Endpoint::OllamaEmbed, Endpoint::OllamaEmbeddings, Endpoint::OpenAiEmbeddings, Endpoint::Rerank]
+        {
+            let body = json!({"model": "m", "input": input, "prompt": input, "query": input, "stream": true});
+            let request = raw(endpoint, body.clone());
+            let sent = request.outbound(Kind::Cairn, "m").unwrap();
+            assert_eq!((sent.framing, sent.hides_usage), (Framing::Whole, false), "{endpoint:?}");
+            assert_eq!(serde_json::from_slice::<Value>(&sent.body).unwrap(), body, "{endpoint:?}");
+            assert!(request.prefix().blocks().is_empty(), "{endpoint:?}");
+        }
+        let check = |endpoint: Endpoint, kind, expected: &str| {
+            let error = raw(endpoint, json!({})).outbound(kind, "m").err().expect("refused").to_string();
+            assert_eq!(error, expected);
+        };
+        check(Endpoint::OllamaEmbed, Kind::OpenAi, "the server has no /api/embed; send the request to /v1/embeddings");
+        let no_rerank = "the server has no /v1/rerank; use a model of another remote, or a local one";
+        check(Endpoint::Rerank, Kind::Ollama, no_rerank);
     }
 
     #[test]

@@ -8,6 +8,14 @@ pub enum Untranslatable {
     /// The server's API has no such feature.
     #[error("the OpenAI API of the remote does not support {0}")]
     Feature(&'static str),
+    /// The server has no such endpoint, and no other one for the request.
+    #[error("the server has no {path}; {hint}")]
+    Endpoint {
+        /// Path of the endpoint.
+        path: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
     /// An option has a value of the wrong type.
     #[error(transparent)]
     Option(#[from] OptionError),

@@ -224,7 +224,7 @@ impl OpenRequest {
         }
         if !failure.is_outage() {
             state.breaker.cancel();
-            if matches!(failure, Failure::Status { .. }) && !failure.is_retryable() {
+            if failure.is_of_request() {
                 return;
             }
         } else if state.breaker.fail(Instant::now()) {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use cairn_upstream::{Call, Endpoint, Piece, Plan, Request};
+use cairn_upstream::{Call, Endpoint, Piece, Plan, Request, Target};
 use serde_json::{Map, Value};
 
 use super::error::Error;
@@ -32,8 +32,8 @@ pub struct RelayFrame {
 }
 
 impl Inference {
-    /// Passes a request on if its model is at remotes that have the endpoint, and the request has a prompt. Otherwise the result is
-    /// `None`, and [`Inference::chat`] or [`Inference::generate`] serves the request.
+    /// Passes a request on if its model is at remotes. A request for an answer must also have a prompt, and all of the remotes must
+    /// have the endpoint. Otherwise the result is `None`, and [`Inference::chat`] or [`Inference::generate`] serves the request.
     ///
     /// # Errors
     /// If a server refuses the request, or none is available.
@@ -46,13 +46,20 @@ impl Inference {
     ) -> Result<Option<Relay>, Error> {
         let started_at = Instant::now();
         // Most requests are for local models; they need no second look into the library.
-        if self.targets(model).is_none() {
+        if !self.uses_remotes || self.remotes.is_settled() && self.targets(model).is_none() {
             return Ok(None);
         }
-        let Place::Remote(targets) = self.place(model).await? else { return Ok(None) };
-        let is_served = targets.iter().all(|target| endpoint.is_served_by(target.upstream.kind()));
-        let body = serde_json::from_slice::<Map<String, Value>>(json).ok();
-        let Some(body) = body.filter(|body| is_served && has_prompt(body)) else { return Ok(None) };
+        let Place::Remote(mut targets) = self.place(model).await? else { return Ok(None) };
+        let is_served = |target: &Target| endpoint.is_served_by(target.upstream.kind());
+        let Ok(body) = serde_json::from_slice::<Map<String, Value>>(json) else { return Ok(None) };
+        if endpoint.has_answer() {
+            if !targets.iter().all(is_served) || !has_prompt(&body) {
+                return Ok(None);
+            }
+        } else if targets.iter().any(is_served) {
+            // Nothing else serves the request, so that an error names the endpoint if no server has it.
+            targets.retain(is_served);
+        }
         let request = Request::Raw { endpoint, body };
         let mut call = Call::start(Plan { targets, prefix: request.prefix(), is_incognito }, request);
         call.accepted(STATUS_WAIT).await?;

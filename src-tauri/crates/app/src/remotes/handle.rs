@@ -135,6 +135,11 @@ impl Remotes {
         let _ = self.0.is_settled.subscribe().wait_for(|is_settled| *is_settled).await;
     }
 
+    /// Whether [`Remotes::settled`] returns at once.
+    pub(crate) fn is_settled(&self) -> bool {
+        *self.0.is_settled.borrow()
+    }
+
     /// The servers that have a model; `None` if no remote has it.
     pub(crate) fn find(&self, name: &str) -> Option<Vec<Target>> {
         self.0.index.read().targets(name).map(<[Target]>::to_vec)

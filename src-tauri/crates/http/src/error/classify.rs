@@ -346,6 +346,13 @@ fn of_call(error: &CallError) -> Class {
             };
             with_reason(status, Code::RemoteRefused, error).with("remote", remote)
         }
+        CallError::Failed { failure: Failure::NoEndpoint { path, .. }, .. } => {
+            Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path)
+        }
+        CallError::Failed { remote, failure: Failure::AnswerTooLarge { .. } } => {
+            with_reason(BAD, Code::RemoteRefused, error).with("remote", remote)
+        }
+        CallError::Failed { failure: Failure::OutOfBudget { .. }, .. } => with_reason(BUSY, Code::ServerBusy, error),
         CallError::Failed { remote, .. } => {
             with_reason(BAD_GATEWAY, Code::RemoteUnavailable, error).with("remote", remote)
         }
@@ -355,6 +362,7 @@ fn of_call(error: &CallError) -> Class {
         CallError::Unavailable { .. } => with_reason(BUSY, Code::RemoteUnavailable, error),
         CallError::Untranslatable { reason, .. } => match reason {
             Untranslatable::Option(error) => of_option(error),
+            Untranslatable::Endpoint { path, .. } => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path),
             Untranslatable::Feature(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         },
         CallError::Aborted => Class::new(INTERNAL, Code::GenerationInterrupted),

@@ -5,14 +5,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{Embed, EmbedInput};
+use cairn_app::inference::{Embed, EmbedInput, Endpoint};
 use cairn_wire::Usage;
 use cairn_wire::ollama::{EmbedRequest, EmbedResponse};
 use serde_json::Value;
 
 use crate::Server;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
@@ -21,9 +23,23 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn embed(
     State(server): State<Server>,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
-    Body(request): Body<EmbedRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: EmbedRequest = body.parse()?;
+    let relayed = RelayRequest {
+        inference: &inference,
+        endpoint: Endpoint::OllamaEmbed,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: false,
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     log.set_model(&request.model);
     let _guard = server.activity().begin();
     let embed = Embed {
@@ -34,7 +50,7 @@ async fn embed(
         options: request.options,
         keep_alive: request.keep_alive,
     };
-    let embedded = server.app().inference().embed(embed).await?;
+    let embedded = inference.embed(embed).await?;
     let usage = Usage {
         prompt_tokens: embedded.tokens,
         load: embedded.load,

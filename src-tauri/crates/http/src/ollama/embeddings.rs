@@ -5,13 +5,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{Embed, EmbedInput};
+use cairn_app::inference::{Embed, EmbedInput, Endpoint};
 use cairn_wire::Usage;
 use cairn_wire::ollama::{EmbeddingsRequest, EmbeddingsResponse};
 
 use crate::Server;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
@@ -20,9 +22,23 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn embeddings(
     State(server): State<Server>,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
-    Body(request): Body<EmbeddingsRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: EmbeddingsRequest = body.parse()?;
+    let relayed = RelayRequest {
+        inference: &inference,
+        endpoint: Endpoint::OllamaEmbeddings,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: false,
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     log.set_model(&request.model);
     let _guard = server.activity().begin();
     let texts = Some(request.prompt).filter(|text| !text.is_empty()).into_iter().collect();
@@ -33,7 +49,7 @@ async fn embeddings(
         keep_alive: request.keep_alive,
         ..Embed::default()
     };
-    let mut embedded = server.app().inference().embed(embed).await?;
+    let mut embedded = inference.embed(embed).await?;
     log.set_usage(&Usage { prompt_tokens: embedded.tokens, total: embedded.total, ..Usage::default() });
     let embedding = embedded.vectors.pop().unwrap_or_default();
     Ok(json(StatusCode::OK, &EmbeddingsResponse { embedding }))

@@ -7,14 +7,16 @@ use axum::response::Response;
 use axum::routing::post;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use cairn_app::inference::{Embed, EmbedInput};
+use cairn_app::inference::{Embed, EmbedInput, Endpoint};
 use cairn_wire::Usage;
 use cairn_wire::openai::{Embedding, EmbeddingList, EmbeddingRequest, EmbeddingVector, InputUsage};
 use serde_json::Value;
 
 use crate::Server;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
@@ -23,9 +25,23 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn embeddings(
     State(server): State<Server>,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
-    Body(request): Body<EmbeddingRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: EmbeddingRequest = body.parse()?;
+    let relayed = RelayRequest {
+        inference: &inference,
+        endpoint: Endpoint::OpenAiEmbeddings,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: false,
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     log.set_model(&request.model);
     let is_base64 = match request.encoding_format.as_deref() {
         None | Some("float") => false,
@@ -43,7 +59,7 @@ async fn embeddings(
     };
     let _guard = server.activity().begin();
     let embed = Embed { model: request.model.clone(), input: input(request.input)?, dimensions, ..Embed::default() };
-    let embedded = server.app().inference().embed(embed).await?;
+    let embedded = inference.embed(embed).await?;
     log.set_usage(&Usage { prompt_tokens: embedded.tokens, total: embedded.total, ..Usage::default() });
     let vector = |vector: Vec<f32>| match is_base64 {
         true => {

@@ -5,14 +5,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::Rerank;
+use cairn_app::inference::{Endpoint, Rerank};
 use cairn_wire::Usage;
 use cairn_wire::openai::{RerankDocument, RerankRequest, RerankResponse, RerankResult};
 
 use super::embeddings::usage;
 use crate::Server;
-use crate::body::{Body, BodyLimit};
+use crate::body::{BodyLimit, JsonBytes};
+use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
+use crate::relay::{RelayRequest, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
@@ -21,9 +23,23 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn rerank(
     State(server): State<Server>,
+    ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
-    Body(request): Body<RerankRequest>,
+    body: JsonBytes,
 ) -> Result<Response, ApiError> {
+    let request: RerankRequest = body.parse()?;
+    let relayed = RelayRequest {
+        inference: &inference,
+        endpoint: Endpoint::Rerank,
+        model: &request.model,
+        json: &body.json,
+        is_streamed: false,
+        is_incognito: scope.incognito,
+    };
+    if let Some(response) = relay(&server, &log, relayed).await? {
+        return Ok(response);
+    }
+    drop(body);
     log.set_model(&request.model);
     if request.query.is_empty() || request.documents.is_empty() {
         return Err(ApiError::bad_request("query and documents must not be empty"));
@@ -35,7 +51,7 @@ async fn rerank(
     let documents: Vec<String> = request.documents.into_iter().map(RerankDocument::into_text).collect();
     let texts = documents.clone();
     let rerank = Rerank { model: request.model.clone(), query: request.query, documents, top: request.top_n };
-    let ranking = server.app().inference().rerank(rerank).await?;
+    let ranking = inference.rerank(rerank).await?;
     log.set_usage(&Usage { prompt_tokens: ranking.tokens, ..Usage::default() });
     let returns_documents = request.return_documents == Some(true);
     let result = |ranked: cairn_app::inference::RankedDocument| RerankResult {

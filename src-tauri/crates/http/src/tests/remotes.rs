@@ -99,8 +99,11 @@ async fn request_of_another_daemon_never_reaches_a_remote() {
         ("/v1/completions", json!({"prompt": "Why?"})),
         ("/v1/messages", json!({"messages": messages, "max_tokens": 9})),
         ("/v1/responses", json!({"input": "Why?"})),
+        ("/api/embed", json!({"input": "Why?"})),
+        ("/api/embeddings", json!({"prompt": "Why?"})),
+        ("/v1/embeddings", json!({"input": "Why?"})),
     ] {
-        let is_whole = path.ends_with("completions");
+        let is_whole = path.ends_with("completions") || path.contains("embed");
         server.set_steps(if is_whole { vec![Step::Send(whole.to_owned())] } else { ollama_answer(&["So"]) });
         let mut request = rest;
         request["model"] = json!("llama3");
@@ -145,6 +148,72 @@ async fn requests_with_the_api_of_the_remote_pass_through() {
     assert!(reply.starts_with("200 application/json") && reply.ends_with(r#""x":1.50}"#), "{reply}");
     let log = daemon.authorized("GET", "/app/server", "").await;
     assert!(log.contains(r#""prompt_tokens":20"#) && log.contains(r#""cached_tokens":12"#), "usage is counted: {log}");
+}
+
+#[tokio::test]
+async fn embeddings_and_rerank_of_remotes_pass_through() {
+    let daemon = Daemon::start();
+    let ollama = FakeUpstream::start(Api::Ollama, &["nomic:latest"], Vec::new()).unwrap();
+    let vllm = FakeUpstream::start(Api::OpenAi, &["bge"], Vec::new()).unwrap();
+    daemon.add_remote("nas", &ollama.url()).await;
+    daemon.add_remote("gpu", &vllm.url()).await;
+    let check = async |server: &FakeUpstream, path: &str, request: Value, model: &str, response: &str| {
+        server.set_steps(vec![Step::Send(response.to_owned())]);
+        let reply = daemon.post(path, &request.to_string()).await;
+        assert_eq!(
+            reply,
+            format!("200 application/json; charset=utf-8\n{response}"),
+            "the bytes of the server: {path}"
+        );
+        let (seen, mut expected) = (server.seen().pop().expect("a request"), request);
+        expected["model"] = json!(model);
+        assert_eq!((seen.head.target.as_str(), seen.body), (path, expected));
+    };
+    let vectors = r#"{"model":"nomic","embeddings":[[0.10,-2e-3]],"prompt_eval_count":7}"#;
+    let input = json!({"model": "nomic", "input": ["a", "b"], "dimensions": 2, "x": 1});
+    check(&ollama, "/api/embed", input, "nomic:latest", vectors).await;
+    let log = daemon.authorized("GET", "/app/server", "").await;
+    assert!(log.contains(r#""prompt_tokens":7"#) && log.contains(r#""model":"nomic""#), "usage is counted: {log}");
+    let prompt = json!({"model": "nomic", "prompt": "a"});
+    check(&ollama, "/api/embeddings", prompt, "nomic:latest", r#"{"embedding":[0.10]}"#).await;
+    let list = r#"{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}"#;
+    let input = json!({"model": "BGE", "input": [[1, 2]], "encoding_format": "base64"});
+    check(&vllm, "/v1/embeddings", input, "bge", list).await;
+    let ranked = r#"{"results":[{"index":0,"relevance_score":0.50}],"usage":{"total_tokens":9}}"#;
+    check(&vllm, "/v1/rerank", json!({"model": "bge", "query": "a", "documents": ["b"]}), "bge", ranked).await;
+    let metrics = daemon.authorized("GET", "/metrics", "").await;
+    assert!(metrics.contains("cairn_remote_prompt_tokens_total{remote=\"gpu\"} 17"), "{metrics}");
+}
+
+#[tokio::test]
+async fn endpoint_that_no_remote_serves_is_unsupported() {
+    let daemon = Daemon::start();
+    let ollama = FakeUpstream::start(Api::Ollama, &["nomic", "both"], Vec::new()).unwrap();
+    let vllm = FakeUpstream::start(Api::OpenAi, &["bge", "both"], Vec::new()).unwrap();
+    daemon.add_remote("nas", &ollama.url()).await;
+    daemon.add_remote("gpu", &vllm.url()).await;
+    let check = async |path: &str, model: &str, expected: &str| {
+        let request = json!({"model": model, "input": "a", "prompt": "a", "query": "a", "documents": ["b"]});
+        let reply = daemon.post(path, &request.to_string()).await;
+        assert!(reply.starts_with("501") && reply.contains(r#""code":"unsupported""#), "{path}: {reply}");
+        assert!(reply.contains(expected), "{path}: {reply}");
+    };
+    check("/api/embed", "bge", "the server has no /api/embed; send the request to /v1/embeddings").await;
+    check("/api/embeddings", "bge", "the server has no /api/embeddings").await;
+    check("/v1/rerank", "nomic", "the server has no /v1/rerank").await;
+    assert!(ollama.seen().is_empty() && vllm.seen().is_empty(), "refused requests are not sent");
+    for status in [404, 405, 501] {
+        vllm.set_steps(vec![Step::Status(status, r#"{"detail":"Not Found"}"#.to_owned())]);
+        check("/v1/embeddings", "bge", &format!("does not serve /v1/embeddings for this model (status {status}: Not"))
+            .await;
+    }
+    assert!(daemon.authorized("GET", "/app/remotes", "").await.contains(r#""state":"up""#), "the circuit is closed");
+    ollama.set_steps(vec![Step::Status(404, r#"{"error":"model not found"}"#.to_owned())]);
+    let absent = daemon.post("/api/embed", r#"{"model":"nomic","input":"a"}"#).await;
+    assert!(absent.starts_with("404") && absent.contains("remote_refused"), "{absent}");
+    ollama.set_steps(vec![Step::Send(r#"{"embeddings":[[1.0]]}"#.to_owned())]);
+    let both = daemon.post("/api/embed", r#"{"model":"both","input":"a"}"#).await;
+    assert!(both.starts_with("200"), "the server that has the endpoint: {both}");
 }
 
 #[tokio::test]

@@ -112,6 +112,28 @@ async fn stream_is_passed_on_byte_by_byte_and_counted() {
 }
 
 #[tokio::test]
+async fn whole_answer_without_text_is_passed_on() {
+    let json = r#"{"choices":[{"message":{"content":""},"finish_reason":"length"}]}"#;
+    let server = FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Send(json.to_owned())]).unwrap();
+    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let call = Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, json!({"model": "m", "messages": []})));
+    let (bytes, text, usage, error) = collect(call).await;
+    assert_eq!((String::from_utf8(bytes).unwrap().as_str(), text.as_str(), error), (json, "", None));
+    assert!(usage.unwrap().length_reached);
+}
+
+#[tokio::test]
+async fn large_response_is_parsed_and_passed_on() {
+    let json = format!(r#"{{"embeddings":[[{}1.0]],"prompt_eval_count":7}}"#, "0.25,".repeat(400_000));
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Send(json.clone())]).unwrap();
+    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let call = Call::start(plan(&[&upstream]), raw(Endpoint::OllamaEmbed, json!({"model": "m", "input": "a"})));
+    let (bytes, _, usage, error) = collect(call).await;
+    assert_eq!((bytes.len(), usage.unwrap().prompt_tokens, error), (json.len(), 7, None));
+    assert!(bytes == json.as_bytes(), "the bytes of the server");
+}
+
+#[tokio::test]
 async fn usage_is_counted_and_hidden_unless_requested() {
     let steps = openai_answer(&["So", "."]);
     let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
@@ -128,6 +150,10 @@ async fn usage_is_counted_and_hidden_unless_requested() {
         sent(&steps).split_inclusive("\n\n").filter(|event| !event.contains("total_tokens")).collect();
     assert_eq!(String::from_utf8(bytes).unwrap(), expected, "all events but that of the usage");
     assert_eq!((usage.unwrap().answer_tokens, upstream.counts().answer_tokens), (2, 4), "counted all the same");
+    server.set_steps(openai_answer(&[]));
+    let (bytes, _, usage, _) = collect(request(Value::Null)).await;
+    assert!(!String::from_utf8(bytes).unwrap().contains("total_tokens"), "an answer without text");
+    assert_eq!(usage.unwrap().prompt_tokens, 20);
 }
 
 #[tokio::test]
