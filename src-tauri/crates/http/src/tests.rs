@@ -76,7 +76,11 @@ impl Daemon {
     }
 
     fn start_on(machine: Option<String>, settings: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), machine, settings)
+    }
+
+    /// Starts a daemon with this folder as its home.
+    fn start_in(folder: tempfile::TempDir, machine: Option<String>, settings: &[(&str, &str)]) -> Self {
         let home = folder.path().to_str().unwrap();
         let defaults =
             [("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1"), ("OLLAMA_KV_TIERING", "0")];

@@ -8,6 +8,7 @@ use cairn_upstream::{ApiKey, BaseUrl, Deadlines, Kind, Target, Upstream, Upstrea
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, interval_at};
 
 use super::error::Error;
 use super::index::Index;
@@ -18,6 +19,8 @@ use crate::transfers::Transfers;
 
 /// Pause between two checks of all remotes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Time after which a check of several remotes uses the results that it has, while others are outstanding.
+const PARTIAL_RESULTS: Duration = Duration::from_secs(3);
 
 /// The remotes of this user. Clones share them.
 #[derive(Clone)]
@@ -29,7 +32,7 @@ pub(super) struct Shared {
     transfers: Transfers,
     pub(super) upstreams: RwLock<BTreeMap<String, Entry>>,
     index: RwLock<Index>,
-    /// Whether the remotes of the start were checked.
+    /// Whether the remotes of the start were checked, as far as they responded within [`PARTIAL_RESULTS`].
     is_settled: watch::Sender<bool>,
     /// Whether the task that checks the remotes runs. It runs only while there are remotes.
     is_watching: Mutex<bool>,
@@ -104,7 +107,8 @@ impl Remotes {
         });
     }
 
-    /// Checks all remotes, or one, at the same time.
+    /// Checks all remotes, or one, at the same time. A remote that does not respond does not hide the models of others for longer
+    /// than [`PARTIAL_RESULTS`].
     pub(super) async fn check_all(&self, only: Option<&str>) {
         let chosen: Vec<Arc<Upstream>> = {
             let upstreams = self.0.upstreams.read();
@@ -118,7 +122,16 @@ impl Remotes {
                 let _ = upstream.check().await;
             });
         }
-        while checks.join_next().await.is_some() {}
+        let mut partial = interval_at(Instant::now() + PARTIAL_RESULTS, PARTIAL_RESULTS);
+        loop {
+            tokio::select! {
+                checked = checks.join_next() => if checked.is_none() { break },
+                _ = partial.tick() => {
+                    self.reindex();
+                    self.0.is_settled.send_replace(true);
+                }
+            }
+        }
         self.reindex();
     }
 
@@ -128,8 +141,8 @@ impl Remotes {
         *self.0.index.write() = index;
     }
 
-    /// Waits until the remotes of the start were checked. A list takes 5 s at most; an Ollama without capabilities in its list also
-    /// describes up to 32 models, each in 5 s at most.
+    /// Waits until the remotes of the start were checked, but at most [`PARTIAL_RESULTS`] after the start: a remote that does not
+    /// respond takes 5 s, and an Ollama without capabilities in its list also describes up to 32 models, each in 5 s at most.
     pub async fn settled(&self) {
         // The sender is dropped at shutdown only.
         let _ = self.0.is_settled.subscribe().wait_for(|is_settled| *is_settled).await;

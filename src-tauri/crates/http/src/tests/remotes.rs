@@ -392,6 +392,26 @@ async fn remotes_are_added_checked_and_removed() {
 }
 
 #[tokio::test]
+async fn remote_that_never_responds_delays_the_first_list_only_a_short_time() {
+    let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap();
+    // Its connections are opened, and never accepted.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_url = format!("http://{}", silent.local_addr().unwrap());
+    let remote = |url: String| json!({"url": url, "kind": "ollama"});
+    let stored = json!({"version": 1, "remotes": {"a": remote(silent_url), "b": remote(server.url())}});
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("config/remotes.json"), stored.to_string()).unwrap();
+    let daemon = Daemon::start_in(folder, None, &[]);
+    let listed = daemon.get("/api/tags").await;
+    let remotes = daemon.authorized("GET", "/app/remotes", "").await;
+    assert!(remotes.contains(r#""state":"unknown""#), "the check of the silent remote takes 5 s: {remotes}");
+    assert!(listed.contains(r#""remotes":["b"]"#), "the list has what is there: {listed}");
+    let reply = daemon.post("/api/chat", &chat("llama3")).await;
+    assert!(reply.starts_with("200"), "{reply}");
+}
+
+#[tokio::test]
 async fn added_remote_leaves_the_affinity_of_others() {
     let daemon = Daemon::start();
     let servers: Vec<_> =
