@@ -25,14 +25,26 @@ pub struct Breaker {
     /// When the circuit lets the next probe through, while it is open.
     open_until: Option<Instant>,
     cool_down: Duration,
-    is_probing: bool,
+    /// Number of the probe in progress.
+    probe: Option<u64>,
+    /// Probes so far.
+    probes: u64,
+}
+
+/// Permission to send a request. Its result counts as that of the probe only if it is the probe in progress: requests that began
+/// before the circuit opened end late.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// Number of the probe; `None` for a request that began while the circuit was closed.
+    probe: Option<u64>,
 }
 
 impl Breaker {
     /// Whether a request may be sent at `now`.
     #[must_use]
     pub fn is_ready(&self, now: Instant) -> bool {
-        self.open_until.is_none_or(|until| now >= until && !self.is_probing)
+        self.open_until.is_none_or(|until| now >= until && self.probe.is_none())
     }
 
     /// Time until a request may be sent; 0 if that depends on the probe in progress.
@@ -41,38 +53,53 @@ impl Breaker {
         self.open_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// Begins a request. Returns `false` if none may be sent.
-    #[must_use]
-    pub fn begin(&mut self, now: Instant) -> bool {
-        let is_ready = self.is_ready(now);
-        self.is_probing |= is_ready && self.open_until.is_some();
-        is_ready
+    /// Begins a request. Returns `None` if none may be sent.
+    pub fn begin(&mut self, now: Instant) -> Option<Permit> {
+        if !self.is_ready(now) {
+            return None;
+        }
+        if self.open_until.is_some() {
+            self.probes += 1;
+            self.probe = Some(self.probes);
+        }
+        Some(Permit { probe: self.probe })
     }
 
-    /// Ends a request that the server answered, or a successful check of its health.
+    /// Ends a request that the server answered.
     pub fn succeed(&mut self) {
-        *self = Self::default();
+        *self = Self { probes: self.probes, ..Self::default() };
     }
 
     /// Ends a request because of an outage of the server. Returns whether this opens the circuit.
-    pub fn fail(&mut self, now: Instant) -> bool {
-        let was_closed = self.open_until.is_none();
-        self.failures = self.failures.saturating_add(1);
-        if was_closed && self.failures < MAX_FAILURES {
+    pub fn fail(&mut self, permit: Permit, now: Instant) -> bool {
+        if self.open_until.is_some() {
+            if self.end_probe(permit) {
+                self.cool_down = (self.cool_down * 2).min(MAX_COOL_DOWN);
+                self.open_until = Some(now + self.cool_down);
+            }
             return false;
         }
-        // Requests that began before the circuit opened fail late, and do not prolong the wait.
-        if was_closed || self.is_probing {
-            self.cool_down = if was_closed { FIRST_COOL_DOWN } else { (self.cool_down * 2).min(MAX_COOL_DOWN) };
-            self.open_until = Some(now + self.cool_down);
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < MAX_FAILURES {
+            return false;
         }
-        self.is_probing = false;
-        was_closed
+        self.cool_down = FIRST_COOL_DOWN;
+        self.open_until = Some(now + self.cool_down);
+        true
     }
 
     /// Ends a request without a result: the client cancelled it, or the server was busy.
-    pub fn cancel(&mut self) {
-        self.is_probing = false;
+    pub fn cancel(&mut self, permit: Permit) {
+        self.end_probe(permit);
+    }
+
+    /// Ends the probe in progress if the permit is its own.
+    fn end_probe(&mut self, permit: Permit) -> bool {
+        let is_probe = self.probe.is_some() && permit.probe == self.probe;
+        if is_probe {
+            self.probe = None;
+        }
+        is_probe
     }
 
     /// Whether the circuit is open or half open.
@@ -86,14 +113,15 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    /// A breaker with an open circuit.
-    fn open(now: Instant) -> Breaker {
+    /// A breaker with an open circuit, and the permit of a request that began before it opened.
+    fn open(now: Instant) -> (Breaker, Permit) {
         let mut breaker = Breaker::default();
+        let late = breaker.begin(now).expect("closed");
         for failure in 1..=MAX_FAILURES {
-            assert!(breaker.begin(now), "closed before failure {failure}");
-            assert_eq!(breaker.fail(now), failure == MAX_FAILURES, "failure {failure}");
+            let permit = breaker.begin(now).expect("closed");
+            assert_eq!(breaker.fail(permit, now), failure == MAX_FAILURES, "failure {failure}");
         }
-        breaker
+        (breaker, late)
     }
 
     #[test]
@@ -101,44 +129,69 @@ mod tests {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         for _ in 0..10 {
-            breaker.fail(now);
+            let permit = breaker.begin(now).expect("closed");
+            breaker.fail(permit, now);
             breaker.succeed();
         }
         assert!(!breaker.is_open(), "a success resets the count");
-        let mut breaker = open(now);
-        assert!(!breaker.begin(now + FIRST_COOL_DOWN / 2), "open");
+        let (mut breaker, _) = open(now);
+        assert_eq!(breaker.begin(now + FIRST_COOL_DOWN / 2), None, "open");
         assert_eq!(breaker.wait(now), FIRST_COOL_DOWN);
     }
 
     #[test]
     fn half_open_circuit_lets_one_probe_through() {
         let now = Instant::now();
-        let mut breaker = open(now);
+        let (mut breaker, _) = open(now);
         let later = now + FIRST_COOL_DOWN;
-        assert!(breaker.begin(later) && !breaker.begin(later), "one probe at a time");
-        breaker.cancel();
-        assert!(breaker.begin(later), "a cancelled probe is not a result");
+        let probe = breaker.begin(later).expect("a probe");
+        assert_eq!(breaker.begin(later), None, "one probe at a time");
+        breaker.cancel(probe);
+        assert!(breaker.begin(later).is_some(), "a cancelled probe is not a result");
         breaker.succeed();
-        assert!(breaker.begin(later) && breaker.begin(later), "closed");
+        assert!(breaker.begin(later).is_some() && breaker.begin(later).is_some(), "closed");
     }
 
     #[test]
     fn failed_probe_doubles_the_wait_up_to_a_limit() {
         let mut now = Instant::now();
-        let mut breaker = open(now);
+        let (mut breaker, _) = open(now);
         for expected_s in [4, 8, 16, 32, 60, 60] {
             now += breaker.wait(now);
-            assert!(breaker.begin(now), "a probe");
-            assert!(!breaker.fail(now), "it was open before");
+            let probe = breaker.begin(now).expect("a probe");
+            assert!(!breaker.fail(probe, now), "it was open before");
             assert_eq!(breaker.wait(now), Duration::from_secs(expected_s));
         }
     }
 
     #[test]
-    fn late_failure_does_not_prolong_the_wait() {
+    fn late_request_changes_neither_the_wait_nor_the_probe() {
         let now = Instant::now();
-        let mut breaker = open(now);
-        breaker.fail(now + FIRST_COOL_DOWN / 2);
-        assert!(breaker.is_ready(now + FIRST_COOL_DOWN));
+        let (mut breaker, late) = open(now);
+        breaker.fail(late, now + FIRST_COOL_DOWN / 2);
+        let later = now + FIRST_COOL_DOWN;
+        assert!(breaker.is_ready(later), "the wait is the same");
+        let probe = breaker.begin(later).expect("a probe");
+        breaker.cancel(late);
+        assert_eq!(breaker.begin(later), None, "the probe is in progress after a late cancellation");
+        breaker.fail(late, later);
+        assert_eq!((breaker.begin(later), breaker.wait(later)), (None, Duration::ZERO), "and after a late failure");
+        breaker.fail(probe, later);
+        assert_eq!(breaker.wait(later), 2 * FIRST_COOL_DOWN);
+    }
+
+    #[test]
+    fn probe_of_an_earlier_outage_is_not_the_probe_in_progress() {
+        let now = Instant::now();
+        let (mut breaker, _) = open(now);
+        let old = breaker.begin(now + FIRST_COOL_DOWN).expect("a probe");
+        breaker.succeed();
+        for _ in 0..MAX_FAILURES {
+            let permit = breaker.begin(now).expect("closed");
+            breaker.fail(permit, now);
+        }
+        assert!(breaker.begin(now + FIRST_COOL_DOWN).is_some(), "the probe of the next outage");
+        breaker.cancel(old);
+        assert_eq!(breaker.begin(now + FIRST_COOL_DOWN), None, "it is in progress");
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::affinity::{Affinity, Prefix, SERVER_BLOCKS};
-use crate::breaker::Breaker;
+use crate::breaker::{Breaker, Permit};
 use crate::client::UpstreamClient;
 use crate::counters::{Counters, Counts, add};
 use crate::failure::Failure;
@@ -169,16 +169,14 @@ impl Upstream {
     /// Begins a request for a conversation. `None` if the circuit has opened since. With `record`, the hashes of the conversation are stored.
     pub(crate) fn begin(self: &Arc<Self>, prefix: &Prefix, record: bool, now: Instant) -> Option<OpenRequest> {
         let mut state = self.state.lock();
-        if !state.breaker.begin(now) {
-            return None;
-        }
+        let permit = state.breaker.begin(now)?;
         let (blocks, matching) = (prefix.blocks().len(), state.affinity.matching(prefix));
         if record {
             // At once, so that requests with the same beginning that arrive before the first token go to the same server.
             state.affinity.record(prefix);
         }
         self.outstanding.fetch_add(1, Ordering::Relaxed);
-        Some(OpenRequest { upstream: Arc::clone(self), blocks, matching, has_result: false })
+        Some(OpenRequest { upstream: Arc::clone(self), permit, blocks, matching, has_result: false })
     }
 }
 
@@ -186,6 +184,7 @@ impl Upstream {
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     upstream: Arc<Upstream>,
+    permit: Permit,
     blocks: usize,
     matching: usize,
     has_result: bool,
@@ -203,7 +202,7 @@ impl OpenRequest {
     /// The request is not sent after all.
     pub(crate) fn withdraw(&mut self) {
         self.has_result = true;
-        self.upstream.state.lock().breaker.cancel();
+        self.upstream.state.lock().breaker.cancel(self.permit);
     }
 
     /// The server responds, or refuses the request without being out of order.
@@ -223,11 +222,11 @@ impl OpenRequest {
             state.affinity.clear();
         }
         if !failure.is_outage() {
-            state.breaker.cancel();
+            state.breaker.cancel(self.permit);
             if failure.is_of_request() {
                 return;
             }
-        } else if state.breaker.fail(Instant::now()) {
+        } else if state.breaker.fail(self.permit, Instant::now()) {
             add(&upstream.counters.circuit_openings, 1);
             tracing::warn!(remote = upstream.name, "the remote failed repeatedly; it gets no requests for a while");
         }
@@ -240,7 +239,7 @@ impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.upstream.outstanding.fetch_sub(1, Ordering::Relaxed);
         if !self.has_result {
-            self.upstream.state.lock().breaker.cancel();
+            self.upstream.state.lock().breaker.cancel(self.permit);
             add(&self.upstream.counters.cancelled, 1);
         }
     }
