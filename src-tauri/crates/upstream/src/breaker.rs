@@ -102,6 +102,12 @@ impl Breaker {
         is_probe
     }
 
+    /// The server has come up: an open circuit becomes half open. That a server lists its models does not close it, because a
+    /// server may list them and fail all answers.
+    pub fn half_open(&mut self, now: Instant) {
+        self.open_until = self.open_until.map(|until| until.min(now));
+    }
+
     /// Whether the circuit is open or half open.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -150,6 +156,20 @@ mod tests {
         assert!(breaker.begin(later).is_some(), "a cancelled probe is not a result");
         breaker.succeed();
         assert!(breaker.begin(later).is_some() && breaker.begin(later).is_some(), "closed");
+    }
+
+    #[test]
+    fn server_that_comes_up_makes_the_circuit_half_open() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        breaker.half_open(now);
+        assert!(!breaker.is_open(), "a closed circuit stays closed");
+        let (mut breaker, _) = open(now);
+        breaker.half_open(now);
+        let probe = breaker.begin(now).expect("a probe");
+        assert_eq!(breaker.begin(now), None, "one probe only");
+        breaker.fail(probe, now);
+        assert_eq!(breaker.wait(now), 2 * FIRST_COOL_DOWN, "the wait doubles all the same");
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Upstream {
         self.counters.counts()
     }
 
-    /// Lists the server's models, and so checks its health.
+    /// Lists the server's models, and so checks its health. If the server was not up before, an open circuit becomes half open.
     ///
     /// # Errors
     /// If the server does not list them. The models of the last successful check stay.
@@ -123,8 +123,8 @@ impl Upstream {
         match listed {
             Ok(models) => {
                 state.models = Arc::new(models);
-                state.breaker.succeed();
                 if std::mem::replace(&mut state.health, Health::Up) != Health::Up {
+                    state.breaker.half_open(Instant::now());
                     tracing::info!(remote = self.name, "the remote is available");
                 }
                 Ok(())

@@ -297,7 +297,29 @@ async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
     server.set_steps(ollama_answer(&["So"]));
     upstream.check().await.unwrap();
     let (_, text, _, _) = collect(Call::start(plan(&[&upstream]), chat())).await;
-    assert_eq!(text, "So", "a successful check closes the circuit");
+    assert_eq!(text, "So", "a successful check lets a probe through");
+    assert!(!upstream.is_circuit_open(), "a successful probe closes the circuit");
+}
+
+#[tokio::test]
+async fn server_that_lists_models_and_fails_answers_gets_one_probe_after_each_cool_down() {
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    upstream.check().await.unwrap();
+    for round in 0..2 {
+        for _ in 0..3 {
+            collect(Call::start(plan(&[&upstream]), chat())).await;
+        }
+        assert_eq!(server.seen().len(), 3, "round {round}");
+        upstream.check().await.unwrap();
+        assert!(upstream.is_circuit_open(), "round {round}");
+    }
+    server.set_list_status(500);
+    upstream.check().await.expect_err("the server is down");
+    server.set_list_status(200);
+    upstream.check().await.unwrap();
+    collect(Call::start(plan(&[&upstream]), chat())).await;
+    assert_eq!(server.seen().len(), 4, "a server that comes up gets a probe");
 }
 
 #[tokio::test]
