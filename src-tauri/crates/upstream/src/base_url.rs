@@ -84,7 +84,8 @@ impl BaseUrl {
         self.url.scheme() == "https"
     }
 
-    /// Replaces the server's host and port in a text from the server.
+    /// Replaces the server's host and port in a text from the server, as they are in this URL. Other addresses in the text stay, such
+    /// as the server's IP address if the URL has a name, or a name that only the server has.
     pub(crate) fn redact(&self, text: &str, name: &str) -> String {
         let host = self.host();
         let authority = self.url.port().map(|port| format!("{host}:{port}"));

@@ -49,7 +49,7 @@ pub struct Plan {
     pub is_incognito: bool,
 }
 
-/// Why an answer failed. The texts have no address of a server.
+/// Why an answer failed. The texts do not have the hosts of the remotes' URLs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// A server failed before the first token, and no other could be tried.

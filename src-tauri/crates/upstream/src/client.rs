@@ -165,10 +165,11 @@ impl UpstreamClient {
         self.redacted(text.trim())
     }
 
-    /// A text of the server: its beginning, on one line, without the server's address.
+    /// A text of the server: its beginning, on one line, without the server's address as [`BaseUrl::redact`] finds it. The text is cut
+    /// afterwards, so that no part of an address is left at its end.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_ERROR_CHARS).collect();
-        self.base.redact(&line, &self.name)
+        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        self.base.redact(&line, &self.name).chars().take(MAX_ERROR_CHARS).collect()
     }
 }
 
@@ -238,5 +239,9 @@ mod tests {
         check(r#"{"detail":"Not Found"}"#, "Not Found");
         check("<h1>Bad\nGateway</h1> 10.0.0.7:8000", "<h1>Bad Gateway</h1> gpu");
         assert_eq!(client.error_text("x".repeat(9000).as_bytes()).len(), MAX_ERROR_CHARS);
+        for spaces in MAX_ERROR_CHARS - 20..=MAX_ERROR_CHARS {
+            let text = client.error_text(format!("{}http://10.0.0.7:8000/v1", "x".repeat(spaces)).as_bytes());
+            assert!(!text.contains("10."), "an address at the end is not cut before it is found: {text}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Why a request to an upstream failed. The texts have no address of the server, because they reach clients of other machines.
+//! Why a request to an upstream failed. The texts reach clients of other machines, so they do not have the host of the remote's URL.
+//! A server's own error text may have other addresses of the server.
 
 use std::time::Duration;
 
@@ -33,13 +34,13 @@ pub enum Failure {
     Status {
         /// The HTTP status.
         status: u16,
-        /// The beginning of the server's error text, without its address.
+        /// The beginning of the server's error text, without the host of the remote's URL.
         text: String,
     },
     /// The response ended with an error of the server.
     #[error("the server reported an error: {text}")]
     Reported {
-        /// The beginning of the server's error text, without its address.
+        /// The beginning of the server's error text, without the host of the remote's URL.
         text: String,
     },
     /// The response is not in the format of the API.
@@ -73,7 +74,7 @@ pub enum Failure {
         path: &'static str,
         /// The HTTP status.
         status: u16,
-        /// The beginning of the server's error text, without its address.
+        /// The beginning of the server's error text, without the host of the remote's URL.
         text: String,
     },
 }

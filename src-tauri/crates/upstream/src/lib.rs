@@ -8,7 +8,8 @@
 //! - The frames of a stream are passed on as the bytes that arrived ([`Delivery`]), with what they mean beside them.
 //!
 //! **Invariants:** an API key is sent to its own scheme, host and port only, and redirects are never followed. Dropping a
-//! [`Call`] closes its connection. A text of [`Failure`] or [`CallError`] has no address; only [`Failure::detail`] may have one.
+//! [`Call`] closes its connection. A text of [`Failure`] or [`CallError`] does not have the host of the remote's URL; only
+//! [`Failure::detail`] may have it. A server's own error text may have other addresses of the server.
 //! Contents of prompts and answers are never logged. This crate computes no answers.
 #![forbid(unsafe_code)]
 
