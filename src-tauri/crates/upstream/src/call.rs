@@ -191,19 +191,21 @@ enum Attempt {
 async fn run(plan: &Plan, request: &Request, sender: &mpsc::Sender<Message>) {
     let mut tried: Vec<usize> = Vec::new();
     let mut last = None;
+    // The server whose failure the next attempt repeats.
+    let mut failed: Option<&Upstream> = None;
     while tried.len() < MAX_ATTEMPTS.min(plan.targets.len()) {
         let Some((at, mut open)) = begin(plan, &tried) else { break };
         tried.push(at);
         let target = &plan.targets[at];
-        match attempt(plan, target, &mut open, request, sender).await {
+        match attempt(plan, target, &mut open, request, failed, sender).await {
             Attempt::Ended => return,
             Attempt::Failed(error, is_retryable) => {
+                if matches!(error, CallError::Failed { .. }) {
+                    failed = Some(&target.upstream);
+                }
                 last = Some(error);
                 if !is_retryable {
                     break;
-                }
-                if tried.len() < plan.targets.len() {
-                    add(&target.upstream.counters.retried, 1);
                 }
             }
         }
@@ -246,6 +248,7 @@ async fn attempt(
     target: &Target,
     open: &mut OpenRequest,
     request: &Request,
+    failed: Option<&Upstream>,
     sender: &mpsc::Sender<Message>,
 ) -> Attempt {
     let upstream = &target.upstream;
@@ -259,6 +262,9 @@ async fn attempt(
         }
     };
     open.send();
+    if let Some(failed) = failed {
+        add(&failed.counters.retried, 1);
+    }
     let (mut has_begun, endpoint) = (false, outbound.endpoint);
     match stream(plan, upstream, outbound, open, &mut has_begun, sender).await {
         Ok(()) => Attempt::Ended,

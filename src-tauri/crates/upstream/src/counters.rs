@@ -13,7 +13,7 @@ pub struct Counts {
     pub complete: u64,
     /// Requests that failed because of the server or the connection.
     pub failed: u64,
-    /// Requests that failed before the first token while the model had servers that were not tried.
+    /// Requests that failed before the first token and were repeated at another server.
     pub retried: u64,
     /// Requests that the client cancelled.
     pub cancelled: u64,

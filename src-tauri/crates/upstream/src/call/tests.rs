@@ -5,7 +5,7 @@ use std::time::Duration;
 use cairn_prompt::Delta;
 use cairn_testkit::upstream::{Api, FakeUpstream, Step, ollama_answer, openai_answer};
 use cairn_wire::Usage;
-use cairn_wire::ollama::{ChatRequest, Message as ChatMessage};
+use cairn_wire::ollama::{ChatRequest, GenerateRequest, Message as ChatMessage};
 use serde_json::{Value, json};
 
 use super::*;
@@ -199,6 +199,23 @@ async fn request_is_repeated_at_another_server_before_the_first_token() {
     let gone = upstream("a", Kind::Ollama, "http://127.0.0.1:9", PATIENT);
     let (_, text, _, error) = collect(Call::start(plan(&[&gone, &second]), chat())).await;
     assert_eq!((error, text.as_str()), (None, "So"), "no connection");
+}
+
+#[tokio::test]
+async fn only_repeated_requests_count_as_retried() {
+    let failing = || FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let servers: Vec<_> = (0..6).map(|_| failing()).collect();
+    let upstreams: Vec<_> =
+        servers.iter().map(|server| upstream("gpu", Kind::OpenAi, &server.url(), PATIENT)).collect();
+    let all: Vec<&Arc<Upstream>> = upstreams.iter().collect();
+    let retried = || upstreams.iter().map(|upstream| upstream.counts().retried).collect::<Vec<_>>();
+    let (_, _, _, error) = collect(Call::start(plan(&all), chat())).await;
+    assert!(matches!(&error, Some(CallError::Failed { .. })), "{error:?}");
+    assert_eq!(retried(), [1, 1, 1, 0, 0, 0], "the last of {MAX_ATTEMPTS} attempts is not repeated");
+    let raw_prompt = Request::Generate(Box::new(GenerateRequest { raw: Some(true), ..GenerateRequest::default() }));
+    let (_, _, _, error) = collect(Call::start(plan(&all), raw_prompt)).await;
+    assert!(matches!(&error, Some(CallError::Untranslatable { .. })), "{error:?}");
+    assert_eq!(retried(), [1, 1, 1, 0, 0, 0], "a request that is not sent is not repeated");
 }
 
 #[tokio::test]
