@@ -15,6 +15,7 @@ mod store;
 
 pub use error::Error;
 pub use handle::Remotes;
+pub(crate) use index::canonical;
 pub use limits::MAX_REMOTES;
 pub use manage::{NewRemote, RemoteStatus};
 pub use served::ServedModel;

@@ -21,10 +21,11 @@ pub const SERVER_BLOCKS: usize = 65_536;
 pub struct Prefix(Vec<u64>);
 
 impl Prefix {
-    /// Hashes the parts of a conversation with a model. An incomplete block at the end is left out: the next turn changes it.
+    /// Hashes the parts of a conversation with a model, whose name must be the same for all spellings. An incomplete block at the end
+    /// is left out: the next turn changes it.
     #[must_use]
     pub fn of(model: &str, parts: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        let mut seed = XxHash3_128::oneshot(model.to_ascii_lowercase().as_bytes()) as u64;
+        let mut seed = XxHash3_128::oneshot(model.as_bytes()) as u64;
         let (mut hashes, mut block) = (Vec::new(), Vec::with_capacity(BLOCK_BYTES));
         for mut part in parts {
             // Keeps the end of a part apart from the beginning of the next one.

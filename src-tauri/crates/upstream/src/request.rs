@@ -132,9 +132,10 @@ pub(crate) struct Outbound {
 }
 
 impl Request {
-    /// The blocks of the conversation, by which a server is chosen. A request without an answer has none.
+    /// The blocks of the conversation, by which a server is chosen. A request without an answer has none. `model` is a spelling of
+    /// the model's name that is the same for all spellings.
     #[must_use]
-    pub fn prefix(&self) -> Prefix {
+    pub fn prefix(&self, model: &str) -> Prefix {
         let text = |value: &Value| value.to_string().into_bytes();
         match self {
             Self::Chat(request) => {
@@ -143,11 +144,11 @@ impl Request {
                     let calls = message.tool_calls.as_ref().map(|calls| serde_json::to_vec(calls).unwrap_or_default());
                     [message.role.as_bytes(), message.content.as_bytes(), calls.as_deref().unwrap_or_default()].join(&0)
                 });
-                Prefix::of(&request.model, tools.chain(messages))
+                Prefix::of(model, tools.chain(messages))
             }
             Self::Generate(request) => {
                 let parts = [request.system.as_deref(), Some(request.prompt.as_str())];
-                Prefix::of(&request.model, parts.into_iter().flatten().map(|part| part.as_bytes().to_vec()))
+                Prefix::of(model, parts.into_iter().flatten().map(|part| part.as_bytes().to_vec()))
             }
             Self::Raw { endpoint, .. } if !endpoint.has_answer() => Prefix::of_hashes(Vec::new()),
             Self::Raw { body, .. } => {
@@ -157,7 +158,6 @@ impl Request {
                     Value::String(prompt) => vec![prompt.clone().into_bytes()],
                     other => vec![text(other)],
                 });
-                let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
                 Prefix::of(model, items)
             }
         }
@@ -255,7 +255,7 @@ mod tests {
             let sent = request.outbound(Kind::Cairn, "m").unwrap();
             assert_eq!((sent.framing, sent.hides_usage), (Framing::Whole, false), "{endpoint:?}");
             assert_eq!(serde_json::from_slice::<Value>(&sent.body).unwrap(), body, "{endpoint:?}");
-            assert!(request.prefix().blocks().is_empty(), "{endpoint:?}");
+            assert!(request.prefix("m").blocks().is_empty(), "{endpoint:?}");
         }
         let check = |endpoint: Endpoint, kind, expected: &str| {
             let error = raw(endpoint, json!({})).outbound(kind, "m").err().expect("refused").to_string();
@@ -275,7 +275,8 @@ mod tests {
             ..Default::default()
         };
         let chat = |messages: Vec<_>| {
-            Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), messages, ..ChatRequest::default() })).prefix()
+            Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), messages, ..ChatRequest::default() }))
+                .prefix("m")
         };
         let first = chat(vec![message("user", &long)]);
         let second = chat(vec![message("user", &long), message("assistant", "Yes."), message("user", "Why?")]);

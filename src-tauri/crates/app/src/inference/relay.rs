@@ -12,6 +12,7 @@ use super::handle::Inference;
 use super::place::Place;
 use super::remote::STATUS_WAIT;
 use super::remote_answer::AnswerClock;
+use crate::remotes::canonical;
 use crate::values::Usage;
 
 /// A response of a remote in progress. Dropping it closes the connection to the server.
@@ -61,7 +62,7 @@ impl Inference {
             targets.retain(is_served);
         }
         let request = Request::Raw { endpoint, body };
-        let mut call = Call::start(Plan { targets, prefix: request.prefix(), is_incognito }, request);
+        let mut call = Call::start(Plan { targets, prefix: request.prefix(&canonical(model)), is_incognito }, request);
         call.accepted(STATUS_WAIT).await?;
         Ok(Some(Relay { call, clock: AnswerClock::new(started_at) }))
     }

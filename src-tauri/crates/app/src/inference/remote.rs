@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cairn_grammar::Constraint;
 use cairn_prompt as prompt;
-use cairn_upstream::{Call, Plan, Request, Target};
+use cairn_upstream::{Call, Plan, Prefix, Request, Target};
 use serde_json::Value;
 
 use super::answer::Answer;
@@ -17,7 +17,7 @@ use super::place::is_absent;
 use super::remote_answer::RemoteAnswer;
 use super::tool_use::ToolUse;
 use crate::library;
-use crate::remotes::Remotes;
+use crate::remotes::{Remotes, canonical};
 use crate::values::{
     ChatRequest, FunctionCall, GenerateRequest, KeepAlive, OllamaMessage, OllamaToolCall, ShowResponse,
 };
@@ -45,10 +45,11 @@ impl Inference {
     ) -> Result<Reply, Error> {
         let (is_incognito, keep_alive) = (chat.scope.incognito, chat.keep_alive);
         let (is_empty, tool_use) = (chat.messages.is_empty(), chat.tool_use);
+        let name = canonical(&chat.model);
         let request = Request::Chat(Box::new(chat_request(chat, &targets)?));
         match is_empty {
             true => load_or_unload(request, targets, keep_alive).await,
-            false => start(request, targets, is_incognito, tool_use, started_at).await,
+            false => start(request, &name, targets, is_incognito, tool_use, started_at).await,
         }
     }
 
@@ -60,22 +61,25 @@ impl Inference {
     ) -> Result<Reply, Error> {
         let (is_incognito, keep_alive) = (generate.scope.incognito, generate.keep_alive);
         let is_empty = generate.prompt.is_empty();
+        let name = canonical(&generate.model);
         let request = Request::Generate(Box::new(generate_request(generate)?));
         match is_empty {
             true => load_or_unload(request, targets, keep_alive).await,
-            false => start(request, targets, is_incognito, ToolUse::default(), started_at).await,
+            false => start(request, &name, targets, is_incognito, ToolUse::default(), started_at).await,
         }
     }
 }
 
+/// Starts a request. `name` is the canonical name of the model.
 async fn start(
     request: Request,
+    name: &str,
     targets: Vec<Target>,
     is_incognito: bool,
     tool_use: ToolUse,
     started_at: Instant,
 ) -> Result<Reply, Error> {
-    let plan = Plan { targets, prefix: request.prefix(), is_incognito };
+    let plan = Plan { targets, prefix: request.prefix(name), is_incognito };
     let mut call = Call::start(plan, request);
     call.accepted(STATUS_WAIT).await?;
     let answer = RemoteAnswer::new(call, started_at).with_tool_use(tool_use);
@@ -92,8 +96,7 @@ async fn load_or_unload(request: Request, targets: Vec<Target>, keep_alive: Opti
             false => Ok(Reply::Loaded),
         };
     }
-    let prefix = request.prefix();
-    let plan = |targets| Plan { targets, prefix: prefix.clone(), is_incognito: true };
+    let plan = |targets| Plan { targets, prefix: Prefix::of_hashes(Vec::new()), is_incognito: true };
     let plans =
         if unloads { targets.into_iter().map(|target| plan(vec![target])).collect() } else { vec![plan(targets)] };
     for plan in plans {

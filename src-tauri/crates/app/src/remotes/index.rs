@@ -32,7 +32,7 @@ impl Index {
 
 /// A spelling that is the same for all spellings of a name: with host, namespace and tag, in lower case. Servers of OpenAI's API may
 /// have models with names that no registry has; only case is ignored there.
-pub(super) fn canonical(name: &str) -> String {
+pub(crate) fn canonical(name: &str) -> String {
     let full = name.parse::<ModelRef>().map(|name| name.full());
     full.unwrap_or_else(|_| name.to_owned()).to_ascii_lowercase()
 }

@@ -428,6 +428,28 @@ async fn added_remote_leaves_the_affinity_of_others() {
 }
 
 #[tokio::test]
+async fn affinity_is_the_same_for_all_spellings_of_a_model() {
+    let daemon = Daemon::start();
+    let servers: Vec<_> =
+        (0..2).map(|_| FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap()).collect();
+    daemon.add_remote("a", &servers[0].url()).await;
+    daemon.add_remote("b", &servers[1].url()).await;
+    let content = "word ".repeat(2000);
+    for name in ["llama3", "llama3:latest", "LLAMA3"] {
+        let request = json!({"model": name, "messages": [{"role": "user", "content": content}]}).to_string();
+        daemon.post("/api/chat", &request).await;
+        let request = json!({"model": name, "max_tokens": 9, "messages": [{"role": "user", "content": content}]});
+        daemon.post("/v1/messages", &request.to_string()).await;
+    }
+    let metrics = daemon.authorized("GET", "/metrics", "").await;
+    let count = |name: &str| -> u64 {
+        let lines = metrics.lines().filter(|line| line.starts_with(&format!("cairn_remote_prefix_{name}_total{{")));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().expect("a count")).sum()
+    };
+    assert_eq!(count("hit_blocks") * 3, count("blocks") * 2, "all but the first spelling hit: {metrics}");
+}
+
+#[tokio::test]
 async fn metrics_count_requests_and_tokens_of_remotes() {
     let daemon = Daemon::start();
     let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So", "."])).unwrap();
