@@ -36,7 +36,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// An API key as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ApiKey {
+pub struct StoredKey {
     /// What the key allows.
     pub scopes: Vec<KeyScope>,
     /// Creation time.
@@ -151,7 +151,7 @@ impl ApiKeys {
         }
         let text = format!("{PREFIX}{}", random_hex::<KEY_BYTES>()?);
         let created_at = Timestamp(self.0.clock.now());
-        let key = ApiKey { scopes, created_at, last_used_at: None, digest: SecretDigest::of(&text) };
+        let key = StoredKey { scopes, created_at, last_used_at: None, digest: SecretDigest::of(&text) };
         self.change(|keys| {
             if keys.contains_key(name) {
                 return Err(Error::Taken(name.to_owned()));
@@ -182,7 +182,7 @@ impl ApiKeys {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn list(&self) -> Result<Vec<(String, ApiKey)>, Error> {
+    pub fn list(&self) -> Result<Vec<(String, StoredKey)>, Error> {
         let keys = self.current().keys.clone().map_err(|reason| self.unreadable(reason))?;
         Ok(keys.into_iter().collect())
     }

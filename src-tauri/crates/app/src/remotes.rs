@@ -20,4 +20,4 @@ pub use limits::MAX_REMOTES;
 pub use manage::{NewRemote, RemoteStatus};
 pub use served::ServedModel;
 
-pub use cairn_upstream::{Counts, Health, Kind};
+pub use cairn_upstream::{Counts, Health, ServerKind};

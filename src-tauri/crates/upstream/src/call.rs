@@ -17,7 +17,7 @@ use crate::frames::{Framer, Framing};
 use crate::reading::{Piece, Reader};
 use crate::request::{Outbound, Request};
 use crate::route;
-use crate::untranslatable::Untranslatable;
+use crate::translation::TranslationError;
 use crate::upstream::{OpenRequest, Upstream};
 
 /// Capacity of the channel in frames. A client that does not read stops the reading from the server.
@@ -78,11 +78,11 @@ pub enum CallError {
     },
     /// The servers' API cannot express the request.
     #[error("remote {remote:?}: {reason}")]
-    Untranslatable {
+    Translation {
         /// Name of the server.
         remote: String,
         /// The cause.
-        reason: Untranslatable,
+        reason: TranslationError,
     },
     /// The daemon is shutting down.
     #[error("the request to the remote was aborted because the daemon is shutting down")]
@@ -258,7 +258,7 @@ async fn attempt(
         // A server of another kind may understand it.
         Err(reason) => {
             open.withdraw();
-            return Attempt::Failed(CallError::Untranslatable { remote, reason }, true);
+            return Attempt::Failed(CallError::Translation { remote, reason }, true);
         }
     };
     open.send();

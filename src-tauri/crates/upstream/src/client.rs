@@ -27,9 +27,9 @@ const MAX_KEY_BYTES: usize = 4096;
 
 /// An API key, sent as `Authorization: Bearer KEY`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
+pub struct RemoteKey(String);
 
-impl ApiKey {
+impl RemoteKey {
     /// Checks that the text can be sent in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
@@ -53,9 +53,9 @@ impl ApiKey {
 }
 
 /// Hides the key.
-impl fmt::Debug for ApiKey {
+impl fmt::Debug for RemoteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey")
+        f.write_str("RemoteKey")
     }
 }
 
@@ -81,7 +81,7 @@ impl Default for Deadlines {
 pub struct UpstreamClient {
     http: reqwest::Client,
     base: BaseUrl,
-    key: Option<ApiKey>,
+    key: Option<RemoteKey>,
     deadlines: Deadlines,
     /// Name of the server, in place of its address in texts of the server.
     name: String,
@@ -90,7 +90,7 @@ pub struct UpstreamClient {
 impl UpstreamClient {
     /// A client of the server at `base`. `http` must not follow redirects.
     #[must_use]
-    pub fn new(http: reqwest::Client, name: &str, base: BaseUrl, key: Option<ApiKey>, deadlines: Deadlines) -> Self {
+    pub fn new(http: reqwest::Client, name: &str, base: BaseUrl, key: Option<RemoteKey>, deadlines: Deadlines) -> Self {
         Self { http, base, key, deadlines, name: name.to_owned() }
     }
 
@@ -221,10 +221,10 @@ mod tests {
 
     #[test]
     fn key_is_checked_and_never_shown() {
-        let key = ApiKey::new("sk-secret").unwrap();
+        let key = RemoteKey::new("sk-secret").unwrap();
         assert!(!format!("{key:?} {:?}", key.header()).contains("secret"), "{key:?}");
         for text in ["", "a b", "a\nb", "é", &"x".repeat(5000)] {
-            assert_eq!(ApiKey::new(text), None, "{text:?}");
+            assert_eq!(RemoteKey::new(text), None, "{text:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Upstreams: other servers with an HTTP API of Ollama or OpenAI. This daemon serves their models as its own.
 //!
-//! - [`BaseUrl`] and [`Kind`] describe a server; [`UpstreamClient`] sends requests to it, with deadlines and limits.
+//! - [`BaseUrl`] and [`ServerKind`] describe a server; [`UpstreamClient`] sends requests to it, with deadlines and limits.
 //! - [`Upstream`] is the state of one server: its models, its health, its circuit [`breaker`], its open requests, and the
 //!   prefixes of conversations that its KV cache probably has ([`affinity`]).
 //! - [`Call`] is one request for an answer. [`route`] chooses its upstream. Until the first token it is repeated at another
@@ -22,26 +22,26 @@ mod counters;
 mod detect;
 mod failure;
 mod frames;
-mod kind;
 mod models;
 mod openai;
 mod reading;
 mod request;
 pub mod route;
-mod untranslatable;
+mod server_kind;
+mod translation;
 mod upstream;
 mod whole;
 
 pub use affinity::Prefix;
 pub use base_url::{BaseUrl, UrlError};
 pub use call::{Call, CallError, Delivery, Plan, Target};
-pub use client::{ApiKey, Deadlines, UpstreamClient};
+pub use client::{Deadlines, RemoteKey, UpstreamClient};
 pub use counters::Counts;
 pub use detect::detect;
 pub use failure::Failure;
-pub use kind::Kind;
 pub use models::{ListedModel, MAX_MODELS};
 pub use reading::Piece;
 pub use request::{Endpoint, Request};
-pub use untranslatable::Untranslatable;
+pub use server_kind::ServerKind;
+pub use translation::TranslationError;
 pub use upstream::{Health, Upstream};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::UpstreamClient;
 use crate::failure::Failure;
-use crate::kind::Kind;
+use crate::server_kind::ServerKind;
 
 /// Most models of one server. Further ones are ignored.
 pub const MAX_MODELS: usize = 1_000;
@@ -68,7 +68,7 @@ struct Row {
 }
 
 /// Lists the models of a server.
-pub(crate) async fn list(client: &UpstreamClient, kind: Kind) -> Result<Vec<ListedModel>, Failure> {
+pub(crate) async fn list(client: &UpstreamClient, kind: ServerKind) -> Result<Vec<ListedModel>, Failure> {
     let mut models: Vec<ListedModel> = match kind.has_ollama_api() {
         true => client.get::<Tags>("/api/tags").await?.models.into_iter().map(of_tag).collect(),
         false => client.get::<List>("/v1/models").await?.data.into_iter().map(of_row).collect(),

@@ -9,11 +9,11 @@ use cairn_wire::ollama::{ChatRequest, GenerateRequest, Message, ToolCall};
 use cairn_wire::{OptionError, Options, Think};
 use serde_json::{Map, Value, json};
 
-use crate::untranslatable::Untranslatable;
+use crate::translation::TranslationError;
 
 /// Translates a chat request to the body of `/v1/chat/completions`, with a streamed response.
-pub(crate) fn chat(request: &ChatRequest) -> Result<Map<String, Value>, Untranslatable> {
-    let absent = |is_set: bool, what| if is_set { Err(Untranslatable::Feature(what)) } else { Ok(()) };
+pub(crate) fn chat(request: &ChatRequest) -> Result<Map<String, Value>, TranslationError> {
+    let absent = |is_set: bool, what| if is_set { Err(TranslationError::Feature(what)) } else { Ok(()) };
     absent(request.logprobs == Some(true), "log probabilities")?;
     absent(request.debug_render_only == Some(true), "rendering a prompt")?;
     let mut body = Map::new();
@@ -41,8 +41,8 @@ pub(crate) fn chat(request: &ChatRequest) -> Result<Map<String, Value>, Untransl
 }
 
 /// Translates a request for the answer to a prompt: the prompt becomes a user's message.
-pub(crate) fn generate(request: &GenerateRequest) -> Result<Map<String, Value>, Untranslatable> {
-    let absent = |is_set: bool, what| if is_set { Err(Untranslatable::Feature(what)) } else { Ok(()) };
+pub(crate) fn generate(request: &GenerateRequest) -> Result<Map<String, Value>, TranslationError> {
+    let absent = |is_set: bool, what| if is_set { Err(TranslationError::Feature(what)) } else { Ok(()) };
     let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     absent(request.raw == Some(true), "raw prompts")?;
     absent(has_text(&request.suffix), "text after the answer (suffix)")?;
@@ -68,13 +68,13 @@ pub(crate) fn generate(request: &GenerateRequest) -> Result<Map<String, Value>, 
     })
 }
 
-fn messages(messages: &[Message]) -> Result<Vec<Value>, Untranslatable> {
+fn messages(messages: &[Message]) -> Result<Vec<Value>, TranslationError> {
     // Ids of the calls that have no result yet, with their names. A result of Ollama's API may have a name only.
     let mut open: Vec<(String, String)> = Vec::new();
     let mut calls = 0;
     let convert = |message: &Message| {
         if message.images.as_ref().is_some_and(|images| !images.is_empty()) {
-            return Err(Untranslatable::Feature("images"));
+            return Err(TranslationError::Feature("images"));
         }
         let mut row = Map::from_iter([("role".to_owned(), Value::from(message.role.clone()))]);
         row.insert("content".to_owned(), Value::from(message.content.clone()));
@@ -107,13 +107,13 @@ fn tool_call(call: &ToolCall, calls: &mut u32, open: &mut Vec<(String, String)>)
     json!({"id": id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}})
 }
 
-fn response_format(format: &Value) -> Result<Value, Untranslatable> {
+fn response_format(format: &Value) -> Result<Value, TranslationError> {
     match format {
         Value::String(word) if word == "json" => Ok(json!({"type": "json_object"})),
         Value::Object(_) => {
             Ok(json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": format, "strict": true}}))
         }
-        _ => Err(Untranslatable::Feature("this format of answers")),
+        _ => Err(TranslationError::Feature("this format of answers")),
     }
 }
 

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::affinity::Prefix;
 use crate::frames::Framing;
-use crate::kind::Kind;
 use crate::openai;
 use crate::reading::Reader;
-use crate::untranslatable::Untranslatable;
+use crate::server_kind::ServerKind;
+use crate::translation::TranslationError;
 
 /// An endpoint that computes answers, vectors or scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +62,9 @@ impl Endpoint {
 
     /// Whether a server of this kind has the endpoint.
     #[must_use]
-    pub fn is_served_by(self, kind: Kind) -> bool {
+    pub fn is_served_by(self, kind: ServerKind) -> bool {
         match self {
-            Self::Rerank => kind != Kind::Ollama,
+            Self::Rerank => kind != ServerKind::Ollama,
             _ => !self.is_ollama() || kind.has_ollama_api(),
         }
     }
@@ -79,7 +79,7 @@ impl Endpoint {
 
     /// Whether the status means that a server which lists the model does not serve it here. Servers of OpenAI's API have some
     /// endpoints only for models of one kind. Ollama and Cairn respond with 404 if the model is absent.
-    pub(crate) fn is_missing(self, kind: Kind, status: u16) -> bool {
+    pub(crate) fn is_missing(self, kind: ServerKind, status: u16) -> bool {
         !self.has_answer() && (status == 501 || !kind.has_ollama_api() && matches!(status, 404 | 405))
     }
 
@@ -164,7 +164,7 @@ impl Request {
     }
 
     /// The form for a server that calls the model `model`.
-    pub(crate) fn outbound(&self, kind: Kind, model: &str) -> Result<Outbound, Untranslatable> {
+    pub(crate) fn outbound(&self, kind: ServerKind, model: &str) -> Result<Outbound, TranslationError> {
         let as_object = |value: Result<Value, serde_json::Error>| match value {
             Ok(Value::Object(body)) => body,
             _ => Map::new(),
@@ -179,7 +179,7 @@ impl Request {
             Self::Chat(request) => (Endpoint::OpenAiChat, openai::chat(request)?),
             Self::Generate(request) => (Endpoint::OpenAiChat, openai::generate(request)?),
             Self::Raw { endpoint, .. } if !endpoint.is_served_by(kind) => {
-                return Err(Untranslatable::Endpoint { path: endpoint.path(), hint: endpoint.hint() });
+                return Err(TranslationError::Endpoint { path: endpoint.path(), hint: endpoint.hint() });
             }
             Self::Raw { endpoint, body } => (*endpoint, body.clone()),
         };
@@ -220,7 +220,7 @@ mod tests {
     fn raw_request_differs_only_in_model_and_usage() {
         let request =
             raw(Endpoint::OpenAiChat, json!({"z": [1.50, {"b": 1, "a": 2}], "model": "m", "stream": true, "x": null}));
-        let sent = request.outbound(Kind::OpenAi, "Org/M").unwrap();
+        let sent = request.outbound(ServerKind::OpenAi, "Org/M").unwrap();
         let expected = r#"{"z":[1.5,{"b":1,"a":2}],"model":"Org/M","stream":true,"x":null,"stream_options":{"include_usage":true}}"#;
         assert_eq!(sent.body, expected);
         assert_eq!(
@@ -229,19 +229,26 @@ mod tests {
         );
         let request =
             raw(Endpoint::OpenAiChat, json!({"model": "m", "stream": true, "stream_options": {"include_usage": true}}));
-        assert!(!request.outbound(Kind::OpenAi, "m").unwrap().hides_usage, "the client requested the usage");
+        assert!(!request.outbound(ServerKind::OpenAi, "m").unwrap().hides_usage, "the client requested the usage");
         let request = raw(Endpoint::OpenAiChat, json!({"model": "m"}));
-        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().framing, Framing::Whole, "not streamed by default");
+        assert_eq!(
+            request.outbound(ServerKind::OpenAi, "m").unwrap().framing,
+            Framing::Whole,
+            "not streamed by default"
+        );
         let request = raw(Endpoint::OllamaChat, json!({"model": "m"}));
-        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().framing, Framing::Lines, "streamed by default");
+        assert_eq!(request.outbound(ServerKind::Ollama, "m").unwrap().framing, Framing::Lines, "streamed by default");
     }
 
     #[test]
     fn form_depends_on_the_kind_of_server() {
         let request = Request::Chat(Box::new(ChatRequest { model: "m".to_owned(), ..ChatRequest::default() }));
-        assert_eq!(request.outbound(Kind::Ollama, "m").unwrap().endpoint, Endpoint::OllamaChat);
-        assert_eq!(request.outbound(Kind::OpenAi, "m").unwrap().endpoint, Endpoint::OpenAiChat);
-        assert!(Endpoint::OpenAiChat.is_served_by(Kind::Ollama) && !Endpoint::OllamaChat.is_served_by(Kind::OpenAi));
+        assert_eq!(request.outbound(ServerKind::Ollama, "m").unwrap().endpoint, Endpoint::OllamaChat);
+        assert_eq!(request.outbound(ServerKind::OpenAi, "m").unwrap().endpoint, Endpoint::OpenAiChat);
+        assert!(
+            Endpoint::OpenAiChat.is_served_by(ServerKind::Ollama)
+                && !Endpoint::OllamaChat.is_served_by(ServerKind::OpenAi)
+        );
     }
 
     #[test]
@@ -252,7 +259,7 @@ mod tests {
         {
             let body = json!({"model": "m", "input": input, "prompt": input, "query": input, "stream": true});
             let request = raw(endpoint, body.clone());
-            let sent = request.outbound(Kind::Cairn, "m").unwrap();
+            let sent = request.outbound(ServerKind::Cairn, "m").unwrap();
             assert_eq!((sent.framing, sent.hides_usage), (Framing::Whole, false), "{endpoint:?}");
             assert_eq!(serde_json::from_slice::<Value>(&sent.body).unwrap(), body, "{endpoint:?}");
             assert!(request.prefix("m").blocks().is_empty(), "{endpoint:?}");
@@ -261,9 +268,13 @@ mod tests {
             let error = raw(endpoint, json!({})).outbound(kind, "m").err().expect("refused").to_string();
             assert_eq!(error, expected);
         };
-        check(Endpoint::OllamaEmbed, Kind::OpenAi, "the server has no /api/embed; send the request to /v1/embeddings");
+        check(
+            Endpoint::OllamaEmbed,
+            ServerKind::OpenAi,
+            "the server has no /api/embed; send the request to /v1/embeddings",
+        );
         let no_rerank = "the server has no /v1/rerank; use a model of another remote, or a local one";
-        check(Endpoint::Rerank, Kind::Ollama, no_rerank);
+        check(Endpoint::Rerank, ServerKind::Ollama, no_rerank);
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::breaker::{Breaker, Permit};
 use crate::client::UpstreamClient;
 use crate::counters::{Counters, Counts, add};
 use crate::failure::Failure;
-use crate::kind::Kind;
 use crate::models::{self, ListedModel};
 use crate::route::Candidate;
+use crate::server_kind::ServerKind;
 
 /// Result of the last check of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Health {
 #[derive(Debug)]
 pub struct Upstream {
     name: String,
-    kind: Kind,
+    kind: ServerKind,
     pub(crate) client: UpstreamClient,
     state: Mutex<State>,
     outstanding: AtomicUsize,
@@ -49,7 +49,7 @@ struct State {
 impl Upstream {
     /// A server of this kind that was not checked yet. Its name is in errors and metrics.
     #[must_use]
-    pub fn new(name: &str, kind: Kind, client: UpstreamClient) -> Self {
+    pub fn new(name: &str, kind: ServerKind, client: UpstreamClient) -> Self {
         let state = State {
             breaker: Breaker::default(),
             affinity: Affinity::new(SERVER_BLOCKS),
@@ -74,7 +74,7 @@ impl Upstream {
 
     /// What the server is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ServerKind {
         self.kind
     }
 
@@ -265,7 +265,7 @@ pub(crate) mod tests {
     fn upstream() -> Arc<Upstream> {
         let base = "http://127.0.0.1:9".parse().unwrap();
         let client = UpstreamClient::new(http(), "gpu", base, None, Deadlines::default());
-        Arc::new(Upstream::new("gpu", Kind::OpenAi, client))
+        Arc::new(Upstream::new("gpu", ServerKind::OpenAi, client))
     }
 
     fn connect() -> Failure {

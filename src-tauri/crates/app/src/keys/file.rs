@@ -13,7 +13,7 @@ use std::path::Path;
 use cairn_disk::{Disk, DiskError, Mode, RealDisk};
 use serde::{Deserialize, Serialize};
 
-use super::ApiKey;
+use super::StoredKey;
 use crate::secret::SecretDigest;
 use crate::values::{KeyScope, Timestamp};
 
@@ -21,7 +21,7 @@ use crate::values::{KeyScope, Timestamp};
 const FORMAT: u32 = 2;
 
 /// Keys by name.
-pub(super) type Keys = BTreeMap<String, ApiKey>;
+pub(super) type Keys = BTreeMap<String, StoredKey>;
 
 #[derive(Serialize, Deserialize)]
 struct File<K> {
@@ -55,7 +55,7 @@ fn parse(bytes: &[u8]) -> Result<Keys, String> {
     let keys = match version {
         FORMAT => serde_json::from_slice(bytes).map(|file: File<Keys>| file.keys),
         1 => serde_json::from_slice(bytes).map(|file: File<BTreeMap<String, FirstKey>>| {
-            let key = |FirstKey { scope, created_at, digest }| ApiKey {
+            let key = |FirstKey { scope, created_at, digest }| StoredKey {
                 scopes: vec![scope],
                 created_at,
                 last_used_at: None,

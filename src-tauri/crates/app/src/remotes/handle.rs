@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cairn_upstream::{ApiKey, BaseUrl, Deadlines, Kind, Target, Upstream, UpstreamClient};
+use cairn_upstream::{BaseUrl, Deadlines, RemoteKey, ServerKind, Target, Upstream, UpstreamClient};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -87,7 +87,7 @@ impl Remotes {
 
     pub(super) fn client(&self, name: &str, remote: &StoredRemote) -> Result<UpstreamClient, Error> {
         let base: BaseUrl = remote.url.parse()?;
-        let key = remote.key.as_deref().map(|key| ApiKey::new(key).ok_or(Error::Key)).transpose()?;
+        let key = remote.key.as_deref().map(|key| RemoteKey::new(key).ok_or(Error::Key)).transpose()?;
         let transport = self.0.transfers.transport().map_err(|error| Error::Network(error.to_string()))?;
         Ok(UpstreamClient::new(transport.http_client(), name, base, key, Deadlines::default()))
     }
@@ -165,7 +165,7 @@ impl Remotes {
 
     /// Whether all servers have Ollama's API.
     pub(crate) fn have_ollama_api(targets: &[Target]) -> bool {
-        targets.iter().map(|target| target.upstream.kind()).all(Kind::has_ollama_api)
+        targets.iter().map(|target| target.upstream.kind()).all(ServerKind::has_ollama_api)
     }
 }
 

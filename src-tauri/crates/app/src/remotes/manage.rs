@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use cairn_upstream::{BaseUrl, Counts, Health, Kind, Upstream, detect};
+use cairn_upstream::{BaseUrl, Counts, Health, ServerKind, Upstream, detect};
 use tokio::task::spawn_blocking;
 
 use super::error::Error;
@@ -33,7 +33,7 @@ pub struct RemoteStatus {
     /// Its address.
     pub url: String,
     /// What its server is.
-    pub kind: Kind,
+    pub kind: ServerKind,
     /// Whether it has an API key.
     pub has_key: bool,
     /// Result of the last check.
@@ -68,7 +68,7 @@ impl Remotes {
         }
         self.check_room(&name)?;
         let (url, has_key) = (base.to_string(), key.is_some());
-        let mut stored = StoredRemote { url: url.clone(), kind: Kind::OpenAi, key };
+        let mut stored = StoredRemote { url: url.clone(), kind: ServerKind::OpenAi, key };
         let (remotes, named, remote) = (self.clone(), name.clone(), stored.clone());
         let client = spawn_blocking(move || remotes.client(&named, &remote));
         let client = client.await.expect("reading certificates does not panic")?;

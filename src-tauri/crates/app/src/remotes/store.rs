@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cairn_disk::{Disk, Mode, RealDisk};
-use cairn_upstream::Kind;
+use cairn_upstream::ServerKind;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
@@ -18,7 +18,7 @@ const FORMAT: u32 = 1;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredRemote {
     pub(super) url: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ServerKind,
     /// The API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
@@ -106,7 +106,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().join("new/remotes.json"));
         assert!(store.read().unwrap().is_empty(), "an absent file");
-        let remote = StoredRemote { url: "http://gpu:1".to_owned(), kind: Kind::OpenAi, key: Some("sk-1".to_owned()) };
+        let remote =
+            StoredRemote { url: "http://gpu:1".to_owned(), kind: ServerKind::OpenAi, key: Some("sk-1".to_owned()) };
         let remotes = StoredRemotes::from([("gpu".to_owned(), remote)]);
         store.write(remotes.clone()).unwrap();
         assert_eq!(store.read().unwrap(), remotes);

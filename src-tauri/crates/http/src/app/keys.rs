@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use cairn_app::keys::ApiKey;
+use cairn_app::keys::StoredKey;
 use cairn_wire::app::{CreateKeyRequest, CreateKeyResponse, KeysResponse, ListedKey, RevokeKeyRequest};
 
 use crate::Server;
@@ -18,8 +18,12 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
     let keys = server.app().keys().list()?.into_iter();
-    let listed =
-        |(name, ApiKey { scopes, created_at, last_used_at, .. })| ListedKey { name, scopes, created_at, last_used_at };
+    let listed = |(name, StoredKey { scopes, created_at, last_used_at, .. })| ListedKey {
+        name,
+        scopes,
+        created_at,
+        last_used_at,
+    };
     Ok(json(StatusCode::OK, &KeysResponse { keys: keys.map(listed).collect() }))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use cairn_app::inference::{CallError, Failure, FormatError, GenerateError, TemplateError, Untranslatable};
+use cairn_app::inference::{CallError, Failure, FormatError, GenerateError, TemplateError, TranslationError};
 use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
@@ -360,10 +360,10 @@ fn of_call(error: &CallError) -> Class {
             with_reason(BAD_GATEWAY, Code::RemoteInterrupted, failure).with("remote", remote)
         }
         CallError::Unavailable { .. } => with_reason(BUSY, Code::RemoteUnavailable, error),
-        CallError::Untranslatable { reason, .. } => match reason {
-            Untranslatable::Option(error) => of_option(error),
-            Untranslatable::Endpoint { path, .. } => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path),
-            Untranslatable::Feature(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
+        CallError::Translation { reason, .. } => match reason {
+            TranslationError::Option(error) => of_option(error),
+            TranslationError::Endpoint { path, .. } => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path),
+            TranslationError::Feature(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         },
         CallError::Aborted => Class::new(INTERNAL, Code::GenerationInterrupted),
     }

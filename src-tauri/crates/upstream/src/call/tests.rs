@@ -9,20 +9,20 @@ use cairn_wire::ollama::{ChatRequest, GenerateRequest, Message as ChatMessage};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::client::{ApiKey, Deadlines, UpstreamClient};
+use crate::client::{Deadlines, RemoteKey, UpstreamClient};
 use crate::detect::detect;
-use crate::kind::Kind;
 use crate::request::Endpoint;
+use crate::server_kind::ServerKind;
 use crate::upstream::tests::http;
 
 const PATIENT: Deadlines =
     Deadlines { list: Duration::from_secs(10), first_token: Duration::from_secs(20), idle: Duration::from_secs(20) };
 
 fn client(url: &str, key: Option<&str>, deadlines: Deadlines) -> UpstreamClient {
-    UpstreamClient::new(http(), "gpu", url.parse().unwrap(), key.and_then(ApiKey::new), deadlines)
+    UpstreamClient::new(http(), "gpu", url.parse().unwrap(), key.and_then(RemoteKey::new), deadlines)
 }
 
-fn upstream(name: &str, kind: Kind, url: &str, deadlines: Deadlines) -> Arc<Upstream> {
+fn upstream(name: &str, kind: ServerKind, url: &str, deadlines: Deadlines) -> Arc<Upstream> {
     let client = UpstreamClient::new(http(), name, url.parse().unwrap(), None, deadlines);
     Arc::new(Upstream::new(name, kind, client))
 }
@@ -84,8 +84,8 @@ async fn kind_of_server_is_detected() {
         let capabilities: &[&str] = if api == Api::Ollama { &["completion", "tools"] } else { &[] };
         assert_eq!(upstream.models()[0].capabilities, capabilities, "from the description of {api:?}");
     };
-    check(Api::Ollama, Kind::Ollama).await;
-    check(Api::OpenAi, Kind::OpenAi).await;
+    check(Api::Ollama, ServerKind::Ollama).await;
+    check(Api::OpenAi, ServerKind::OpenAi).await;
     let closed = client("http://127.0.0.1:9", None, PATIENT);
     assert!(matches!(detect(&closed).await, Err(Failure::Connect { .. })), "no server");
 }
@@ -99,7 +99,7 @@ async fn stream_is_passed_on_byte_by_byte_and_counted() {
         Step::Send("data:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"o\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n".to_owned()),
     ];
     let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
-    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
     let body = json!({"model": "m", "stream": true, "messages": [], "guided_regex": "x"});
     let call = Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, body));
     let (bytes, text, usage, error) = collect(call).await;
@@ -115,7 +115,7 @@ async fn stream_is_passed_on_byte_by_byte_and_counted() {
 async fn whole_answer_without_text_is_passed_on() {
     let json = r#"{"choices":[{"message":{"content":""},"finish_reason":"length"}]}"#;
     let server = FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Send(json.to_owned())]).unwrap();
-    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
     let call = Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, json!({"model": "m", "messages": []})));
     let (bytes, text, usage, error) = collect(call).await;
     assert_eq!((String::from_utf8(bytes).unwrap().as_str(), text.as_str(), error), (json, "", None));
@@ -126,7 +126,7 @@ async fn whole_answer_without_text_is_passed_on() {
 async fn large_response_is_parsed_and_passed_on() {
     let json = format!(r#"{{"embeddings":[[{}1.0]],"prompt_eval_count":7}}"#, "0.25,".repeat(400_000));
     let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Send(json.clone())]).unwrap();
-    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     let call = Call::start(plan(&[&upstream]), raw(Endpoint::OllamaEmbed, json!({"model": "m", "input": "a"})));
     let (bytes, _, usage, error) = collect(call).await;
     assert_eq!((bytes.len(), usage.unwrap().prompt_tokens, error), (json.len(), 7, None));
@@ -137,7 +137,7 @@ async fn large_response_is_parsed_and_passed_on() {
 async fn usage_is_counted_and_hidden_unless_requested() {
     let steps = openai_answer(&["So", "."]);
     let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
-    let upstream = upstream("gpu", Kind::OpenAi, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
     let request = |options: Value| {
         let body = json!({"model": "m", "stream": true, "messages": [], "stream_options": options});
         Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, body))
@@ -159,8 +159,8 @@ async fn usage_is_counted_and_hidden_unless_requested() {
 #[tokio::test]
 async fn answer_is_the_same_from_both_kinds_of_server() {
     for (api, kind, steps) in [
-        (Api::Ollama, Kind::Ollama, ollama_answer(&["So", "."])),
-        (Api::OpenAi, Kind::OpenAi, openai_answer(&["So", "."])),
+        (Api::Ollama, ServerKind::Ollama, ollama_answer(&["So", "."])),
+        (Api::OpenAi, ServerKind::OpenAi, openai_answer(&["So", "."])),
     ] {
         let server = FakeUpstream::start(api, &["m"], steps).unwrap();
         let upstream = upstream("gpu", kind, &server.url(), PATIENT);
@@ -186,17 +186,17 @@ async fn request_is_repeated_at_another_server_before_the_first_token() {
         vec![Step::Redirect("http://127.0.0.1:9/".to_owned())],
     ];
     let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
-    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    let second = upstream("b", ServerKind::Ollama, &good.url(), PATIENT);
     for (at, steps) in failures.into_iter().enumerate() {
         let server = FakeUpstream::start(Api::Ollama, &["m"], steps.clone()).unwrap();
-        let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+        let first = upstream("a", ServerKind::Ollama, &server.url(), PATIENT);
         let (bytes, text, _, error) = collect(Call::start(plan(&[&first, &second]), chat())).await;
         assert_eq!((error, text.as_str()), (None, "So"), "{steps:?}");
         assert!(!String::from_utf8(bytes).unwrap().contains(&role), "nothing of the first server reaches the client");
         assert_eq!((server.seen().len(), good.seen().len()), (1, at + 1), "{steps:?}");
         assert_eq!((first.counts().retried, second.counts().complete), (1, at as u64 + 1));
     }
-    let gone = upstream("a", Kind::Ollama, "http://127.0.0.1:9", PATIENT);
+    let gone = upstream("a", ServerKind::Ollama, "http://127.0.0.1:9", PATIENT);
     let (_, text, _, error) = collect(Call::start(plan(&[&gone, &second]), chat())).await;
     assert_eq!((error, text.as_str()), (None, "So"), "no connection");
 }
@@ -206,7 +206,7 @@ async fn only_repeated_requests_count_as_retried() {
     let failing = || FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Status(500, String::new())]).unwrap();
     let servers: Vec<_> = (0..6).map(|_| failing()).collect();
     let upstreams: Vec<_> =
-        servers.iter().map(|server| upstream("gpu", Kind::OpenAi, &server.url(), PATIENT)).collect();
+        servers.iter().map(|server| upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT)).collect();
     let all: Vec<&Arc<Upstream>> = upstreams.iter().collect();
     let retried = || upstreams.iter().map(|upstream| upstream.counts().retried).collect::<Vec<_>>();
     let (_, _, _, error) = collect(Call::start(plan(&all), chat())).await;
@@ -214,7 +214,7 @@ async fn only_repeated_requests_count_as_retried() {
     assert_eq!(retried(), [1, 1, 1, 0, 0, 0], "the last of {MAX_ATTEMPTS} attempts is not repeated");
     let raw_prompt = Request::Generate(Box::new(GenerateRequest { raw: Some(true), ..GenerateRequest::default() }));
     let (_, _, _, error) = collect(Call::start(plan(&all), raw_prompt)).await;
-    assert!(matches!(&error, Some(CallError::Untranslatable { .. })), "{error:?}");
+    assert!(matches!(&error, Some(CallError::Translation { .. })), "{error:?}");
     assert_eq!(retried(), [1, 1, 1, 0, 0, 0], "a request that is not sent is not repeated");
 }
 
@@ -222,9 +222,9 @@ async fn only_repeated_requests_count_as_retried() {
 async fn request_is_never_repeated_after_the_first_token() {
     let steps = vec![ollama_answer(&["So"]).remove(0), Step::Break];
     let server = FakeUpstream::start(Api::Ollama, &["m"], steps).unwrap();
-    let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+    let first = upstream("a", ServerKind::Ollama, &server.url(), PATIENT);
     let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
-    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    let second = upstream("b", ServerKind::Ollama, &good.url(), PATIENT);
     let (_, text, _, error) = collect(Call::start(plan(&[&first, &second]), chat())).await;
     assert!(matches!(&error, Some(CallError::Interrupted { remote, .. }) if remote == "a"), "{error:?}");
     assert_eq!((text.as_str(), good.seen().len(), first.counts().failed), ("So", 0, 1));
@@ -234,9 +234,9 @@ async fn request_is_never_repeated_after_the_first_token() {
 async fn refused_request_is_not_repeated() {
     let refusal = json!({"error": "invalid options at 127.0.0.1"}).to_string();
     let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(400, refusal)]).unwrap();
-    let first = upstream("a", Kind::Ollama, &server.url(), PATIENT);
+    let first = upstream("a", ServerKind::Ollama, &server.url(), PATIENT);
     let good = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap();
-    let second = upstream("b", Kind::Ollama, &good.url(), PATIENT);
+    let second = upstream("b", ServerKind::Ollama, &good.url(), PATIENT);
     let mut call = Call::start(plan(&[&first, &second]), chat());
     let error = call.accepted(Duration::from_secs(10)).await.expect_err("the server refuses");
     assert_eq!(error.to_string(), "remote \"a\": the server responded with status 400: invalid options at a");
@@ -248,7 +248,7 @@ async fn refused_request_is_not_repeated() {
 async fn cancellation_closes_the_connection_to_the_server() {
     for steps in [vec![Step::Hold], vec![ollama_answer(&["So"]).remove(0), Step::Hold]] {
         let server = FakeUpstream::start(Api::Ollama, &["m"], steps.clone()).unwrap();
-        let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+        let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
         let mut call = Call::start(plan(&[&upstream]), chat());
         call.accepted(Duration::from_secs(10)).await.unwrap();
         if steps.len() > 1 {
@@ -267,7 +267,7 @@ async fn silent_server_is_left_after_its_deadline() {
     let short = Deadlines { first_token: Duration::from_millis(300), idle: Duration::from_millis(200), ..PATIENT };
     let check = async |steps: Vec<Step>, expected: &str| {
         let server = FakeUpstream::start(Api::Ollama, &["m"], steps).unwrap();
-        let upstream = upstream("gpu", Kind::Ollama, &server.url(), short);
+        let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), short);
         let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
         let error = error.expect("a failure").to_string();
         assert!(error.contains(expected), "{error}");
@@ -282,7 +282,7 @@ async fn silent_server_is_left_after_its_deadline() {
 async fn client_waits_for_headers_only_a_short_time() {
     let server =
         FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Pause(Duration::from_millis(500)), Step::Hold]).unwrap();
-    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     let mut call = Call::start(plan(&[&upstream]), chat());
     let started_at = Instant::now();
     call.accepted(Duration::from_millis(50)).await.unwrap();
@@ -294,7 +294,8 @@ async fn key_is_never_sent_to_the_target_of_a_redirect() {
     let other = FakeUpstream::start(Api::OpenAi, &["m"], openai_answer(&["So"])).unwrap();
     let redirect = vec![Step::Redirect(format!("{}/v1/chat/completions", other.url()))];
     let server = FakeUpstream::start(Api::OpenAi, &["m"], redirect).unwrap();
-    let upstream = Arc::new(Upstream::new("gpu", Kind::OpenAi, client(&server.url(), Some("sk-secret"), PATIENT)));
+    let upstream =
+        Arc::new(Upstream::new("gpu", ServerKind::OpenAi, client(&server.url(), Some("sk-secret"), PATIENT)));
     let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
     assert!(matches!(&error, Some(CallError::Failed { failure: Failure::Redirect, .. })), "{error:?}");
     assert_eq!(server.seen()[0].head.header("authorization"), Some("Bearer sk-secret"), "its own host");
@@ -304,7 +305,7 @@ async fn key_is_never_sent_to_the_target_of_a_redirect() {
 #[tokio::test]
 async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
     let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
-    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     for _ in 0..3 {
         collect(Call::start(plan(&[&upstream]), chat())).await;
     }
@@ -321,7 +322,7 @@ async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
 #[tokio::test]
 async fn server_that_lists_models_and_fails_answers_gets_one_probe_after_each_cool_down() {
     let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
-    let upstream = upstream("gpu", Kind::Ollama, &server.url(), PATIENT);
+    let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     upstream.check().await.unwrap();
     for round in 0..2 {
         for _ in 0..3 {
@@ -344,7 +345,7 @@ async fn conversation_returns_to_its_server() {
     let servers: Vec<_> =
         (0..3).map(|_| FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&["So"])).unwrap()).collect();
     let upstreams: Vec<_> =
-        servers.iter().map(|server| upstream("gpu", Kind::Ollama, &server.url(), PATIENT)).collect();
+        servers.iter().map(|server| upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT)).collect();
     let all: Vec<&Arc<Upstream>> = upstreams.iter().collect();
     let ask = async |blocks: Vec<u64>| {
         let plan = Plan { prefix: Prefix::of_hashes(blocks), ..plan(&all) };

@@ -4,7 +4,7 @@ use cairn_wire::OptionError;
 
 /// Why a request cannot be sent to a server of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untranslatable {
+pub enum TranslationError {
     /// The server's API has no such feature.
     #[error("the OpenAI API of the remote does not support {0}")]
     Feature(&'static str),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ServerKind {
     /// Another Cairn, with Ollama's API and OpenAI's.
     Cairn,
     /// Ollama, with its own API and OpenAI's.
@@ -14,7 +14,7 @@ pub enum Kind {
     OpenAi,
 }
 
-impl Kind {
+impl ServerKind {
     /// Whether the server has Ollama's API. All kinds have OpenAI's.
     #[must_use]
     pub fn has_ollama_api(self) -> bool {
