@@ -32,6 +32,8 @@ pub(super) struct Shared {
     transfers: Transfers,
     pub(super) upstreams: RwLock<BTreeMap<String, Entry>>,
     index: RwLock<Index>,
+    /// Serialises builds of the index, so that an older one never replaces a newer one.
+    indexing: Mutex<()>,
     /// Whether the remotes of the start were checked, as far as they responded within [`PARTIAL_RESULTS`].
     is_settled: watch::Sender<bool>,
     /// Whether the task that checks the remotes runs. It runs only while there are remotes.
@@ -61,6 +63,7 @@ impl Remotes {
             transfers: transfers.clone(),
             upstreams: RwLock::default(),
             index: RwLock::default(),
+            indexing: Mutex::default(),
             is_settled: watch::Sender::new(false),
             is_watching: Mutex::new(false),
         }));
@@ -137,6 +140,7 @@ impl Remotes {
 
     /// Rebuilds the index after a change of the remotes or their models.
     pub(super) fn reindex(&self) {
+        let _indexing = self.0.indexing.lock();
         let index = Index::of(self.0.upstreams.read().values().map(|entry| &entry.upstream));
         *self.0.index.write() = index;
     }

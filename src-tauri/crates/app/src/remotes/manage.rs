@@ -56,6 +56,9 @@ impl Remotes {
     /// # Errors
     /// If the name, address or key is invalid, the server does not list its models, or the remote cannot be stored. Nothing is
     /// stored then.
+    ///
+    /// # Cancellation
+    /// A change that has begun completes even if the caller drops the future: a blocking thread makes all of it.
     pub async fn add(&self, new: NewRemote) -> Result<(), Error> {
         let NewRemote { name, url, key, insecure } = new;
         if !is_name(&name) {
@@ -78,14 +81,10 @@ impl Remotes {
         upstream.check().await.map_err(no_server)?;
         let entry = Entry { url: url.clone(), has_key, upstream };
         let (remotes, named) = (self.clone(), name.clone());
-        spawn_blocking(move || remotes.store_entry(&named, stored, entry)).await.expect("writing does not panic")?;
-        tracing::info!(remote = name, "added a remote");
-        self.reindex();
-        self.watch();
-        Ok(())
+        spawn_blocking(move || remotes.store_entry(&named, stored, entry)).await.expect("writing does not panic")
     }
 
-    /// Removes a remote. Its running answers continue.
+    /// Removes a remote. Its running answers continue. A caller that drops the future does not cancel the removal.
     ///
     /// # Errors
     /// If there is no such remote, or the change cannot be stored.
@@ -99,12 +98,11 @@ impl Remotes {
             }
             store.write(stored)?;
             remotes.0.upstreams.write().remove(&named);
+            remotes.reindex();
+            tracing::info!(remote = named, "removed a remote");
             Ok(())
         });
-        removed.await.expect("writing does not panic")?;
-        tracing::info!(remote = name, "removed a remote");
-        self.reindex();
-        Ok(())
+        removed.await.expect("writing does not panic")
     }
 
     /// Checks all remotes, or one, now.
@@ -154,7 +152,7 @@ impl Remotes {
         }
     }
 
-    /// Stores a remote and uses it. The state of other remotes stays as it is.
+    /// Stores a remote, uses it and watches its health. The state of other remotes stays as it is.
     fn store_entry(&self, name: &str, remote: StoredRemote, entry: Entry) -> Result<(), Error> {
         let store = self.0.store.lock();
         let mut stored = store.read()?;
@@ -162,6 +160,9 @@ impl Remotes {
         stored.insert(name.to_owned(), remote);
         store.write(stored)?;
         self.0.upstreams.write().insert(name.to_owned(), entry);
+        self.reindex();
+        self.watch();
+        tracing::info!(remote = name, "added a remote");
         Ok(())
     }
 }

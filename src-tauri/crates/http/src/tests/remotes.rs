@@ -412,6 +412,32 @@ async fn remote_that_never_responds_delays_the_first_list_only_a_short_time() {
 }
 
 #[tokio::test]
+async fn removed_remote_is_gone_although_the_client_disconnects() {
+    let daemon = Daemon::start();
+    let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap();
+    daemon.add_remote("nas", &server.url()).await;
+    let remotes = daemon.server.app().remotes();
+    {
+        let removal = std::pin::pin!(remotes.remove("nas"));
+        tokio::select! {
+            biased;
+            _ = removal => {}
+            // The removal is dropped after its first poll, as after a disconnection.
+            () = std::future::ready(()) => {}
+        }
+    }
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let reply = daemon.post("/api/chat", &chat("llama3")).await;
+        if reply.starts_with("404") {
+            break;
+        }
+        assert!(Instant::now() < end, "the removed remote answers: {reply}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
 async fn added_remote_leaves_the_affinity_of_others() {
     let daemon = Daemon::start();
     let servers: Vec<_> =
