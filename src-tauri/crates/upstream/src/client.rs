@@ -22,6 +22,8 @@ const MAX_JSON_BYTES: usize = 8 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 /// Most characters of a server's error text that are passed on.
 const MAX_ERROR_CHARS: usize = 500;
+/// Replaces the API key in texts of the server.
+const KEY_SUBSTITUTE: &str = "[API key]";
 /// Longest API key.
 const MAX_KEY_BYTES: usize = 4096;
 
@@ -165,10 +167,14 @@ impl UpstreamClient {
         self.redacted(text.trim())
     }
 
-    /// A text of the server: its beginning, on one line, without the server's address as [`BaseUrl::redact`] finds it. The text is cut
-    /// afterwards, so that no part of an address is left at its end.
+    /// A text of the server: its beginning, on one line, without the API key, and without the server's address as
+    /// [`BaseUrl::redact`] finds it. The text is cut afterwards, so that no part of a key or an address is left at its end.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = match &self.key {
+            Some(RemoteKey(key)) => line.replace(key, KEY_SUBSTITUTE),
+            None => line,
+        };
         self.base.redact(&line, &self.name).chars().take(MAX_ERROR_CHARS).collect()
     }
 }
@@ -242,6 +248,19 @@ mod tests {
         for spaces in MAX_ERROR_CHARS - 20..=MAX_ERROR_CHARS {
             let text = client.error_text(format!("{}http://10.0.0.7:8000/v1", "x".repeat(spaces)).as_bytes());
             assert!(!text.contains("10."), "an address at the end is not cut before it is found: {text}");
+        }
+    }
+
+    #[test]
+    fn error_texts_do_not_quote_the_key() {
+        let base = "http://10.0.0.7:8000".parse().unwrap();
+        let key = RemoteKey::new("sk-0123456789abcdef");
+        let client = UpstreamClient::new(crate::upstream::tests::http(), "gpu", base, key, Deadlines::default());
+        let text = client.error_text(br#"{"error":{"message":"Incorrect API key: sk-0123456789abcdef."}}"#);
+        assert_eq!(text, "Incorrect API key: [API key].");
+        for spaces in MAX_ERROR_CHARS - 20..=MAX_ERROR_CHARS {
+            let text = client.error_text(format!("{}sk-0123456789abcdef", "x".repeat(spaces)).as_bytes());
+            assert!(!text.contains("sk"), "a key at the end is not cut before it is found: {text}");
         }
     }
 }
