@@ -28,6 +28,7 @@ mod reading;
 mod request;
 pub mod route;
 mod server_kind;
+mod tool_calls;
 mod translation;
 mod upstream;
 mod whole;

@@ -1,25 +1,25 @@
 //! What the frames of an answer mean: deltas, the usage at the end, or an error. The bytes stay as they are.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cairn_prompt::{Delta, ToolCall};
 use cairn_wire::Usage;
 use cairn_wire::ollama::Metrics;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::frames::{Framing, event_data};
-
-/// Most tool calls of one answer.
-const MAX_TOOL_CALLS: usize = 128;
+use crate::tool_calls::{CallFragment, MAX_TOOL_CALLS, PartialCalls};
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     /// Text, reasoning or a tool call.
     Delta(Delta),
+    /// A fragment of a tool call, as servers of OpenAI's API stream it. The complete call follows as a delta only if the request
+    /// was translated.
+    CallFragment,
     /// The end, with the usage that the server reported. Times that it did not report are 0.
     End(Box<Usage>),
 }
@@ -165,21 +165,15 @@ fn push_text(pieces: &mut Vec<Piece>, text: String, delta: fn(String) -> Delta) 
     }
 }
 
-/// State of a stream of OpenAI's API. Tool calls arrive in parts and are complete at the end of the answer.
+/// State of a stream of OpenAI's API.
 #[derive(Debug, Default)]
 pub(crate) struct OpenAiReader {
     usage: Usage,
     /// Whether an answer has its finish reason.
     has_finished: bool,
     has_ended: bool,
-    calls: BTreeMap<u64, PartialCall>,
-}
-
-#[derive(Debug, Default)]
-struct PartialCall {
-    id: Option<String>,
-    name: String,
-    arguments: String,
+    /// Collects the tool calls of a request that was translated. Otherwise their bytes are passed on.
+    calls: Option<PartialCalls>,
 }
 
 #[derive(Default, Deserialize)]
@@ -193,6 +187,7 @@ struct Chunk {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Choice {
+    index: Option<u64>,
     #[serde(alias = "message")]
     delta: Option<ChoiceDelta>,
     /// Text of `/v1/completions`.
@@ -214,7 +209,7 @@ struct ChoiceDelta {
 struct CallPart {
     index: Option<u64>,
     id: Option<String>,
-    function: FunctionPart,
+    function: Option<FunctionPart>,
 }
 
 #[derive(Default, Deserialize)]
@@ -238,7 +233,19 @@ struct Details {
     cached_tokens: Option<u64>,
 }
 
+impl From<CallPart> for CallFragment {
+    fn from(part: CallPart) -> Self {
+        let function = part.function.unwrap_or_default();
+        Self { id: part.id, name: function.name.unwrap_or_default(), arguments: function.arguments.unwrap_or_default() }
+    }
+}
+
 impl OpenAiReader {
+    /// A reader that collects tool calls, for a request that was translated.
+    pub(crate) fn translating() -> Self {
+        Self { calls: Some(PartialCalls::default()), ..Self::default() }
+    }
+
     fn read(&mut self, json: &[u8]) -> Read {
         let chunk: Chunk = serde_json::from_slice(json).map_err(|_| NOT_JSON)?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
@@ -246,16 +253,24 @@ impl OpenAiReader {
         }
         let mut pieces = Vec::new();
         for choice in chunk.choices.unwrap_or_default() {
+            let answer = choice.index.unwrap_or(0);
             let delta = choice.delta.unwrap_or_default();
             push_text(&mut pieces, delta.reasoning_content.or(delta.reasoning).unwrap_or_default(), Delta::Thinking);
             push_text(&mut pieces, delta.content.or(choice.text).unwrap_or_default(), Delta::Text);
             for (at, part) in (0..).zip(delta.tool_calls.unwrap_or_default()) {
-                self.add_call(part.index.unwrap_or(at), part);
+                pieces.push(Piece::CallFragment);
+                if let Some(calls) = &mut self.calls {
+                    calls.add(answer, part.index.unwrap_or(at), part.into())?;
+                }
             }
             if let Some(reason) = choice.finish_reason {
+                let is_cut = reason == "length";
                 self.has_finished = true;
-                self.usage.length_reached |= reason == "length";
-                pieces.append(&mut self.take_calls()?);
+                self.usage.length_reached |= is_cut;
+                if let Some(calls) = &mut self.calls {
+                    let complete = calls.take(answer, is_cut)?.into_iter();
+                    pieces.extend(complete.map(|call| Piece::Delta(Delta::ToolCall(call))));
+                }
             }
         }
         if let Some(usage) = chunk.usage {
@@ -265,28 +280,6 @@ impl OpenAiReader {
             self.usage.answer_tokens = usage.completion_tokens;
         }
         Ok(pieces)
-    }
-
-    fn add_call(&mut self, index: u64, part: CallPart) {
-        if self.calls.len() >= MAX_TOOL_CALLS && !self.calls.contains_key(&index) {
-            return;
-        }
-        let call = self.calls.entry(index).or_default();
-        call.id = call.id.take().or(part.id.filter(|id| !id.is_empty()));
-        call.name += &part.function.name.unwrap_or_default();
-        call.arguments += &part.function.arguments.unwrap_or_default();
-    }
-
-    fn take_calls(&mut self) -> Read {
-        let complete = |call: PartialCall| {
-            let arguments = match call.arguments.trim() {
-                "" => Value::Object(Map::new()),
-                text => serde_json::from_str(text)
-                    .map_err(|_| Failure::Malformed { reason: "the arguments of a tool call are not JSON" })?,
-            };
-            Ok(Piece::Delta(Delta::ToolCall(ToolCall { id: call.id, name: call.name, arguments })))
-        };
-        std::mem::take(&mut self.calls).into_values().map(complete).collect()
     }
 
     fn end(&mut self) -> Option<Piece> {
@@ -306,6 +299,7 @@ mod tests {
                 Piece::Delta(Delta::Text(text)) => text,
                 Piece::Delta(Delta::Thinking(text)) => format!("({text})"),
                 Piece::Delta(Delta::ToolCall(call)) => format!("{}{}", call.name, call.arguments),
+                Piece::CallFragment => "+".to_owned(),
                 Piece::End(usage) => {
                     let Usage { prompt_tokens, cached_tokens, answer_tokens, length_reached, .. } = *usage;
                     format!("end {prompt_tokens}/{cached_tokens}/{answer_tokens}/{length_reached}")
@@ -323,7 +317,7 @@ mod tests {
     }
 
     fn open_ai() -> Reader {
-        Reader::OpenAi(Box::default())
+        Reader::OpenAi(Box::new(OpenAiReader::translating()))
     }
 
     #[test]
@@ -354,15 +348,29 @@ mod tests {
             "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n",
             "data: [DONE]\n\n",
         ];
-        assert_eq!(line(open_ai(), Framing::Events, &frames), r#"(hm)|So|add{"a":1}|end 9/4/3/false"#);
+        assert_eq!(line(open_ai(), Framing::Events, &frames), r#"(hm)|So|+|+|add{"a":1}|end 9/4/3/false"#);
         assert_eq!(
             line(open_ai(), Framing::Events, &frames[..6]),
-            r#"(hm)|So|add{"a":1}|end 0/0/0/false"#,
+            r#"(hm)|So|+|+|add{"a":1}|end 0/0/0/false"#,
             "no marker"
         );
         assert_eq!(line(open_ai(), Framing::Events, &frames[..3]), "(hm)|So", "an incomplete answer has no end");
         let error = ["data: {\"error\":{\"message\":\"out of memory\"}}\n\n"];
         assert_eq!(line(open_ai(), Framing::Events, &error), "! the server reported an error: out of memory");
+    }
+
+    #[test]
+    fn call_that_is_passed_on_is_neither_collected_nor_checked() {
+        let arguments = "x".repeat(1 << 20);
+        let part = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{{\"arguments\":\"{arguments}\"}}}}]}}}}]}}\n\n"
+        );
+        let mut frames = vec![part.as_str(); 10];
+        frames.push("data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n");
+        let raw = line(Reader::OpenAi(Box::default()), Framing::Events, &frames);
+        assert_eq!(raw, format!("{}|end 0/0/0/false", ["+"; 10].join("|")));
+        let translated = line(open_ai(), Framing::Events, &frames);
+        assert!(translated.ends_with("! the server sent a response of more than 8388608 bytes"), "{translated}");
     }
 
     #[test]

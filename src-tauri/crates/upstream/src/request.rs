@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::affinity::Prefix;
 use crate::frames::Framing;
 use crate::openai;
-use crate::reading::Reader;
+use crate::reading::{OpenAiReader, Reader};
 use crate::server_kind::ServerKind;
 use crate::translation::TranslationError;
 
@@ -96,11 +96,13 @@ impl Endpoint {
         }
     }
 
-    fn reader(self) -> Reader {
+    /// `is_raw`: whether the bytes of the response are passed on.
+    fn reader(self, is_raw: bool) -> Reader {
         match (self.has_answer(), self.is_ollama()) {
             (false, _) => Reader::Usage,
             (true, true) => Reader::Ollama,
-            (true, false) => Reader::OpenAi(Box::default()),
+            (true, false) if is_raw => Reader::OpenAi(Box::default()),
+            (true, false) => Reader::OpenAi(Box::new(OpenAiReader::translating())),
         }
     }
 }
@@ -201,7 +203,7 @@ impl Request {
             endpoint,
             body: body.into(),
             framing: endpoint.framing(is_streamed),
-            reader: endpoint.reader(),
+            reader: endpoint.reader(matches!(self, Self::Raw { .. })),
             hides_usage,
         })
     }

@@ -83,13 +83,13 @@ impl Relay {
             Ok(frame) => frame,
             Err(error) => return Some(Err(error.into())),
         };
-        let has_delta = frame.pieces.iter().any(|piece| matches!(piece, Piece::Delta(_)));
+        let has_delta = frame.pieces.iter().any(|piece| matches!(piece, Piece::Delta(_) | Piece::CallFragment));
         if has_delta {
             self.clock.record_first_token();
         }
         let usage = frame.pieces.into_iter().find_map(|piece| match piece {
             Piece::End(usage) => Some(self.clock.complete(*usage)),
-            Piece::Delta(_) => None,
+            Piece::Delta(_) | Piece::CallFragment => None,
         });
         Some(Ok(RelayFrame { bytes: frame.bytes, has_delta, usage }))
     }

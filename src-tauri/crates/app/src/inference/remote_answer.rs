@@ -81,6 +81,10 @@ impl RemoteAnswer {
                     self.finish(Usage { answer_tokens: self.deltas, ..Usage::default() });
                 }
             }
+            Piece::CallFragment => {
+                self.clock.record_first_token();
+                self.deltas += 1;
+            }
             Piece::End(usage) => self.finish(*usage),
         }
     }

@@ -55,7 +55,7 @@ async fn collect(mut call: Call) -> (Vec<u8>, String, Option<Usage>, Option<Call
         for piece in frame.pieces {
             match piece {
                 Piece::Delta(Delta::Text(more)) => text += &more,
-                Piece::Delta(_) => {}
+                Piece::Delta(_) | Piece::CallFragment => {}
                 Piece::End(usage) => end = Some(*usage),
             }
         }
@@ -170,6 +170,48 @@ async fn answer_is_the_same_from_both_kinds_of_server() {
         assert_eq!((usage.prompt_tokens, usage.cached_tokens, usage.answer_tokens), (20, 12, 2), "{api:?}");
         assert_eq!(server.seen()[0].head.header("x-cairn-remote"), Some("1"));
     }
+}
+
+/// An event with a fragment of a tool call.
+fn fragment(arguments: &str) -> String {
+    let call = json!({"index": 0, "function": {"name": "", "arguments": arguments}});
+    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]}))
+}
+
+#[tokio::test]
+async fn fragment_of_a_tool_call_is_passed_on_at_once() {
+    let server = FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Send(fragment("{")), Step::Hold]).unwrap();
+    let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
+    let body = json!({"model": "m", "stream": true, "messages": []});
+    let mut call = Call::start(plan(&[&upstream]), raw(Endpoint::OpenAiChat, body));
+    let first = timeout(Duration::from_secs(10), call.next()).await.expect("no wait for the end").unwrap().unwrap();
+    assert_eq!((first.bytes, first.pieces), (Bytes::from(fragment("{")), vec![Piece::CallFragment]));
+}
+
+#[tokio::test]
+async fn long_tool_call_is_translated() {
+    let word = "x".repeat(200);
+    let events: String = std::iter::once(fragment("{\"text\":\""))
+        .chain((0..5000).map(|_| fragment(&word)))
+        .chain([
+            fragment("\"}"),
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n".to_owned(),
+        ])
+        .collect();
+    let server =
+        FakeUpstream::start(Api::OpenAi, &["m"], vec![Step::Send(events), Step::Send("data: [DONE]\n\n".to_owned())])
+            .unwrap();
+    let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
+    let mut call = Call::start(plan(&[&upstream]), chat());
+    let mut length = 0;
+    while let Some(frame) = call.next().await {
+        for piece in frame.expect("no failure").pieces {
+            if let Piece::Delta(Delta::ToolCall(call)) = piece {
+                length = call.arguments["text"].as_str().unwrap().len();
+            }
+        }
+    }
+    assert_eq!(length, 1_000_000);
 }
 
 #[tokio::test]
