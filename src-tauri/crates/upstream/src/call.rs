@@ -28,6 +28,8 @@ const MAX_ATTEMPTS: usize = 4;
 const LARGE_FRAME_BYTES: usize = 1 << 20;
 /// Most bytes of comments and empty parts before the first token.
 const MAX_HELD_BYTES: usize = 1 << 20;
+/// Longest wait for the end of a response after the end of its answer. Some servers leave the response open.
+const LAST_BYTES_WAIT: Duration = Duration::from_millis(100);
 
 /// A server that has the model, and how it spells the model's name.
 #[derive(Debug, Clone)]
@@ -307,7 +309,7 @@ async fn stream(
     // Frames before the first token. They are dropped if the request is repeated.
     let (mut held, mut held_bytes): (Vec<Bytes>, usize) = (Vec::new(), 0);
     let mut has_end = false;
-    loop {
+    while !has_end {
         let (limit, expected) = match *has_begun {
             true => (deadlines.idle, "part of the answer"),
             false => (first_token_at.saturating_duration_since(Instant::now()), "first token"),
@@ -320,9 +322,14 @@ async fn stream(
             framer.push(&chunk)?;
         }
         while let Some(bytes) = framer.next().or_else(|| if is_last { framer.finish() } else { None }) {
-            let pieces;
-            (reader, pieces) = read(reader, framing, &bytes).await;
-            let pieces = pieces?;
+            let pieces = match has_end {
+                true => Vec::new(),
+                false => {
+                    let pieces;
+                    (reader, pieces) = read(reader, framing, &bytes).await;
+                    pieces?
+                }
+            };
             let bytes = if hides_usage && is_usage_only(&bytes, framing) { Bytes::new() } else { bytes };
             has_end |= pieces.iter().any(|piece| matches!(piece, Piece::End(_)));
             let is_first = !*has_begun && !pieces.is_empty();
@@ -349,6 +356,10 @@ async fn stream(
             break;
         }
     }
+    if has_end {
+        // The answer is complete, so a server that does not close the response is no failure.
+        let _ = timeout(LAST_BYTES_WAIT, pass_rest(&mut response, &mut framer, sender)).await;
+    }
     if let Some(end) = reader.finish(framing) {
         has_end = true;
         open.succeed();
@@ -361,6 +372,19 @@ async fn stream(
         let _ = sender.send(Message::Frame(Delivery { bytes: Bytes::new(), pieces })).await;
     }
     if has_end { Ok(()) } else { Err(Failure::Closed { detail: String::new() }) }
+}
+
+/// Passes on the bytes after the end of an answer.
+async fn pass_rest(response: &mut reqwest::Response, framer: &mut Framer, sender: &mpsc::Sender<Message>) {
+    let mut is_open = true;
+    while is_open {
+        let chunk = response.chunk().await.ok().flatten();
+        is_open = chunk.is_some_and(|chunk| framer.push(&chunk).is_ok());
+        while let Some(bytes) = framer.next().or_else(|| if is_open { None } else { framer.finish() }) {
+            // An error means that the receiver was dropped; then this task ends at its next wait.
+            let _ = sender.send(Message::Frame(Delivery { bytes, pieces: Vec::new() })).await;
+        }
+    }
 }
 
 /// Reads a frame. A large one is parsed on a thread for blocking work.

@@ -321,6 +321,24 @@ async fn silent_server_is_left_after_its_deadline() {
 }
 
 #[tokio::test]
+async fn complete_answer_does_not_wait_for_the_end_of_the_response() {
+    let check = async |api, kind, mut steps: Vec<Step>, last: Step| {
+        steps.push(last);
+        let server = FakeUpstream::start(api, &["m"], steps).unwrap();
+        let upstream = upstream("gpu", kind, &server.url(), PATIENT);
+        let started_at = Instant::now();
+        let (_, text, usage, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+        assert_eq!((error, text.as_str(), usage.unwrap().answer_tokens), (None, "So", 1), "{api:?}");
+        assert!(started_at.elapsed() < Duration::from_secs(10), "{:?}", started_at.elapsed());
+        assert_eq!((upstream.counts().complete, upstream.counts().failed), (1, 0), "{api:?}");
+    };
+    for last in [Step::Hold, Step::Break, Step::Send("<html>\n\n".to_owned())] {
+        check(Api::Ollama, ServerKind::Ollama, ollama_answer(&["So"]), last.clone()).await;
+        check(Api::OpenAi, ServerKind::OpenAi, openai_answer(&["So"]), last).await;
+    }
+}
+
+#[tokio::test]
 async fn client_waits_for_headers_only_a_short_time() {
     let server =
         FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Pause(Duration::from_millis(500)), Step::Hold]).unwrap();
