@@ -310,12 +310,14 @@ async fn stream(
     let (mut held, mut held_bytes): (Vec<Bytes>, usize) = (Vec::new(), 0);
     let mut has_end = false;
     while !has_end {
-        let (limit, expected) = match *has_begun {
-            true => (deadlines.idle, "part of the answer"),
-            false => (first_token_at.saturating_duration_since(Instant::now()), "first token"),
+        let (wait, late) = match *has_begun {
+            true => (deadlines.idle, Failure::Stalled { limit: deadlines.idle }),
+            false => {
+                let late = Failure::Timeout { expected: "first token", limit: deadlines.first_token };
+                (first_token_at.saturating_duration_since(Instant::now()), late)
+            }
         };
-        let timed_out = Failure::Timeout { expected, limit: if *has_begun { limit } else { deadlines.first_token } };
-        let chunk = timeout(limit, response.chunk()).await.map_err(|_| timed_out)?;
+        let chunk = timeout(wait, response.chunk()).await.map_err(|_| late)?;
         let chunk = chunk.map_err(|error| closed(&error))?;
         let is_last = chunk.is_none();
         if let Some(chunk) = chunk {
@@ -371,7 +373,7 @@ async fn stream(
         count(upstream, &pieces);
         let _ = sender.send(Message::Frame(Delivery { bytes: Bytes::new(), pieces })).await;
     }
-    if has_end { Ok(()) } else { Err(Failure::Closed { detail: String::new() }) }
+    if has_end { Ok(()) } else { Err(Failure::Malformed { reason: "the response ends before the answer does" }) }
 }
 
 /// Passes on the bytes after the end of an answer.

@@ -12,11 +12,17 @@ pub enum Failure {
         /// The cause. It may contain an address.
         detail: String,
     },
-    /// The server sent nothing for too long.
+    /// The server sent nothing for too long before the first token.
     #[error("the server sent no {expected} within {} s", limit.as_secs_f64())]
     Timeout {
         /// What was expected.
         expected: &'static str,
+        /// The deadline.
+        limit: Duration,
+    },
+    /// The server sent nothing for too long during the answer.
+    #[error("the server sent no part of the answer within {} s", limit.as_secs_f64())]
+    Stalled {
         /// The deadline.
         limit: Duration,
     },
@@ -90,17 +96,16 @@ impl Failure {
         }
     }
 
-    /// Whether the failure shows that the server is out of order. A busy server, a refused request and an
-    /// unsupported feature (501) do not.
+    /// Whether the failure shows that the server is out of order: it does not respond, refuses the key, or its proxy does not reach
+    /// it. Other failures may be those of one model or one request, and must not keep the requests for other models away.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Status { status, .. } => {
-                matches!(status, 401 | 403) || *status >= 500 && !matches!(status, 501 | 503)
-            }
-            Self::Reported { .. } | Self::NoEndpoint { .. } => false,
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Closed { .. } => true,
+            Self::Status { status, .. } => matches!(status, 401 | 403 | 502 | 504),
+            Self::Stalled { .. } | Self::Redirect | Self::Reported { .. } | Self::NoEndpoint { .. } => false,
+            Self::Malformed { .. } | Self::TooLarge { .. } => false,
             Self::AnswerTooLarge { .. } | Self::OutOfBudget { .. } => false,
-            _ => true,
         }
     }
 
@@ -136,6 +141,20 @@ mod tests {
     }
 
     #[test]
+    fn failures_of_one_model_are_no_outages() {
+        let limit = Duration::from_secs(1);
+        let outages = [Failure::Timeout { expected: "first token", limit }, Failure::Closed { detail: String::new() }];
+        assert!(outages.iter().all(Failure::is_outage), "{outages:?}");
+        let others = [
+            Failure::Stalled { limit },
+            Failure::Malformed { reason: "x" },
+            Failure::TooLarge { limit_bytes: 1 },
+            Failure::Reported { text: String::new() },
+        ];
+        assert!(!others.iter().any(Failure::is_outage), "{others:?}");
+    }
+
+    #[test]
     fn refused_requests_are_neither_repeated_nor_outages() {
         let check = |status: u16, is_retryable, is_outage| {
             let failure = Failure::Status { status, text: String::new() };
@@ -148,7 +167,8 @@ mod tests {
         check(501, true, false);
         check(503, true, false);
         check(401, true, true);
-        check(500, true, true);
+        check(500, true, false);
         check(502, true, true);
+        check(504, true, true);
     }
 }

@@ -364,7 +364,7 @@ async fn key_is_never_sent_to_the_target_of_a_redirect() {
 
 #[tokio::test]
 async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
-    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(502, String::new())]).unwrap();
     let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     for _ in 0..3 {
         collect(Call::start(plan(&[&upstream]), chat())).await;
@@ -380,8 +380,22 @@ async fn failed_server_gets_no_requests_until_its_cool_down_ends() {
 }
 
 #[tokio::test]
+async fn failures_of_one_model_do_not_open_the_circuit_of_its_server() {
+    let incomplete = vec![Step::Send(fragment("{"))];
+    for steps in [vec![Step::Status(500, String::new())], vec![Step::Send("<html>\n\n".to_owned())], incomplete] {
+        let server = FakeUpstream::start(Api::OpenAi, &["m"], steps.clone()).unwrap();
+        let upstream = upstream("gpu", ServerKind::OpenAi, &server.url(), PATIENT);
+        for _ in 0..4 {
+            collect(Call::start(plan(&[&upstream]), chat())).await;
+        }
+        assert!(!upstream.is_circuit_open(), "{steps:?}");
+        assert_eq!((server.seen().len(), upstream.counts().failed), (4, 4), "{steps:?}");
+    }
+}
+
+#[tokio::test]
 async fn server_that_lists_models_and_fails_answers_gets_one_probe_after_each_cool_down() {
-    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(502, String::new())]).unwrap();
     let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     upstream.check().await.unwrap();
     for round in 0..2 {
