@@ -28,6 +28,8 @@ pub enum Api {
 pub enum Step {
     /// Respond with this status and body instead of an answer.
     Status(u16, String),
+    /// Respond with this status and the beginning of a body, and send nothing more.
+    EndlessStatus(u16, String),
     /// Respond with a redirect to this URL.
     Redirect(String),
     /// Send these bytes as one chunk.
@@ -205,7 +207,9 @@ impl Shared {
         let steps = self.steps.lock().clone();
         let mut has_head = false;
         for step in steps {
-            if !has_head && !matches!(step, Step::Status(..) | Step::Redirect(_) | Step::Pause(_)) {
+            if !has_head
+                && !matches!(step, Step::Status(..) | Step::EndlessStatus(..) | Step::Redirect(_) | Step::Pause(_))
+            {
                 has_head = true;
                 let head =
                     "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -213,6 +217,13 @@ impl Shared {
             }
             let sent = match step {
                 Step::Status(status, body) => return respond(stream, status, &body),
+                Step::EndlessStatus(status, body) => {
+                    let length = body.len() + 1;
+                    write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}")?;
+                    // Ends when the client closes the connection.
+                    let _ = reader.read(&mut [0]);
+                    return Ok(());
+                }
                 Step::Redirect(url) => {
                     let head =
                         format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n");

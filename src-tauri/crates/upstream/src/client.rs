@@ -11,7 +11,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{RequestBuilder, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::base_url::BaseUrl;
 use crate::failure::Failure;
@@ -143,7 +143,9 @@ impl UpstreamClient {
             return Err(Failure::Redirect);
         }
         if !status.is_success() {
-            let body = read_beginning(&mut response, MAX_ERROR_BYTES).await;
+            // A response that never ends must not hold the client up.
+            let end = Instant::now() + self.deadlines.list;
+            let body = read_beginning(&mut response, MAX_ERROR_BYTES, end).await;
             return Err(Failure::Status { status: status.as_u16(), text: self.error_text(&body) });
         }
         Ok(response)
@@ -198,10 +200,10 @@ async fn read_to_end(response: &mut Response, limit_bytes: usize) -> Result<Vec<
     Ok(read)
 }
 
-/// Reads the beginning of a body, as far as it arrives.
-async fn read_beginning(response: &mut Response, limit_bytes: usize) -> Vec<u8> {
+/// Reads the beginning of a body, as far as it arrives before `end`.
+async fn read_beginning(response: &mut Response, limit_bytes: usize, end: Instant) -> Vec<u8> {
     let mut read = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
+    while let Ok(Ok(Some(chunk))) = timeout_at(end, response.chunk()).await {
         read.extend_from_slice(&chunk);
         if read.len() >= limit_bytes {
             read.truncate(limit_bytes);

@@ -339,6 +339,19 @@ async fn complete_answer_does_not_wait_for_the_end_of_the_response() {
 }
 
 #[tokio::test]
+async fn error_response_that_never_ends_is_read_until_the_deadline_of_lists() {
+    let step = Step::EndlessStatus(400, "{\"error\":\"no such".to_owned());
+    let server = FakeUpstream::start(Api::Ollama, &["m"], vec![step]).unwrap();
+    let short = Deadlines { list: Duration::from_millis(300), ..PATIENT };
+    let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), short);
+    let started_at = Instant::now();
+    let (_, _, _, error) = collect(Call::start(plan(&[&upstream]), chat())).await;
+    let error = error.expect("a failure").to_string();
+    assert!(error.contains("status 400: {\"error\":\"no such"), "what was read is kept: {error}");
+    assert!(started_at.elapsed() < PATIENT.list, "{:?}", started_at.elapsed());
+}
+
+#[tokio::test]
 async fn client_waits_for_headers_only_a_short_time() {
     let server =
         FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Pause(Duration::from_millis(500)), Step::Hold]).unwrap();
