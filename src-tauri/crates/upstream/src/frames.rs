@@ -26,15 +26,17 @@ pub(crate) enum Framing {
 pub(crate) struct Framer {
     framing: Framing,
     buffered: BytesMut,
-    /// Bytes of `buffered` that contain no end of a frame.
-    scanned: usize,
+    /// Start of the last line in `buffered`. The lines before it are a part of an event.
+    line_start: usize,
+    /// Bytes of `buffered` that were searched for the end of a line, so that each byte is searched once.
+    searched: usize,
     /// The response, if it is one frame.
     whole: WholeBuffer,
 }
 
 impl Framer {
     pub(crate) fn new(framing: Framing) -> Self {
-        Self { framing, buffered: BytesMut::new(), scanned: 0, whole: WholeBuffer::default() }
+        Self { framing, buffered: BytesMut::new(), line_start: 0, searched: 0, whole: WholeBuffer::default() }
     }
 
     /// Adds bytes.
@@ -55,16 +57,16 @@ impl Framer {
         if self.framing == Framing::Whole {
             return None;
         }
-        while let Some(at) = self.buffered[self.scanned..].iter().position(|byte| *byte == b'\n') {
-            let line_start = self.scanned;
-            let end = line_start + at + 1;
-            self.scanned = end;
-            let line = self.buffered[line_start..end].trim_ascii();
-            if self.framing == Framing::Lines || line.is_empty() {
-                self.scanned = 0;
+        while let Some(at) = self.buffered[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let end = self.searched + at + 1;
+            let line = self.buffered[self.line_start..end].trim_ascii();
+            let is_end = self.framing == Framing::Lines || line.is_empty();
+            (self.line_start, self.searched) = if is_end { (0, 0) } else { (end, end) };
+            if is_end {
                 return Some(self.buffered.split_to(end).freeze());
             }
         }
+        self.searched = self.buffered.len();
         None
     }
 
@@ -73,7 +75,7 @@ impl Framer {
         if self.framing == Framing::Whole {
             return std::mem::take(&mut self.whole).finish();
         }
-        self.scanned = 0;
+        (self.line_start, self.searched) = (0, 0);
         let rest = std::mem::take(&mut self.buffered).freeze();
         (!rest.is_empty()).then_some(rest)
     }
@@ -131,6 +133,19 @@ mod tests {
     fn data_of_events_is_joined_and_comments_have_none() {
         assert_eq!(event_data(b"event: x\ndata: a\r\ndata:b\n\n").as_deref(), Some(&b"a\nb"[..]));
         assert_eq!(event_data(b": ping\n\n"), None);
+    }
+
+    #[test]
+    fn long_line_is_searched_once() {
+        for framing in [Framing::Lines, Framing::Events] {
+            let mut framer = Framer::new(framing);
+            for sent in 1..=100 {
+                framer.push(b"xxxxxxxxxx").unwrap();
+                assert_eq!((framer.next(), framer.searched), (None, sent * 10), "{framing:?}");
+            }
+            framer.push(b"\n\n").unwrap();
+            assert_eq!(framer.next().map(|frame| frame.len() > 1000), Some(true), "{framing:?}");
+        }
     }
 
     #[test]
