@@ -69,16 +69,22 @@ struct Row {
 
 /// Lists the models of a server.
 pub(crate) async fn list(client: &UpstreamClient, kind: ServerKind) -> Result<Vec<ListedModel>, Failure> {
-    let mut models: Vec<ListedModel> = match kind.has_ollama_api() {
+    let models: Vec<ListedModel> = match kind.has_ollama_api() {
         true => client.get::<Tags>("/api/tags").await?.models.into_iter().map(of_tag).collect(),
         false => client.get::<List>("/v1/models").await?.data.into_iter().map(of_row).collect(),
     };
+    Ok(usable(models))
+}
+
+/// The models with names that can be used, at most [`MAX_MODELS`], in no more memory than they need.
+fn usable(mut models: Vec<ListedModel>) -> Vec<ListedModel> {
     models.retain(|model| {
         let is_clean = !model.name.is_empty() && !model.name.chars().any(char::is_control);
         is_clean && model.name.len() <= MAX_NAME_BYTES
     });
     models.truncate(MAX_MODELS);
-    Ok(models)
+    models.shrink_to_fit();
+    models
 }
 
 /// Adds capabilities that the list lacks, from the check before or from the server's descriptions.
@@ -154,4 +160,20 @@ pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowRes
         modified_at: serde_json::from_value(shown.modified_at).unwrap_or(Timestamp::from_unix_ms(0)),
         origin: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_list_is_cut_and_its_memory_is_freed() {
+        let model = |number: usize| ListedModel { name: number.to_string(), ..ListedModel::default() };
+        let models = usable((0..100 * MAX_MODELS).map(model).collect());
+        assert_eq!(models.len(), MAX_MODELS);
+        assert!(models.capacity() < 2 * MAX_MODELS, "capacity {}", models.capacity());
+        let unusable = ["", "a\nb", &"x".repeat(MAX_NAME_BYTES + 1)].map(str::to_owned);
+        let unusable = unusable.map(|name| ListedModel { name, ..ListedModel::default() });
+        assert!(usable(unusable.to_vec()).is_empty(), "unusable names");
+    }
 }
