@@ -7,8 +7,10 @@ use bytes::{Bytes, BytesMut};
 use crate::failure::Failure;
 use crate::whole::WholeBuffer;
 
-/// Most bytes of one frame of a stream.
-const MAX_FRAME_BYTES: usize = 16 << 20;
+/// Most bytes of an event. Queues are limited in frames, so this limits the memory of a response.
+const MAX_EVENT_BYTES: usize = 1 << 20;
+/// Most bytes of a line. The last line of `/api/generate` has all tokens of the context: 250,000 need 1.7 MB.
+const MAX_LINE_BYTES: usize = 2 << 20;
 
 /// How a response is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +41,15 @@ impl Framer {
         Self { framing, buffered: BytesMut::new(), line_start: 0, searched: 0, whole: WholeBuffer::default() }
     }
 
-    /// Adds bytes.
+    /// Adds bytes, after all complete frames were taken.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         if self.framing == Framing::Whole {
             return self.whole.push(chunk);
         }
-        // A chunk has at most some hundred kilobytes, so that only an unfinished frame can reach the limit.
-        if self.buffered.len() + chunk.len() > MAX_FRAME_BYTES {
-            return Err(Failure::TooLarge { limit_bytes: MAX_FRAME_BYTES });
+        // All complete frames were taken, so these bytes are those of one frame. A chunk has at most some hundred kilobytes.
+        let limit_bytes = if self.framing == Framing::Lines { MAX_LINE_BYTES } else { MAX_EVENT_BYTES };
+        if self.buffered.len() > limit_bytes {
+            return Err(Failure::TooLarge { limit_bytes });
         }
         self.buffered.extend_from_slice(chunk);
         Ok(())
@@ -150,10 +153,16 @@ mod tests {
 
     #[test]
     fn endless_frame_is_refused() {
-        let mut framer = Framer::new(Framing::Events);
-        let chunk = vec![b'x'; 1 << 20];
-        let refused = (0..20).find_map(|_| framer.push(&chunk).err());
-        assert_eq!(refused, Some(Failure::TooLarge { limit_bytes: MAX_FRAME_BYTES }));
+        for (framing, limit_bytes) in [(Framing::Events, MAX_EVENT_BYTES), (Framing::Lines, MAX_LINE_BYTES)] {
+            let mut framer = Framer::new(framing);
+            let chunk = vec![b'x'; 1 << 16];
+            let refused = (0..limit_bytes / chunk.len() + 2).find_map(|_| {
+                let failure = framer.push(&chunk).err();
+                assert_eq!(framer.next(), None, "no frame");
+                failure
+            });
+            assert_eq!(refused, Some(Failure::TooLarge { limit_bytes }), "{framing:?}");
+        }
     }
 
     proptest! {
