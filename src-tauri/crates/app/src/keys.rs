@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use cairn_disk::DiskError;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::secret::{RandomError, SecretDigest, random_hex};
@@ -110,6 +111,8 @@ struct Shared {
     state: Mutex<State>,
     /// Serialises writes of the file. Requests do not wait for them.
     writing: Mutex<()>,
+    /// Changes when keys are revoked.
+    revocations: watch::Sender<()>,
 }
 
 struct State {
@@ -131,7 +134,13 @@ impl ApiKeys {
             tracing::warn!(path = %path.display(), reason, "cannot read the API keys; no key is valid");
         }
         let state = Mutex::new(State { keys, has_unsaved_use: false });
-        Self(Arc::new(Shared { path, clock: clock.clone(), state, writing: Mutex::default() }))
+        Self(Arc::new(Shared {
+            path,
+            clock: clock.clone(),
+            state,
+            writing: Mutex::default(),
+            revocations: watch::Sender::new(()),
+        }))
     }
 
     /// Creates a key and returns its text, which is not stored. Blocks.
@@ -175,7 +184,20 @@ impl ApiKeys {
             let all = keys.len();
             keys.retain(|other, key| other != name && !key.digest.matches(&digest));
             if keys.len() < all { Ok(()) } else { Err(Error::NotFound(quotable(name))) }
-        })
+        })?;
+        self.0.revocations.send_replace(());
+        Ok(())
+    }
+
+    /// Waits until no key has this digest.
+    pub async fn revoked(&self, digest: &SecretDigest) {
+        let mut revocations = self.0.revocations.subscribe();
+        let is_valid = || {
+            let state = self.0.state.lock();
+            state.keys.as_ref().is_ok_and(|keys| keys.values().any(|key| key.digest.matches(digest)))
+        };
+        // The sender is dropped only after this handle.
+        while is_valid() && revocations.changed().await.is_ok() {}
     }
 
     /// All keys by name.

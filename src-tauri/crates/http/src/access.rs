@@ -17,6 +17,7 @@ use crate::Server;
 use crate::client::ClientInfo;
 use crate::credential::Credential;
 use crate::error::{ApiError, RegistryError};
+use crate::revocable_body::until_revoked;
 use host::OwnNames;
 use page::Sender;
 pub use table::document;
@@ -31,6 +32,9 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
                                x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,\
                                x-stainless-async,x-stainless-helper-method,x-stainless-poll-helper,\
                                x-stainless-custom-poll-interval,x-stainless-timeout";
+
+/// Paths of Cairn's own clients. Streams of events there never end by themselves, so they end when their key is revoked.
+const APP: &str = "/app/";
 
 /// Delay before a web page learns that it is refused. A page that repeats its requests would otherwise use the processor time of
 /// answers; a browser has only a few connections to one server.
@@ -49,7 +53,14 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
         }
         Ok(()) if facts.is_preflight && sender.cors.is_some() => preflight(),
         Ok(()) if facts.is_preflight => StatusCode::NO_CONTENT.into_response(),
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let key = facts.credential.key().filter(|_| request.uri().path().starts_with(APP));
+            let response = next.run(request).await;
+            match key {
+                Some(key) => until_revoked(response, server.app().keys(), key.digest),
+                None => response,
+            }
+        }
     };
     match sender.cors.filter(|_| row.allows_page(sender.page)) {
         Some(origin) => allow_origin(&origin, response),

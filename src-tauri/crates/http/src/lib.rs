@@ -27,6 +27,7 @@ mod panics;
 mod relay;
 mod request_log;
 mod requests;
+mod revocable_body;
 mod sampling;
 mod server;
 mod session;

@@ -89,6 +89,25 @@ async fn revoked_key_is_refused_by_the_next_request() {
 }
 
 #[tokio::test]
+async fn stream_of_events_ends_when_its_key_is_revoked() {
+    let daemon = Daemon::start();
+    let open = async |key: &str| {
+        let request = Request::get("/app/chats/events").header(header::HOST, "192.168.0.7:11434");
+        let mut request = request.header("x-api-key", key).body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from((OTHER_MACHINE, 50_000))));
+        let response = daemon.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        axum::body::to_bytes(response.into_body(), 1 << 20)
+    };
+    let revoked = open(&daemon.key("phone", &[KeyScope::Admin])).await;
+    let valid = open(&daemon.key("tablet", &[KeyScope::Admin])).await;
+    daemon.authorized("POST", "/app/keys/revoke", r#"{"name":"phone"}"#).await;
+    tokio::time::timeout(Duration::from_secs(10), revoked).await.expect("the stream ends").unwrap();
+    let wait = tokio::time::timeout(Duration::from_millis(50), valid).await;
+    assert!(wait.is_err(), "the stream of another key continues");
+}
+
+#[tokio::test]
 async fn any_text_is_accepted_as_key_on_this_machine() {
     let daemon = Daemon::with(&[("CAIRN_REQUIRE_KEY", "all")]);
     for (key, expected) in [(None, 0), (Some("ollama"), 16), (Some("cairn_00"), 16)] {
