@@ -16,14 +16,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::private_file::PrivateFile;
 use crate::secret::{RandomError, SecretDigest, random_hex};
 use crate::settings::Settings;
+use crate::short_name::{MAX_NAME_BYTES, beginning, is_name};
 use crate::values::{KeyScope, Timestamp};
 use file::Keys;
 
 /// Most keys of a user. Each request with a key compares it with all of them.
 pub const MAX_KEYS: usize = 256;
-const MAX_NAME_BYTES: usize = 64;
 /// Lets secret scanners find keys.
 const PREFIX: &str = "cairn_";
 /// Random bytes of a key.
@@ -106,7 +107,7 @@ pub enum Error {
 pub struct ApiKeys(Arc<Shared>);
 
 struct Shared {
-    path: PathBuf,
+    file: PrivateFile,
     clock: Clock,
     state: Mutex<State>,
     /// Serialises writes of the file. Requests do not wait for them.
@@ -129,13 +130,14 @@ impl ApiKeys {
     }
 
     fn at(path: PathBuf, clock: &Clock) -> Self {
-        let keys = file::read(&path);
+        let file = PrivateFile::open(path);
+        let keys = file::read(&file);
         if let Err(reason) = &keys {
-            tracing::warn!(path = %path.display(), reason, "cannot read the API keys; no key is valid");
+            tracing::warn!(path = %file.path().display(), reason, "cannot read the API keys; no key is valid");
         }
         let state = Mutex::new(State { keys, has_unsaved_use: false });
         Self(Arc::new(Shared {
-            path,
+            file,
             clock: clock.clone(),
             state,
             writing: Mutex::default(),
@@ -148,8 +150,7 @@ impl ApiKeys {
     /// # Errors
     /// If the name is invalid or taken, there is no scope, or the file cannot be read or written.
     pub fn create(&self, name: &str, scopes: &[KeyScope]) -> Result<String, Error> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_allowed) || is_key(name) {
+        if !is_name(name) || is_key(name) {
             return Err(Error::Name(quotable(name)));
         }
         let mut scopes = scopes.to_vec();
@@ -259,7 +260,7 @@ impl ApiKeys {
     fn current(&self) -> MutexGuard<'_, State> {
         let mut state = self.0.state.lock();
         if state.keys.is_err() {
-            state.keys = file::read(&self.0.path);
+            state.keys = file::read(&self.0.file);
         }
         state
     }
@@ -272,7 +273,7 @@ impl ApiKeys {
             state.has_unsaved_use = false;
             state.keys.clone().map_err(|reason| self.unreadable(reason))?
         };
-        let written = apply(&mut changed).and_then(|()| file::write(&self.0.path, &changed).map_err(Error::from));
+        let written = apply(&mut changed).and_then(|()| file::write(&self.0.file, &changed).map_err(Error::from));
         let mut state = self.0.state.lock();
         if let Err(error) = written {
             state.has_unsaved_use = true;
@@ -289,7 +290,7 @@ impl ApiKeys {
     }
 
     fn unreadable(&self, reason: String) -> Error {
-        Error::Unreadable { path: self.0.path.clone(), reason }
+        Error::Unreadable { path: self.0.file.path().to_owned(), reason }
     }
 }
 
@@ -310,10 +311,7 @@ pub fn is_key(text: &str) -> bool {
 /// Returns a name as errors may quote it: the beginning of a text that may be a key, because errors are logged.
 fn quotable(name: &str) -> String {
     let chars = if is_key(name.trim()) { PREFIX.len() + 4 } else { MAX_NAME_BYTES };
-    match name.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}...", &name[..end]),
-        None => name.to_owned(),
-    }
+    beginning(name, chars)
 }
 
 #[cfg(test)]

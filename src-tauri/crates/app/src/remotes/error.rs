@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use cairn_disk::DiskError;
 use cairn_upstream::{Failure, UrlError};
 
-use super::limits::{MAX_NAME_BYTES, MAX_REMOTES};
+use super::limits::MAX_REMOTES;
+use crate::short_name::MAX_NAME_BYTES;
 
 /// Why an operation on remotes failed. Only clients of `/app` see these errors, so they may have addresses.
 #[derive(Debug, thiserror::Error)]

@@ -52,7 +52,7 @@ impl Remotes {
     /// Reads the remotes and begins to check them. Must be called inside a tokio runtime. Without a readable file no remote is used,
     /// and the log has the reason.
     pub(crate) fn open(library: &ModelLibrary, transfers: &Transfers, settings: &Settings) -> Self {
-        let store = Store::new(settings.places().config.join("remotes.json"));
+        let store = Store::open(settings.places().config.join("remotes.json"));
         let stored = store.read().unwrap_or_else(|error| {
             tracing::warn!("{error}");
             BTreeMap::new()

@@ -10,7 +10,8 @@ use super::error::Error;
 use super::handle::{Entry, Remotes};
 use super::index::canonical;
 use super::limits::MAX_REMOTES;
-use super::store::{StoredRemote, is_name, quotable};
+use super::store::{StoredRemote, quotable};
+use crate::short_name::is_name;
 
 /// A remote to add.
 #[derive(Clone)]

@@ -1,0 +1,114 @@
+//! Versioned JSON files that only this user can read, because they have secrets: `{"version":N,...}`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cairn_disk::{Disk, DiskError, Mode, RealDisk};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A file, which may be absent.
+#[derive(Debug)]
+pub(crate) struct PrivateFile {
+    path: PathBuf,
+}
+
+impl PrivateFile {
+    /// The file at `path`, which need not exist.
+    pub(crate) fn open(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file; `None` without a file.
+    pub(crate) fn read(&self) -> Result<Option<Content>, String> {
+        match RealDisk.read(&self.path) {
+            Ok(bytes) => Content::of(bytes).map(Some),
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.source.to_string()),
+        }
+    }
+
+    /// Replaces the file, and creates its folder.
+    pub(crate) fn write(&self, content: &impl Serialize) -> Result<(), DiskError> {
+        let json = serde_json::to_vec_pretty(content).expect("texts and numbers are serialisable");
+        if let Some(folder) = self.path.parent() {
+            RealDisk.create_dir_all(folder)?;
+        }
+        RealDisk.write_atomic(&self.path, &json, Mode::Private)
+    }
+}
+
+/// The content of a file.
+pub(crate) struct Content {
+    bytes: Vec<u8>,
+    version: u32,
+}
+
+impl Content {
+    pub(crate) fn of(bytes: Vec<u8>) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = parse(&bytes)?;
+        Ok(Self { bytes, version })
+    }
+
+    /// Version of the format.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Parses the whole content.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        parse(&self.bytes)
+    }
+
+    /// The error for a version that is not supported.
+    pub(crate) fn unsupported(&self, supported: &str) -> String {
+        format!("unsupported format version {} (supported: {supported})", self.version)
+    }
+}
+
+/// Parses JSON. An error names only the line, because the texts of the parser quote values, which may be secrets.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("line {} does not have the expected format", error.line()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_read_again_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PrivateFile::open(folder.path().join("new/secrets.json"));
+        assert!(file.read().unwrap().is_none(), "an absent file");
+        file.write(&serde_json::json!({"version": 7, "x": "y"})).unwrap();
+        let content = file.read().unwrap().expect("a file");
+        let value: serde_json::Value = content.parse().unwrap();
+        assert_eq!((content.version(), &value["x"]), (7, &serde_json::json!("y")));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(file.path()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "only this user can read the file");
+        }
+    }
+
+    #[test]
+    fn damaged_content_is_not_quoted() {
+        for content in ["{", r#"{"version":"sk-1"}"#, r#"{"version":1,"sk-1":"#, r#""sk-1""#] {
+            let error = Content::of(content.into()).err().expect("damaged");
+            assert_eq!(error, "line 1 does not have the expected format", "{content}");
+        }
+        let content = Content::of(b"{\"version\":1,\n\"keys\":\"sk-1\"}".to_vec()).unwrap();
+        let error = content.parse::<std::collections::BTreeMap<String, u32>>().expect_err("damaged");
+        assert_eq!(error, "line 2 does not have the expected format");
+    }
+}

@@ -1,0 +1,32 @@
+//! Names that users give to API keys and remotes.
+
+/// Maximum length of a name.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
+
+/// Whether a text can be a name.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed)
+}
+
+/// Returns the beginning of a text that is not a name, for an error.
+pub(crate) fn beginning(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_have_few_characters() {
+        assert!(is_name("a") && is_name("My-gpu_2.lan") && is_name(&"a".repeat(64)));
+        for text in ["", "a b", "\u{e9}", "a/b", &"a".repeat(65)] {
+            assert!(!is_name(text), "{text:?}");
+        }
+        assert_eq!((beginning("abc", 2), beginning("\u{e9}b", 2)), ("ab...".to_owned(), "\u{e9}b".to_owned()));
+    }
+}
