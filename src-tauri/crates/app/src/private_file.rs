@@ -7,6 +7,9 @@ use cairn_disk::{Disk, DiskError, Mode, RealDisk};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+/// Most bytes of a file. 128 remotes with the longest keys have less.
+const MAX_BYTES: u64 = 2 << 20;
+
 /// A file, which may be absent.
 #[derive(Debug)]
 pub(crate) struct PrivateFile {
@@ -26,6 +29,15 @@ impl PrivateFile {
 
     /// Reads the file; `None` without a file.
     pub(crate) fn read(&self) -> Result<Option<Content>, String> {
+        // A pipe would block, and a device may never end.
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) if !metadata.is_file() => return Err("it is not a regular file".to_owned()),
+            Ok(metadata) if metadata.len() > MAX_BYTES => {
+                return Err(format!("it has more than {} MiB", MAX_BYTES >> 20));
+            }
+            // The read reports the error.
+            Ok(_) | Err(_) => {}
+        }
         match RealDisk.read(&self.path) {
             Ok(bytes) => Content::of(bytes).map(Some),
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -98,6 +110,26 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             let mode = std::fs::metadata(file.path()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "only this user can read the file");
+        }
+    }
+
+    #[test]
+    fn only_a_regular_file_of_limited_size_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str, expected: &str| {
+            let error = PrivateFile::open(folder.path().join(name)).read().err().expect("refused");
+            assert_eq!(error, expected);
+        };
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        check("folder", "it is not a regular file");
+        let large = std::fs::File::create(folder.path().join("large")).unwrap();
+        large.set_len(600 << 20).unwrap();
+        check("large", "it has more than 2 MiB");
+        #[cfg(unix)]
+        {
+            let pipe = std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
+            assert!(pipe.success(), "{pipe}");
+            check("pipe", "it is not a regular file");
         }
     }
 
