@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cairn_disk::{Disk, DiskError, Mode, RealDisk};
+use cairn_disk::{Disk, DiskError, Mode, RealDisk, remove_unfinished_writes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,11 @@ pub(crate) struct PrivateFile {
 }
 
 impl PrivateFile {
-    /// The file at `path`, which need not exist.
+    /// The file at `path`, which need not exist. Removes what a killed process left of a write: it has the same secrets. The daemon
+    /// is the only program that writes these files.
     pub(crate) fn open(path: PathBuf) -> Self {
+        // The folder may not exist yet. A file that stays is removed at the next start.
+        let _ = remove_unfinished_writes(&path);
         Self { path }
     }
 
@@ -111,6 +114,20 @@ mod tests {
             let mode = std::fs::metadata(file.path()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "only this user can read the file");
         }
+    }
+
+    #[test]
+    fn unfinished_writes_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let others = [".keys.json.tmp.tmp", ".keys.jsonx.1-0.tmp", ".other.json.1-0.tmp", "keys.json.1-0.tmp"];
+        for name in others.into_iter().chain([".keys.json.4711-0.tmp", ".keys.json.1-12.tmp"]) {
+            std::fs::write(folder.path().join(name), "sk-1").unwrap();
+        }
+        PrivateFile::open(folder.path().join("keys.json"));
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, others);
     }
 
     #[test]

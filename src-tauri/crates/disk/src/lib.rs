@@ -24,7 +24,7 @@ pub use lock::{Lock, LockError, LockFile, SharedLock};
 pub use mode::Mode;
 pub use partial_file::PartialFile;
 pub use priority::{set_idle_thread_priority, set_low_thread_priority};
-pub use real_disk::{RealDisk, total_bytes};
+pub use real_disk::{RealDisk, remove_unfinished_writes, total_bytes};
 pub use temp_file::TempFile;
 
 #[cfg(test)]

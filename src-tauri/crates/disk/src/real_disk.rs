@@ -102,6 +102,15 @@ impl Disk for RealDisk {
     }
 }
 
+/// Removes the temporary files of writes of the file at `path` ([`Disk::write_atomic`]) that ended with their process, and returns
+/// their number. No process may be writing the file.
+///
+/// # Errors
+/// Any I/O error about the folder. A file that cannot be removed is skipped.
+pub fn remove_unfinished_writes(path: &Path) -> Result<usize, DiskError> {
+    temp_file::remove_unfinished(path)
+}
+
 /// Returns the size of the file system of `path`, used and free bytes together.
 ///
 /// # Errors

@@ -145,6 +145,27 @@ pub(crate) fn remove_stale(folder: &Path) -> Result<usize, DiskError> {
     Ok(removed)
 }
 
+/// Removes the temporary files of the file at `path`.
+pub(crate) fn remove_unfinished(path: &Path) -> Result<usize, DiskError> {
+    let folder = folder::parent_of(path);
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".");
+    let is_temporary = |name: &std::ffi::OsStr| {
+        let name = name.as_encoded_bytes();
+        let number = name.strip_prefix(prefix.as_encoded_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+        number.is_some_and(|number| number.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'))
+    };
+    let mut removed = 0;
+    for entry in fs::read_dir(folder).map_err(disk_error(Step::Read, folder))? {
+        let entry = entry.map_err(disk_error(Step::Read, folder))?;
+        if is_temporary(&entry.file_name()) && fs::remove_file(entry.path()).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 /// File under a temporary name, removed on drop unless it was renamed.
 pub(crate) struct UnnamedFile {
     pub(crate) file: File,
