@@ -31,6 +31,8 @@ const PREFIX: &str = "cairn_";
 const KEY_BYTES: usize = 32;
 /// Prefix and number of digits of keys that earlier versions created.
 const FIRST_FORM: (&str, usize) = ("cairn-", 32);
+/// Characters of a key that errors may quote.
+const QUOTED_KEY_CHARS: usize = 4;
 /// Resolution of the time of a key's last use.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 /// Time between two writes of changed times of use.
@@ -308,10 +310,17 @@ pub fn is_key(text: &str) -> bool {
     })
 }
 
-/// Returns a name as errors may quote it: the beginning of a text that may be a key, because errors are logged.
+/// Returns a name as errors may quote it. Errors are logged, and the text may be a key, also one with a typing error: after the
+/// prefix of keys, or without it after some digits of a key, only four characters are quoted.
 fn quotable(name: &str) -> String {
-    let chars = if is_key(name.trim()) { PREFIX.len() + 4 } else { MAX_NAME_BYTES };
-    beginning(name, chars)
+    let lower = name.to_ascii_lowercase();
+    let prefixes = [PREFIX, FIRST_FORM.0].into_iter();
+    let after_prefix = prefixes.filter_map(|prefix| lower.find(prefix).map(|at| at + prefix.len())).min();
+    let is_digits = |word: &str| word.len() >= FIRST_FORM.1 / 2 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = lower.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| is_digits(word));
+    let secret_at = after_prefix.or_else(|| digits.and_then(|word| lower.find(word)));
+    let chars = secret_at.map_or(MAX_NAME_BYTES, |at| lower[..at].chars().count() + QUOTED_KEY_CHARS);
+    beginning(name, chars.min(MAX_NAME_BYTES))
 }
 
 #[cfg(test)]

@@ -98,6 +98,24 @@ fn text_of_a_key_revokes_it_and_is_never_quoted() {
 }
 
 #[test]
+fn mistyped_key_is_not_quoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = open(&folder);
+    let digits = "0123456789abcdef".repeat(4);
+    let check = |text: &str, expected: &str| {
+        let error = keys.revoke(text).expect_err("no such key").to_string();
+        assert!(error.contains(&format!("{expected:?}")), "{text}: {error}");
+    };
+    check(&format!("cairn_{}", &digits[1..]), "cairn_1234...");
+    check(&format!("cairn_{digits}0"), "cairn_0123...");
+    check(&format!("Cairn_x{digits}"), "Cairn_x012...");
+    check(&format!("Bearer cairn_{digits}"), "Bearer cairn_0123...");
+    check(&format!("airn_{digits}"), "airn_0123...");
+    check(&digits, "0123...");
+    check("my-phone", "my-phone");
+}
+
+#[test]
 fn file_is_read_again_after_its_repair() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("new")).unwrap();
