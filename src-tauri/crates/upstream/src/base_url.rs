@@ -38,7 +38,11 @@ impl FromStr for BaseUrl {
     /// Parses an address. One without a scheme gets `http://`.
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let text = text.trim();
-        let invalid = || UrlError::Invalid(text.chars().take(100).collect());
+        // A text with a user, a query or a fragment may have a password, and errors are logged.
+        let invalid = || match text.contains(['@', '?', '#']) {
+            true => UrlError::Extra,
+            false => UrlError::Invalid(text.chars().take(100).collect()),
+        };
         if text.is_empty() || text.len() > MAX_URL_BYTES {
             return Err(invalid());
         }
@@ -130,6 +134,14 @@ mod tests {
             assert!(text.parse::<BaseUrl>().is_err(), "{text}");
         }
         assert!("x".repeat(2000).parse::<BaseUrl>().is_err(), "too long");
+    }
+
+    #[test]
+    fn password_of_an_invalid_address_is_not_quoted() {
+        for text in ["http://u:secret@gpu:99999", "u:secret@", "http://[::1/?key=secret", "http:// /#secret"] {
+            let error = text.parse::<BaseUrl>().expect_err("refused").to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
     }
 
     #[test]
