@@ -47,9 +47,11 @@ pub(crate) struct Counters {
     pub(crate) circuit_openings: AtomicU64,
 }
 
-/// Adds to a counter.
+/// Adds to a counter, up to its maximum. Servers report some of the counts.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
-    counter.fetch_add(count, Ordering::Relaxed);
+    let sum = |before: u64| Some(before.saturating_add(count));
+    // The update never fails, because there is always a sum.
+    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
 }
 
 impl Counters {
@@ -76,5 +78,19 @@ impl Counters {
             matching_blocks: of(&self.matching_blocks),
             circuit_openings: of(&self.circuit_openings),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_end_at_their_maximum() {
+        let counters = Counters::default();
+        for answer_tokens in [u64::MAX - 1, 7] {
+            counters.add_usage(&Usage { answer_tokens, ..Usage::default() });
+        }
+        assert_eq!((counters.counts().answer_tokens, counters.counts().complete), (u64::MAX, 2));
     }
 }

@@ -24,6 +24,23 @@ pub enum Piece {
     End(Box<Usage>),
 }
 
+/// Most tokens that a server may report. Sums of counts up to it cannot overflow.
+const MAX_TOKENS: u64 = 1 << 40;
+
+/// The end of an answer.
+fn end(usage: Usage) -> Piece {
+    let limited = |tokens: u64| tokens.min(MAX_TOKENS);
+    Piece::End(Box::new(Usage {
+        prompt_tokens: limited(usage.prompt_tokens),
+        cached_tokens: limited(usage.cached_tokens),
+        ram_tokens: limited(usage.ram_tokens),
+        ssd_tokens: limited(usage.ssd_tokens),
+        remote_tokens: limited(usage.remote_tokens),
+        answer_tokens: limited(usage.answer_tokens),
+        ..usage
+    }))
+}
+
 /// Result of reading a frame.
 pub(crate) type Read = Result<Vec<Piece>, Failure>;
 
@@ -104,7 +121,7 @@ fn read_ollama(json: &[u8]) -> Read {
     }
     if line.done {
         let metrics = line.metrics;
-        pieces.push(Piece::End(Box::new(Usage {
+        pieces.push(end(Usage {
             prompt_tokens: metrics.prompt_eval_count,
             cached_tokens: metrics.cached_tokens.min(metrics.prompt_eval_count),
             ram_tokens: metrics.ram_tokens,
@@ -118,7 +135,7 @@ fn read_ollama(json: &[u8]) -> Read {
             answer: Duration::from_nanos(metrics.eval_duration),
             length_reached: line.done_reason.as_deref() == Some("length"),
             ..Usage::default()
-        })));
+        }));
     }
     Ok(pieces)
 }
@@ -146,11 +163,11 @@ fn read_usage(json: &[u8]) -> Read {
     }
     let usage = response.usage.unwrap_or_default();
     let tokens = response.prompt_eval_count.or(usage.prompt_tokens).or(usage.total_tokens);
-    Ok(vec![Piece::End(Box::new(Usage {
+    Ok(vec![end(Usage {
         prompt_tokens: tokens.unwrap_or_default(),
         load: Duration::from_nanos(response.load_duration.unwrap_or_default()),
         ..Usage::default()
-    }))])
+    })])
 }
 
 /// An error in the body of a successful response of OpenAI's API.
@@ -283,7 +300,7 @@ impl OpenAiReader {
     }
 
     fn end(&mut self) -> Option<Piece> {
-        (!std::mem::replace(&mut self.has_ended, true)).then(|| Piece::End(Box::new(self.usage.clone())))
+        (!std::mem::replace(&mut self.has_ended, true)).then(|| end(self.usage.clone()))
     }
 }
 
@@ -390,6 +407,16 @@ mod tests {
         check(r#"{"results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":9}}"#, "end 9/0/0/false");
         check(r#"{"error":{"message":"out of memory"}}"#, "! the server reported an error: out of memory");
         assert!(line(Reader::Usage, Framing::Whole, &["<html>"]).contains("not the expected JSON"));
+    }
+
+    #[test]
+    fn huge_usage_is_limited() {
+        let huge = u64::MAX;
+        let last = format!(r#"{{"done":true,"prompt_eval_count":{huge},"eval_count":{huge},"cached_tokens":{huge}}}"#);
+        let expected = format!("end {MAX_TOKENS}/{MAX_TOKENS}/{MAX_TOKENS}/false");
+        assert_eq!(line(Reader::Ollama, Framing::Lines, &[&last]), expected);
+        let whole = format!(r#"{{"choices":[],"usage":{{"prompt_tokens":{huge},"completion_tokens":{huge}}}}}"#);
+        assert_eq!(line(open_ai(), Framing::Whole, &[&whole]), format!("end {MAX_TOKENS}/0/{MAX_TOKENS}/false"));
     }
 
     #[test]
