@@ -81,9 +81,13 @@ impl Client {
         Ok(Self { base: address.to_string(), token, api_key: None, http })
     }
 
-    /// Sends an API key if the server is not this user's daemon.
-    pub(crate) fn with_api_key(self, api_key: Option<String>) -> Self {
-        Self { api_key: api_key.filter(|_| self.token.is_none()), ..self }
+    /// Sends the API key of `CAIRN_API_KEY` if the server is not this user's daemon.
+    pub(crate) fn with_api_key(self, api_key: Option<String>) -> anyhow::Result<Self> {
+        let api_key = api_key.filter(|_| self.token.is_none());
+        if api_key.as_ref().is_some_and(|key| !key.bytes().all(|byte| byte.is_ascii_graphic())) {
+            bail!("CAIRN_API_KEY has a line break or another character that no API key has; copy the key again");
+        }
+        Ok(Self { api_key, ..self })
     }
 
     /// Whether the server answers.
@@ -321,6 +325,17 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> anyhow::Result<T> {
 mod tests {
     use super::*;
     use cairn_wire::ollama::VersionResponse;
+
+    #[test]
+    fn api_key_that_cannot_be_sent_is_refused_by_the_name_of_its_variable() {
+        let client = |token: Option<&str>| Client::new(&Address::default(), token.map(str::to_owned), None).unwrap();
+        for key in ["cairn_00\ncairn_11", "cairn_00\r", "cairn_\u{e9}"] {
+            let error = client(None).with_api_key(Some(key.to_owned())).expect_err("refused").to_string();
+            assert!(error.contains("CAIRN_API_KEY") && !error.contains("cairn_00"), "{error}");
+            assert!(client(Some("t")).with_api_key(Some(key.to_owned())).is_ok(), "the key is not sent");
+        }
+        assert!(client(None).with_api_key(Some("cairn_00".to_owned())).is_ok());
+    }
 
     #[test]
     fn stream_line_with_error_is_returned_as_error() {

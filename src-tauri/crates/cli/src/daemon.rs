@@ -48,7 +48,7 @@ pub(crate) async fn connect(cli: &CliContext) -> anyhow::Result<Option<Client>> 
             false => None,
         };
         let client = Client::new(&address, ours.map(|file| file.token), ca_file(cli))?;
-        let client = client.with_api_key(cli.settings.environment.api_key.clone());
+        let client = client.with_api_key(cli.settings.environment.api_key.clone())?;
         return Ok(client.answers().await.then_some(client));
     }
     let Some((client, _)) = connect_own(cli).await? else { return Ok(None) };
