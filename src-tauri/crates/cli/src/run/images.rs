@@ -1,5 +1,7 @@
 //! Images in a prompt: paths of image files that exist are removed from the text and sent with it, as in `ollama run`.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -11,6 +13,12 @@ use serde_json::Value;
 const SUFFIXES: [&str; 4] = [".jpeg", ".jpg", ".png", ".webp"];
 /// Bytes of all images of a prompt. The request has them in base64 and is limited to 64 MiB.
 const MAX_BYTES: u64 = 40 << 20;
+/// Bytes of a path with its escapes.
+const MAX_PATH_BYTES: usize = 1024;
+/// Suffixes of image files, from the start of a path on, at which the path may end.
+const MAX_ENDS: usize = 4;
+/// Characters that a backslash escapes.
+const ESCAPED: &str = " ()[]{}'\"&$!?*`";
 
 /// A prompt without the paths of its images.
 #[derive(Debug, PartialEq)]
@@ -28,18 +36,18 @@ pub(super) struct Prompt {
 /// A file cannot be read, or the images are too large.
 pub(super) fn extract(prompt: &str) -> anyhow::Result<Prompt> {
     let mut extracted = Prompt { text: String::new(), images: Vec::new(), paths: Vec::new() };
-    let (mut rest, mut bytes) = (prompt, 0);
-    while let Some((start, end)) = find(rest) {
-        let written = &rest[start..end];
+    let (mut copied, mut bytes) = (0, 0);
+    for Range { start, end } in places(prompt, |path| Path::new(path).is_file()) {
+        let written = &prompt[start..end];
         let path = unescaped(written);
-        bytes += std::fs::metadata(&path).with_context(|| format!("cannot read the image {path}"))?.len();
+        bytes += std::fs::metadata(&*path).with_context(|| format!("cannot read the image {path}"))?.len();
         if bytes > MAX_BYTES {
             bail!("the images of the prompt have more than {MAX_BYTES} bytes; send smaller ones");
         }
-        let contents = std::fs::read(&path).with_context(|| format!("cannot read the image {path}"))?;
+        let contents = std::fs::read(&*path).with_context(|| format!("cannot read the image {path}"))?;
         extracted.images.push(STANDARD.encode(contents).into());
         extracted.paths.push(written.to_owned());
-        let (mut before, mut after) = (&rest[..start], &rest[end..]);
+        let (mut before, mut after) = (&prompt[copied..start], &prompt[end..]);
         // Quotes around a path belong to it.
         for quote in ['\'', '"'] {
             if let (Some(outer), Some(inner)) = (before.strip_suffix(quote), after.strip_prefix(quote)) {
@@ -47,19 +55,54 @@ pub(super) fn extract(prompt: &str) -> anyhow::Result<Prompt> {
             }
         }
         extracted.text += before;
-        rest = after;
+        copied = prompt.len() - after.len();
     }
-    extracted.text += rest;
+    extracted.text += &prompt[copied..];
     if !extracted.images.is_empty() {
         extracted.text = extracted.text.trim().to_owned();
     }
     Ok(extracted)
 }
 
-/// Returns the place of the first path of an image file that exists.
-fn find(text: &str) -> Option<(usize, usize)> {
-    let starts = text.char_indices().filter(|(at, _)| is_start(text, *at)).map(|(at, _)| at);
-    starts.filter_map(|start| Some((start, start + length(&text[start..])?))).next()
+/// Returns the places of the paths of existing image files, in order. `is_file` gets paths without escapes.
+///
+/// The time is linear in the length of the prompt: a path is on one line, has at most [`MAX_PATH_BYTES`], and at most
+/// [`MAX_ENDS`] of its possible ends are looked up.
+fn places(prompt: &str, mut is_file: impl FnMut(&str) -> bool) -> Vec<Range<usize>> {
+    let ends = ends(prompt);
+    let (mut first_end, mut found, mut free) = (0, Vec::new(), 0);
+    for (start, _) in prompt.char_indices().filter(|(at, _)| is_start(prompt, *at)) {
+        if start < free {
+            continue;
+        }
+        first_end += ends[first_end..].iter().take_while(|end| **end <= start).count();
+        let mut near = ends[first_end..].iter().copied().take(MAX_ENDS);
+        let path = near.find_map(|end| {
+            let written = prompt.get(start..end).filter(|path| path.len() <= MAX_PATH_BYTES && !path.contains('\n'))?;
+            is_file(&unescaped(written)).then_some(start..end)
+        });
+        if let Some(path) = path {
+            free = path.end;
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Returns the places behind the suffixes of image files.
+fn ends(prompt: &str) -> Vec<usize> {
+    let end = |dot: usize| {
+        let rest = &prompt.as_bytes()[dot..];
+        let has_suffix =
+            |suffix: &&str| rest.get(..suffix.len()).is_some_and(|start| start.eq_ignore_ascii_case(suffix.as_bytes()));
+        SUFFIXES.iter().find(|suffix| has_suffix(suffix)).map(|suffix| dot + suffix.len())
+    };
+    let is_in_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    prompt
+        .match_indices('.')
+        .filter_map(|(dot, _)| end(dot))
+        .filter(|end| !prompt[*end..].starts_with(is_in_word))
+        .collect()
 }
 
 /// Whether a path may begin here: it has a folder, and a blank or a quote before it.
@@ -72,30 +115,25 @@ fn is_start(text: &str, at: usize) -> bool {
     is_separated && (has_drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| rest.starts_with(start)))
 }
 
-/// Returns the length of the shortest path of an existing image file at the beginning of the text.
-fn length(text: &str) -> Option<usize> {
-    let line = text.lines().next().unwrap_or_default();
-    let lower = line.to_ascii_lowercase();
-    let mut ends: Vec<usize> = SUFFIXES
-        .iter()
-        .flat_map(|suffix| lower.match_indices(suffix).map(|(at, found)| at + found.len()))
-        .filter(|end| !line[*end..].starts_with(|letter: char| letter.is_alphanumeric() || letter == '_'))
-        .collect();
-    ends.sort_unstable();
-    ends.into_iter().find(|end| Path::new(&unescaped(&line[..*end])).is_file())
-}
-
 /// Removes the backslashes with which shells and file managers escape blanks and brackets in a path.
-fn unescaped(path: &str) -> String {
-    let mut text = path.to_owned();
-    for letter in " ()[]{}'\"&$!?*`".chars() {
-        text = text.replace(&format!("\\{letter}"), &letter.to_string());
+fn unescaped(path: &str) -> Cow<'_, str> {
+    if !path.contains('\\') {
+        return path.into();
     }
-    text
+    let mut text = String::with_capacity(path.len());
+    let mut letters = path.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' || !letters.peek().is_some_and(|next| ESCAPED.contains(*next)) {
+            text.push(letter);
+        }
+    }
+    text.into()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -134,5 +172,40 @@ mod tests {
         std::fs::File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
         let error = extract(path.to_str().unwrap()).unwrap_err().to_string();
         assert!(error.contains("send smaller ones"), "{error}");
+    }
+
+    #[test]
+    fn long_prompt_needs_few_lookups_and_little_time() {
+        let check = |prompt: &str, expected: usize| {
+            let (started, mut lookups) = (Instant::now(), 0);
+            let found = places(prompt, |path| {
+                lookups += 1;
+                path == "/a.png"
+            });
+            assert_eq!(found.len(), expected, "{prompt:.20}");
+            assert!(lookups <= MAX_ENDS * prompt.len().div_ceil(6), "{lookups} lookups for {prompt:.20}");
+            assert!(started.elapsed() < Duration::from_secs(5), "{:?} for {prompt:.20}", started.elapsed());
+        };
+        check(&" /".repeat(100_000), 0);
+        check(&"\\ /".repeat(100_000), 0);
+        check(&" /a.png".repeat(3000), 3000);
+        check(&" /b.png".repeat(30_000), 0);
+        check(&format!("{}.png", " /".repeat(100_000)), 0);
+    }
+
+    #[test]
+    fn path_ends_on_its_line_and_within_the_limit() {
+        let check = |prompt: &str, expected: &[&str]| {
+            let found = places(prompt, |_| true);
+            assert_eq!(found.into_iter().map(|place| &prompt[place]).collect::<Vec<_>>(), expected, "{prompt:.20}");
+        };
+        check("/a\n.png", &[]);
+        check("/a\n/b.png", &["/b.png"]);
+        check(
+            &format!("/{}.png", "x".repeat(MAX_PATH_BYTES - 5)),
+            &[&format!("/{}.png", "x".repeat(MAX_PATH_BYTES - 5))],
+        );
+        check(&format!("/{}.png", "x".repeat(MAX_PATH_BYTES - 4)), &[]);
+        check("/a.png /b.jpeg", &["/a.png", "/b.jpeg"]);
     }
 }
