@@ -114,7 +114,8 @@ pub(crate) struct Ui {
 pub(crate) struct Run {
     /// A model's name, or the path of a GGUF file
     pub(crate) model: String,
-    /// The prompt; without one, a chat starts if standard input is a terminal
+    /// The prompt; without one, a chat starts if standard input is a terminal. Paths of images in it are sent as images
+    /// if the model has vision
     pub(crate) prompt: Vec<String>,
     /// Time until the idle model is unloaded, for example 5m; negative: never
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]

@@ -9,10 +9,9 @@ mod format;
 mod images;
 mod last_model;
 mod left_out;
+mod prompt;
 mod repl;
 mod session;
-
-use std::io::Read;
 
 use anyhow::{Context, anyhow, bail};
 use cairn_wire::app::LoadRequest;
@@ -22,6 +21,7 @@ use tokio::runtime::Runtime;
 
 use crate::client::{Client, is_not_found};
 use crate::{CliContext, args, daemon, model, output, pull, terminal};
+pub(crate) use prompt::Prompt;
 use session::{AnswerOutcome, Session};
 
 /// Chats with the model of the last chat.
@@ -35,10 +35,11 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
     let format = args.format.as_deref().map(format::parse).transpose()?;
     let keep_alive = args.keepalive.as_deref().map(KeepAlive::parse).transpose().context("--keepalive")?;
     let think = args.think.as_deref().map(parse_think).transpose()?;
-    let prompt = whole_prompt(&args.prompt.join(" "))?;
+    let prompt = Prompt::read(&args.prompt)?;
+    let has_text = !prompt.text().is_empty();
     // As in `ollama run`, an empty prompt only loads the model, or unloads it with a keep-alive of zero.
-    let only_loads = prompt.is_none() && !args.prompt.is_empty();
-    if prompt.is_none() && !only_loads && !terminal::is_stdin_terminal() {
+    let only_loads = !has_text && !args.prompt.is_empty();
+    if !has_text && !only_loads && !terminal::is_stdin_terminal() {
         bail!(
             "the prompt is missing; use `cairn run {0} \"Why?\"` or `echo Why? | cairn run {0}`. A chat needs a \
              terminal as standard input",
@@ -70,12 +71,12 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
         colours: terminal::is_stdout_terminal() && !cli.settings.environment.no_color,
         keeps_history: !cli.settings.environment.no_history,
     };
-    match prompt {
-        Some(prompt) => match runtime.block_on(session.ask(&prompt))? {
-            AnswerOutcome::Complete => Ok(()),
-            AnswerOutcome::Interrupted => bail!("interrupted"),
-        },
-        None => repl::chat(cli, runtime, &mut session),
+    if !has_text {
+        return repl::chat(cli, runtime, &mut session);
+    }
+    match runtime.block_on(session.ask(&prompt))? {
+        AnswerOutcome::Complete => Ok(()),
+        AnswerOutcome::Interrupted => bail!("interrupted"),
     }
 }
 
@@ -111,16 +112,6 @@ async fn load(client: &Client, model: &str, force: bool, keep_alive: Option<Keep
 /// Removes a keep-alive of zero, because a load request with zero unloads the model.
 fn without_zero(keep_alive: Option<KeepAlive>) -> Option<KeepAlive> {
     keep_alive.filter(|keep_alive| *keep_alive != KeepAlive::ZERO)
-}
-
-/// Returns standard input, unless it is a terminal, followed by the prompt; `None` if both are empty.
-pub(crate) fn whole_prompt(prompt: &str) -> anyhow::Result<Option<String>> {
-    let mut piped = String::new();
-    if !terminal::is_stdin_terminal() {
-        std::io::stdin().read_to_string(&mut piped).context("cannot read standard input as text")?;
-    }
-    let parts: Vec<&str> = [piped.trim_end(), prompt].into_iter().filter(|part| !part.trim().is_empty()).collect();
-    Ok((!parts.is_empty()).then(|| parts.join(" ")))
 }
 
 fn parse_think(text: &str) -> anyhow::Result<Think> {

@@ -14,9 +14,11 @@ pub(super) async fn trace(client: &Client, args: &Trace, json: bool) -> anyhow::
         Some(file) => {
             std::fs::read_to_string(file).with_context(|| format!("cannot read {} as text", file.display()))?
         }
-        None => run::whole_prompt(&args.prompt.join(" "))?
-            .context("the prompt is missing; pass one as an argument, on standard input or with --file")?,
+        None => run::Prompt::read(&args.prompt)?.text(),
     };
+    if prompt.is_empty() {
+        bail!("the prompt is missing; pass one as an argument, on standard input or with --file");
+    }
     let messages = if args.chat { conversation(&prompt)? } else { vec![user(prompt)] };
     let request = CacheTraceRequest { model: args.model.clone(), messages, raw: args.raw, options: None };
     let traced: CacheTrace = client.post("/app/cache/trace", &request).await?;

@@ -1,4 +1,5 @@
 //! Images in a prompt: paths of image files that exist are removed from the text and sent with it, as in `ollama run`.
+//! Only text of the command line or of a terminal is searched, and only for a model with vision.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,7 +23,7 @@ const ESCAPED: &str = " ()[]{}'\"&$!?*`";
 
 /// A prompt without the paths of its images.
 #[derive(Debug, PartialEq)]
-pub(super) struct Prompt {
+pub(super) struct PromptWithImages {
     pub(super) text: String,
     /// Contents in base64.
     pub(super) images: Vec<Value>,
@@ -34,8 +35,8 @@ pub(super) struct Prompt {
 ///
 /// # Errors
 /// A file cannot be read, or the images are too large.
-pub(super) fn extract(prompt: &str) -> anyhow::Result<Prompt> {
-    let mut extracted = Prompt { text: String::new(), images: Vec::new(), paths: Vec::new() };
+pub(super) fn extract(prompt: &str) -> anyhow::Result<PromptWithImages> {
+    let mut extracted = PromptWithImages { text: String::new(), images: Vec::new(), paths: Vec::new() };
     let (mut copied, mut bytes) = (0, 0);
     for Range { start, end } in places(prompt, |path| Path::new(path).is_file()) {
         let written = &prompt[start..end];
@@ -62,6 +63,11 @@ pub(super) fn extract(prompt: &str) -> anyhow::Result<Prompt> {
         extracted.text = extracted.text.trim().to_owned();
     }
     Ok(extracted)
+}
+
+/// Returns the paths of existing image files in a prompt, as they are written.
+pub(super) fn paths(prompt: &str) -> Vec<&str> {
+    places(prompt, |path| Path::new(path).is_file()).into_iter().map(|place| &prompt[place]).collect()
 }
 
 /// Returns the places of the paths of existing image files, in order. `is_file` gets paths without escapes.

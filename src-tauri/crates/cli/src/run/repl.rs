@@ -12,6 +12,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use tokio::runtime::Runtime;
 
+use super::prompt::Prompt;
 use super::session::Session;
 use crate::{CliContext, output};
 use command::{Command, is_open, parse};
@@ -83,7 +84,7 @@ fn run_lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Sessio
                 if session.keeps_history {
                     editor.add_history_entry(&text).context("cannot add the line to the history")?;
                 }
-                runtime.block_on(session.ask(&text)).map(|_| String::new())
+                runtime.block_on(session.ask(&Prompt::typed(text))).map(|_| String::new())
             }
         };
         match result {

@@ -2,15 +2,21 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use cairn_wire::app::LoadRequest;
-use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
+use cairn_wire::ollama::{ChatChunk, ChatRequest, Message, ShowRequest, ShowResponse};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
+use super::images::PromptWithImages;
+use super::prompt::Prompt;
 use super::{footer, images, left_out};
 use crate::client::Client;
 use crate::output;
 use crate::terminal::{self, Wrap};
+
+/// Capability of models that accept images.
+const VISION: &str = "vision";
 
 /// A chat with a model.
 pub(super) struct Session {
@@ -45,13 +51,14 @@ pub(super) enum AnswerOutcome {
 
 impl Session {
     /// Sends a message and prints the answer as it streams. A message that fails is removed from the chat.
-    pub(super) async fn ask(&mut self, text: &str) -> anyhow::Result<AnswerOutcome> {
-        let prompt = images::extract(text)?;
-        for path in &prompt.paths {
+    pub(super) async fn ask(&mut self, prompt: &Prompt) -> anyhow::Result<AnswerOutcome> {
+        let PromptWithImages { text, images, paths } = self.with_images(&prompt.typed).await?;
+        for path in &paths {
             output::note(&format!("Added image '{path}'"));
         }
-        let images = (!prompt.images.is_empty()).then_some(prompt.images);
-        self.messages.push(Message { images, ..message("user", &prompt.text) });
+        let text = Prompt { piped: prompt.piped.clone(), typed: text }.text();
+        let images = (!images.is_empty()).then_some(images);
+        self.messages.push(Message { images, ..message("user", &text) });
         match self.answer().await {
             Ok((answer, outcome)) => {
                 // An interrupted answer stays in the chat, so that the next turn extends the cached prefix.
@@ -63,6 +70,24 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// Separates typed text from its images. The text stays as it is if the model has no vision.
+    async fn with_images(&self, typed: &str) -> anyhow::Result<PromptWithImages> {
+        let paths = images::paths(typed);
+        if paths.is_empty() || self.has_vision().await? {
+            return images::extract(typed);
+        }
+        let are = if let [_] = paths.as_slice() { "is" } else { "are" };
+        let paths: Vec<String> = paths.iter().map(|path| format!("'{path}'")).collect();
+        output::note(&format!("{} has no vision, so {} {are} sent as text only", self.model, paths.join(", ")));
+        Ok(PromptWithImages { text: typed.to_owned(), images: Vec::new(), paths: Vec::new() })
+    }
+
+    async fn has_vision(&self) -> anyhow::Result<bool> {
+        let request = ShowRequest { model: self.model.clone(), ..Default::default() };
+        let shown: ShowResponse = self.client.post("/api/show", &request).await.context("cannot show the model")?;
+        Ok(shown.capabilities.iter().any(|name| name == VISION))
     }
 
     async fn answer(&self) -> anyhow::Result<(Message, AnswerOutcome)> {

@@ -14,6 +14,7 @@ Commands:
   /?, /help       This help; more with /? set, /? show and /? shortcuts
 
 Enclose a text of several lines in \"\"\". Ctrl-C stops an answer.
+The path of an image, such as ./cat.png, sends the image if the model has vision.
 ";
 
 const SET: &str = "\
