@@ -90,9 +90,16 @@ impl Client {
         Ok(Self { api_key, ..self })
     }
 
-    /// Whether the server answers.
-    pub(crate) async fn answers(&self) -> bool {
-        self.http.head(&self.base).send().await.is_ok_and(|response| response.status().is_success())
+    /// Checks that the server answers.
+    ///
+    /// # Errors
+    /// The reason, without the server's address.
+    pub(crate) async fn check(&self) -> anyhow::Result<()> {
+        let response = self.http.head(&self.base).send().await.map_err(|error| anyhow!("{}", reason(&error)))?;
+        match response.status() {
+            status if status.is_success() => Ok(()),
+            status => bail!("it answers with status {status}"),
+        }
     }
 
     /// Whether the server is this user's daemon, with access to `/app`.
@@ -229,7 +236,7 @@ impl Client {
         let response = request
             .send()
             .await
-            .map_err(|error| anyhow!("cannot reach the server at {}: {}", self.base, root_cause(&error)))?;
+            .map_err(|error| anyhow!("cannot reach the server at {}: {}", self.base, reason(&error)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -280,12 +287,26 @@ fn without_trust() -> rustls::ClientConfig {
 }
 
 /// Returns the innermost cause. The errors around it only state that sending failed.
-fn root_cause(error: &reqwest::Error) -> String {
+fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
+    loop {
+        // The source of an I/O error is the source of the error in it, so the error in it is checked here.
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
+                return "its certificate is not trusted (set CAIRN_CA_FILE to a file with the issuer's certificate)"
+                    .to_owned();
+            }
+            Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+                return "it does not use HTTPS".to_owned();
+            }
+            _ => {}
+        }
+        match cause.source() {
+            Some(source) => cause = source,
+            None => return cause.to_string(),
+        }
     }
-    cause.to_string()
 }
 
 /// Lines of a streamed response.
@@ -305,7 +326,7 @@ impl Lines {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return parse(&line).map(Some);
             }
-            match self.response.chunk().await.map_err(|error| StreamBroken(root_cause(&error)))? {
+            match self.response.chunk().await.map_err(|error| StreamBroken(reason(&error)))? {
                 Some(more) => self.read.extend_from_slice(&more),
                 None if self.read.iter().all(u8::is_ascii_whitespace) => return Ok(None),
                 None => return parse(&std::mem::take(&mut self.read)).map(Some),
@@ -322,7 +343,7 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> anyhow::Result<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use cairn_wire::ollama::VersionResponse;
 
@@ -346,7 +367,7 @@ mod tests {
     }
 
     /// Starts an HTTPS server for `localhost` that answers each connection with a version. Returns its address.
-    async fn start_https(certificate: &Path) -> Address {
+    pub(crate) async fn start_https(certificate: &Path) -> Address {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

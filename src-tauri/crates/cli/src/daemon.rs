@@ -1,7 +1,8 @@
 //! Connecting to the daemon of this user, and starting it if it does not run.
 //!
 //! `run/daemon.lock` shows whether a daemon runs; `run/daemon.json` has its address and token. `OLLAMA_HOST` takes
-//! precedence: the server at that address is used, and a daemon that has to be started listens there.
+//! precedence: the server at that address is used, and a daemon that has to be started listens there. A daemon is started
+//! only for `http` and a loopback address.
 
 mod start;
 
@@ -28,19 +29,15 @@ pub(crate) async fn connect_or_start(cli: &CliContext) -> anyhow::Result<Client>
     if let Some(client) = connect(cli).await? {
         return Ok(client);
     }
-    let configured = configured_address(cli);
-    if let Some(address) = configured.as_ref().filter(|address| !address.is_loopback()) {
-        bail!("cannot connect to the server at {address} (OLLAMA_HOST); start it or change OLLAMA_HOST");
-    }
     let client = start::start(cli).await?;
-    if configured.is_none() && client.1.port != Address::default().port {
+    if configured_address(cli).is_none() && client.1.port != Address::default().port {
         let (taken, port) = (Address::default().port, client.1.port);
         output::note(&format!("Port {taken} is taken by another program; Cairn listens on {port}."));
     }
     Ok(client.0)
 }
 
-/// Connects to a running server; `None` if no server runs.
+/// Connects to a running server; `None` if no server runs and a daemon can be started.
 pub(crate) async fn connect(cli: &CliContext) -> anyhow::Result<Option<Client>> {
     if let Some(address) = configured_address(cli) {
         let ours = match address.is_loopback() {
@@ -49,7 +46,11 @@ pub(crate) async fn connect(cli: &CliContext) -> anyhow::Result<Option<Client>> 
         };
         let client = Client::new(&address, ours.map(|file| file.token), ca_file(cli))?;
         let client = client.with_api_key(cli.settings.environment.api_key.clone())?;
-        return Ok(client.answers().await.then_some(client));
+        return match client.check().await {
+            Ok(()) => Ok(Some(client)),
+            Err(_) if address.is_loopback() && address.scheme == "http" => Ok(None),
+            Err(error) => Err(error.context(format!("cannot connect to {address} (OLLAMA_HOST)"))),
+        };
     }
     let Some((client, _)) = connect_own(cli).await? else { return Ok(None) };
     match client.get::<StatusResponse>("/app/status").await {
@@ -71,7 +72,7 @@ fn is_own_address(address: &Address, file: &DaemonFile) -> bool {
 }
 
 /// Returns the server address of `OLLAMA_HOST`, if set.
-fn configured_address(cli: &CliContext) -> Option<Address> {
+pub(crate) fn configured_address(cli: &CliContext) -> Option<Address> {
     let set = matches!(cli.settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
     set.then(|| cli.settings.server.address.for_client())
 }
@@ -90,7 +91,7 @@ async fn connect_own(cli: &CliContext) -> anyhow::Result<Option<(Client, Address
             && let Some(address) = addresses(&file).next()
         {
             let client = Client::new(&address, Some(file.token.clone()), None)?;
-            if client.answers().await {
+            if client.check().await.is_ok() {
                 return Ok(Some((client, address)));
             }
         }

@@ -88,3 +88,36 @@ fn token_is_sent_only_to_loopback_addresses() {
     check("box.example.org:11434", false);
     check("192.168.1.2", false);
 }
+
+#[tokio::test]
+async fn connect_names_cause_of_failed_https_and_starts_no_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let certificate = folder.path().join("ca.pem");
+    let https = crate::client::tests::start_https(&certificate).await;
+    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("https://{}", plain.local_addr().unwrap());
+    drop(plain);
+    let check = async |host: &str, ca_file: Option<&Path>, expected: Option<&str>| {
+        let ca_file = ca_file.and_then(Path::to_str).unwrap_or_default();
+        let cli = context_from(&Env::of([("CAIRN_HOME", home), ("OLLAMA_HOST", host), ("CAIRN_CA_FILE", ca_file)]));
+        match (connect_or_start(&cli).await, expected) {
+            (Ok(client), None) => assert!(!client.is_own_daemon(), "{host}"),
+            (Err(error), Some(part)) => {
+                let error = crate::one_line(&error);
+                assert!(error.contains(part) && error.contains(&format!("cannot connect to {host}")), "{error}");
+            }
+            (found, expected) => panic!("{host}: {:?}, not {expected:?}", found.map(|_| "a client")),
+        }
+        assert!(!is_alive(&cli).unwrap(), "no daemon was started for {host}");
+    };
+    check(&https.to_string(), Some(&certificate), None).await;
+    check(&https.to_string(), None, Some("not trusted (set CAIRN_CA_FILE")).await;
+    check(&closed, None, Some("refused")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let own = context_from(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
+    pretend(&own, VERSION, 0).await;
+    let plain = read(&own).unwrap().addresses[0].clone();
+    check(&format!("https://{plain}"), None, Some("does not use HTTPS")).await;
+    assert!(is_alive(&own).unwrap());
+}

@@ -18,7 +18,10 @@ pub(super) async fn all(cli: &CliContext) -> Vec<Check> {
         Ok(Some(client)) => client,
         Ok(None) => return vec![not_running(cli)],
         Err(error) => {
-            let advice = "`cairn logs` shows the cause; end the process and start it again";
+            let advice = match daemon::configured_address(cli) {
+                Some(_) => "start the server, or change OLLAMA_HOST",
+                None => "`cairn logs` shows the cause; end the process and start it again",
+            };
             return vec![Check::fault("daemon", one_line(&error), advice)];
         }
     };
@@ -44,10 +47,6 @@ fn checked<T>(name: &'static str, response: anyhow::Result<T>, checks: impl FnOn
 
 fn not_running(cli: &CliContext) -> Check {
     let address = cli.settings.server.address.for_client();
-    if !address.is_loopback() {
-        let text = format!("the server at {address} (OLLAMA_HOST) does not answer");
-        return Check::fault("daemon", text, "start it, or change OLLAMA_HOST");
-    }
     match TcpListener::bind((address.host.as_str(), address.port)) {
         Ok(_) => Check::ok("daemon", format!("not running; port {} is free for it", address.port)),
         Err(error) => Check::warning(
