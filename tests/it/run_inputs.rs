@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use cairn_testkit::tool_caller;
+use cairn_testkit::{families, tiny_bert, tool_caller, write_file};
 use serde_json::{Value, json};
 
 use crate::cairn::{Home, refused, succeeded, text};
@@ -46,6 +46,36 @@ fn image_path_for_a_model_without_vision_stays_text() {
     check(&home.run(&["run", "pebble", &format!("Describe {path}?")]), true);
     check(&home.run(&["run", "pebble", "Describe /absent/a.png?"]), false);
     check(&home.run_with_input(&["run", "pebble", "Describe it."], &format!("see {path}\n")), false);
+}
+
+#[test]
+fn embedding_model_prints_the_vector_of_a_text() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let file = home.folder.path().join("embedder.gguf");
+    let spec = tiny_bert(&families::BERT);
+    write_file(&spec, &file).expect("the home is writable");
+    succeeded(&home.run(&["import", &file.to_string_lossy(), "embedder"]));
+    let vector = |output: &Output| -> Vec<f64> {
+        serde_json::from_str(&succeeded(output)).expect("the output is a JSON array of numbers")
+    };
+    let hello = vector(&home.run(&["run", "embedder", "hello"]));
+    assert_eq!(hello.len() as u64, spec.width, "an element for each dimension");
+    assert_eq!(vector(&home.run_with_input(&["run", "embedder"], "hello\n")), hello, "piped text");
+    assert_eq!(vector(&home.run(&["run", "embedder", "--dimensions", "4", "hello"])).len(), 4);
+    let long = "hello ".repeat(1000);
+    vector(&home.run(&["run", "embedder", &long]));
+    refused(&home.run(&["run", "embedder", "--truncate=false", &long]), "context length");
+    assert_eq!(succeeded(&home.run(&["run", "embedder", ""])), "", "an empty prompt only loads the model");
+    let mut terminal = Terminal::begin(&home, &["run", "embedder"]);
+    terminal.wait_for("embedder is an embedding model and cannot chat");
+    assert!(!terminal.end().success(), "there is no chat");
+    let mut terminal = Terminal::begin(&home, &[]);
+    terminal.wait_for("Chatting with pebble:latest.");
+    terminal.type_in("/bye\n");
+    assert!(terminal.end().success(), "an embedding model is never the last model");
+    let note = home.run(&["run", "pebble", "--dimensions", "4", "hello"]);
+    assert!(text(&note.stderr).contains("no embedding model"), "{}", text(&note.stderr));
 }
 
 #[test]

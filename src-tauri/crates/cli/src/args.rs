@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     Serve(Serve),
     /// Open Cairn's interface in a browser
     Ui(Ui),
-    /// Chat with a model, or send one prompt
+    /// Chat with a model, or send one prompt; an embedding model prints the vector of the prompt
     Run(Run),
     /// List models
     #[command(visible_alias = "ls")]
@@ -141,6 +141,12 @@ pub(crate) struct Run {
     /// Pull a missing model over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Elements of the vector of an embedding model; default is all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) dimensions: Option<u32>,
+    /// Whether an embedding model cuts a text that is too long (default) or refuses it: true or false
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) truncate: Option<bool>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@ use std::path::{MAIN_SEPARATOR, Path};
 
 use anyhow::{Context, bail};
 use cairn_wire::app::{OpenRequest, OpenResponse};
+use cairn_wire::ollama::{ShowRequest, ShowResponse};
 
 use crate::client::Client;
 
@@ -28,6 +29,12 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> anyhow::Result<Resol
     let request = OpenRequest { path: absolute(Path::new(text))? };
     let opened: OpenResponse = client.post("/app/open", &request).await?;
     Ok(ResolvedModel { name: opened.model, lacks_template: !opened.chat_template })
+}
+
+/// Returns the capabilities of a model, for example `vision`.
+pub(crate) async fn capabilities(client: &Client, name: &str) -> anyhow::Result<Vec<String>> {
+    let request = ShowRequest { model: name.to_owned(), ..Default::default() };
+    Ok(client.post::<_, ShowResponse>("/api/show", &request).await?.capabilities)
 }
 
 /// Returns the absolute path, because the daemon has another working folder.

@@ -2,8 +2,9 @@
 //!
 //! With a prompt in the arguments or text on standard input, the model answers once; the text precedes the prompt.
 //! Without either, a chat starts if standard input is a terminal. `cairn` without a verb chats with the model of the
-//! last chat.
+//! last chat. An embedding model prints a vector instead of an answer.
 
+mod embed;
 mod footer;
 mod format;
 mod images;
@@ -47,8 +48,26 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
         );
     }
     let client = runtime.block_on(daemon::connect_or_start(cli))?;
+    let Target { name: model, embeds, lacks_template } = runtime.block_on(find_model(&client, &args))?;
+    if embeds {
+        anyhow::ensure!(
+            has_text || only_loads,
+            "{0} is an embedding model and cannot chat; `cairn run {0} \"TEXT\"` prints the vector of a text",
+            args.model
+        );
+        if args.force {
+            runtime.block_on(load(&client, &model, true, without_zero(keep_alive)))?;
+        }
+        return runtime.block_on(embed::embed(&client, &model, &prompt.text(), &args, keep_alive));
+    }
+    if args.dimensions.is_some() || args.truncate.is_some() {
+        output::note(&format!("--dimensions and --truncate have no effect: {} is no embedding model", args.model));
+    }
     let load_keep_alive = if only_loads { keep_alive } else { without_zero(keep_alive) };
-    let model = runtime.block_on(prepare_model(&client, &args, load_keep_alive))?;
+    runtime.block_on(load(&client, &model, args.force, load_keep_alive))?;
+    if lacks_template {
+        output::note(model::NO_TEMPLATE);
+    }
     if only_loads {
         return Ok(());
     }
@@ -80,21 +99,26 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
     }
 }
 
-/// Loads the model and returns its name. Pulls the model first if it is missing.
-async fn prepare_model(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
-    let model::ResolvedModel { name: model, lacks_template } = model::resolve(client, &args.model).await?;
-    let mut loaded = load(client, &model, args.force, keep_alive).await;
-    if matches!(&loaded, Err(error) if is_not_found(error)) && !model::is_path(&args.model) {
-        output::note(&format!("{model} is not here yet"));
-        let request = PullRequest { model: model.clone(), insecure: args.insecure, ..PullRequest::default() };
+/// The model of a run.
+struct Target {
+    name: String,
+    /// Whether it is an embedding model.
+    embeds: bool,
+    lacks_template: bool,
+}
+
+/// Returns the model. Pulls it first if it is missing.
+async fn find_model(client: &Client, args: &args::Run) -> anyhow::Result<Target> {
+    let model::ResolvedModel { name, lacks_template } = model::resolve(client, &args.model).await?;
+    let mut capabilities = model::capabilities(client, &name).await;
+    if matches!(&capabilities, Err(error) if is_not_found(error)) && !model::is_path(&args.model) {
+        output::note(&format!("{name} is not here yet"));
+        let request = PullRequest { model: name.clone(), insecure: args.insecure, ..PullRequest::default() };
         pull::pull_with_progress(client, &request, false).await?;
-        loaded = load(client, &model, args.force, keep_alive).await;
+        capabilities = model::capabilities(client, &name).await;
     }
-    loaded?;
-    if lacks_template {
-        output::note(model::NO_TEMPLATE);
-    }
-    Ok(model)
+    let embeds = capabilities?.iter().any(|capability| capability == "embedding");
+    Ok(Target { name, embeds, lacks_template })
 }
 
 async fn load(client: &Client, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> anyhow::Result<()> {

@@ -26,12 +26,16 @@ pub(super) fn store(cli: &CliContext, text: &str) {
 pub(super) async fn choose(cli: &CliContext, client: &Client) -> anyhow::Result<String> {
     let last = std::fs::read_to_string(file(cli)).ok();
     let models = client.get::<TagsResponse>("/api/tags").await?.models;
+    // An embedding model cannot chat.
+    let (embedders, models): (Vec<_>, Vec<_>) =
+        models.into_iter().partition(|model| model.capabilities.iter().any(|name| name == "embedding"));
     let names: Vec<String> = models.into_iter().map(|model| model.name).collect();
     if let Some(last) = last.filter(|last| exists(last, &names)) {
         return Ok(last);
     }
     let loaded = client.get::<PsResponse>("/api/ps").await?.models;
-    let loaded = loaded.into_iter().map(|model| model.name);
+    let loaded =
+        loaded.into_iter().map(|model| model.name).filter(|name| embedders.iter().all(|model| model.name != *name));
     match loaded.chain(names).next() {
         Some(name) => Ok(name),
         None => bail!("there is no model to chat with; `cairn pull MODEL` pulls one"),

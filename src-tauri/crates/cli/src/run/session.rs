@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use cairn_wire::app::LoadRequest;
-use cairn_wire::ollama::{ChatChunk, ChatRequest, Message, ShowRequest, ShowResponse};
+use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
@@ -12,8 +12,8 @@ use super::images::PromptWithImages;
 use super::prompt::Prompt;
 use super::{footer, images, left_out};
 use crate::client::Client;
-use crate::output;
 use crate::terminal::{self, Wrap};
+use crate::{model, output};
 
 /// Capability of models that accept images.
 const VISION: &str = "vision";
@@ -85,9 +85,8 @@ impl Session {
     }
 
     async fn has_vision(&self) -> anyhow::Result<bool> {
-        let request = ShowRequest { model: self.model.clone(), ..Default::default() };
-        let shown: ShowResponse = self.client.post("/api/show", &request).await.context("cannot show the model")?;
-        Ok(shown.capabilities.iter().any(|name| name == VISION))
+        let capabilities = model::capabilities(&self.client, &self.model).await.context("cannot show the model")?;
+        Ok(capabilities.iter().any(|name| name == VISION))
     }
 
     async fn answer(&self) -> anyhow::Result<(Message, AnswerOutcome)> {
