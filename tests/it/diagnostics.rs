@@ -130,6 +130,8 @@ fn bench_reports_the_median_of_uncached_prompts() {
     }
     let shown = succeeded(&home.run(&["bench", "pebble", "--runs", "1", "--prompt-tokens", "16", "--tokens", "4"]));
     assert!(shown.starts_with("pebble on ") && shown.contains("tokens/s"), "{shown}");
+    let refusal = refused(&home.run(&["bench", "pebble", "--prompt-tokens", "100000"]), "--prompt-tokens 100000: ");
+    assert!(refusal.contains("context length"), "a prompt that does not fit is not cut: {refusal}");
     let output = home.run(&["bench", "pebble", "--runs", "0"]);
     assert!(text(&output.stderr).contains("0 is not in 1..=1000"), "{}", text(&output.stderr));
 }

@@ -488,7 +488,7 @@ pub(crate) enum GgufVerb {
 pub(crate) struct Bench {
     /// A model's name, or the path of a GGUF file
     pub(crate) model: String,
-    /// Tokens of the prompt, about
+    /// Tokens of the prompt, about; more than the model's context are refused
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) prompt_tokens: u32,
     /// Tokens of the answer

@@ -3,6 +3,7 @@
 //! Each measurement has a prompt of its own that leaves nothing in the cache, so that every prompt is computed. The
 //! first one loads the model and is not counted.
 
+use anyhow::Context;
 use cairn_wire::app::HardwareResponse;
 use cairn_wire::ollama::{GenerateChunk, GenerateRequest};
 use serde::Serialize;
@@ -13,6 +14,9 @@ use crate::{CliContext, args, daemon, model, output};
 
 /// Words of the prompts. Most tokenizers have a token for each.
 const WORDS: [&str; 8] = [" the", " day", " was", " long", " and", " we", " went", " home"];
+
+/// Room of the context for a tokenizer with more than one token for a word, as a multiple of the prompt.
+const CONTEXT_PER_PROMPT: u32 = 2;
 
 /// The result, as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -80,11 +84,12 @@ pub(crate) async fn bench(cli: &CliContext, args: &args::Bench) -> anyhow::Resul
     if args.json { output::json(&report) } else { output::print(&report.text()) }
 }
 
-/// Computes one prompt and one answer.
+/// Computes one prompt and one answer. A prompt that does not fit is refused, because the speed of a part of it would be
+/// taken for that of the whole.
 async fn measure(client: &Client, model: &str, run: u32, args: &args::Bench) -> anyhow::Result<GenerateChunk> {
     let options = [
         ("num_predict", json!(args.tokens)),
-        ("num_ctx", json!(args.prompt_tokens + args.tokens + 64)),
+        ("num_ctx", json!(CONTEXT_PER_PROMPT * args.prompt_tokens + args.tokens + 64)),
         ("temperature", json!(0)),
         ("seed", json!(run)),
     ];
@@ -93,11 +98,13 @@ async fn measure(client: &Client, model: &str, run: u32, args: &args::Bench) -> 
         model: model.to_owned(),
         prompt: prompt(run, args.prompt_tokens),
         raw: Some(true),
+        truncate: Some(false),
         stream: Some(false),
         options: Some(options),
         ..GenerateRequest::default()
     };
-    client.post_incognito("/api/generate", &request).await
+    let measured = client.post_incognito("/api/generate", &request).await;
+    measured.with_context(|| format!("cannot measure --prompt-tokens {}", args.prompt_tokens))
 }
 
 /// Returns a prompt that differs from those of other runs from its first words on.
