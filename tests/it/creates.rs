@@ -73,6 +73,24 @@ fn shown_modelfile_creates_the_same_model() {
 }
 
 #[test]
+fn mark_of_a_local_model_is_accepted_by_all_verbs() {
+    let home = Home::new();
+    let daemon = home.serve();
+    succeeded(&home.run(&["cp", "pebble:local", "a"]));
+    daemon.post("/api/copy", &json!({"source": "a:local", "destination": "b"})).expect("the daemon answers");
+    succeeded(&create(&home, "c", &put(&home, "c", "FROM b:local\nSYSTEM Be brief.\n"), &[]));
+    refused(&create(&home, "d", &put(&home, "d", "FROM absent:local\n"), &[]), "model 'absent:local' not found");
+    succeeded(&home.run(&["run", "c:local", "hello"]));
+    succeeded(&home.run(&["stop", "c:local"]));
+    let loaded: Value = serde_json::from_str(&succeeded(&home.run(&["ps", "--json"]))).expect("valid JSON");
+    assert_eq!(loaded["models"], json!([]), "the model is unloaded");
+    succeeded(&home.run(&["rm", "a:local", "b:latest:local"]));
+    daemon.delete("/api/delete", &json!({"model": "c:local"})).expect("the daemon answers");
+    let listed: Value = serde_json::from_str(&succeeded(&home.run(&["list", "--json"]))).expect("valid JSON");
+    assert_eq!(listed["models"].as_array().map(Vec::len), Some(1), "only the built-in model is left: {listed}");
+}
+
+#[test]
 fn quantised_model_is_smaller_and_runs() {
     let home = Home::new();
     put(&home, "folder/m.gguf", model());

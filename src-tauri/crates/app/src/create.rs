@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use cairn_store::ModelRef;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::Error;
-use crate::library::{Create, CreateStep, Steps};
+use crate::library::catalog::local_name;
+use crate::library::{self, Create, CreateStep, Steps};
 use crate::transfers::{Pull, PullError, PullEvent, PullStep};
 
 /// Shortest time between two progress events.
@@ -65,9 +65,12 @@ impl App {
 
     /// Pulls the base model unless it is here.
     fn fetch_base(&self, from: &str, create: &Create, sender: &mpsc::Sender<CreateEvent>) -> Result<(), Error> {
-        let name: ModelRef = from.parse().map_err(crate::library::Error::from)?;
+        let name = self.library().name_of(from).map_err(library::Error::from)?;
         if self.library().origin(&name)?.is_some() {
             return Ok(());
+        }
+        if local_name(from).is_some() {
+            return Err(library::Error::NotFound(from.to_owned()).into());
         }
         let pull = Pull { name: from.to_owned(), insecure: create.insecure, ..Pull::default() };
         let runtime = Handle::current();

@@ -10,7 +10,9 @@ use std::time::SystemTime;
 
 use cairn_prompt::{Capabilities, Message};
 use cairn_runtime::Source;
-use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, LibraryState, ModelRef, StoredModel};
+use cairn_store::{
+    Digest, LayerKind, Libraries, Library, LibraryError, LibraryState, ModelRef, NameError, StoredModel,
+};
 use serde_json::{Map, Value};
 
 use crate::library::error::Error;
@@ -160,17 +162,20 @@ impl Catalog {
 
     /// Finds the model that a client calls `text`.
     pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
-        let model = match (self.named(text), local_name(text)) {
-            (Ok(Some(model)), _) => model,
-            (result, None) => result?.ok_or_else(|| Error::NotFound(text.to_owned()))?,
-            (_, Some(local)) => self.named(local)?.ok_or_else(|| Error::NotFound(text.to_owned()))?,
-        };
+        let model = self.look_up(&self.name_of(text)?)?.ok_or_else(|| Error::NotFound(text.to_owned()))?;
         self.by_key.lock().insert(model.key.clone(), model.summary.clone());
         Ok(model)
     }
 
-    fn named(&self, text: &str) -> Result<Option<Model>, Error> {
-        self.look_up(&text.parse()?)
+    /// Returns the name of the model that a client calls `text`. The mark `:local` is not part of it, unless a model has
+    /// this tag.
+    pub(crate) fn name_of(&self, text: &str) -> Result<ModelRef, NameError> {
+        let name = text.parse::<ModelRef>();
+        let Some(local) = local_name(text) else { return name };
+        match name {
+            Ok(name) if !matches!(self.origin(&name), Ok(None)) => Ok(name),
+            _ => local.parse(),
+        }
     }
 
     fn look_up(&self, name: &ModelRef) -> Result<Option<Model>, Error> {
@@ -253,8 +258,8 @@ impl Catalog {
     }
 }
 
-/// Returns a name without Ollama's mark for a model of this machine, `:local`.
-fn local_name(text: &str) -> Option<&str> {
+/// Returns a name without Ollama's mark for a model of this machine, `:local`; `None` if it has no mark.
+pub(crate) fn local_name(text: &str) -> Option<&str> {
     let (name, mark) = text.trim().rsplit_once(':')?;
     mark.eq_ignore_ascii_case("local").then_some(name)
 }

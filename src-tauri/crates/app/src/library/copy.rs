@@ -79,10 +79,9 @@ impl ModelLibrary {
         destination: &str,
         watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Copied, Error> {
-        let parse = |what, name: &str| {
-            name.parse::<ModelRef>().map_err(|reason| Error::InvalidName { what, name: name.to_owned(), reason })
-        };
-        let (from, to) = (parse("source", source)?, parse("destination", destination)?);
+        let invalid = |what, name: &str, reason| Error::InvalidName { what, name: name.to_owned(), reason };
+        let from = self.catalog.name_of(source).map_err(|reason| invalid("source", source, reason))?;
+        let to: ModelRef = destination.parse().map_err(|reason| invalid("destination", destination, reason))?;
         if is_pebble(&to) {
             return Err(Error::BuiltIn(pebble::NAME));
         }

@@ -1,7 +1,7 @@
 //! Delete: unloads a model and removes it from Cairn's library.
 
 use cairn_disk::RealDisk;
-use cairn_store::{LayerKind, LibraryError, LibraryWriter, ModelRef};
+use cairn_store::{LayerKind, LibraryError, LibraryWriter};
 
 use crate::library::catalog::Origin;
 use crate::library::error::Error;
@@ -25,7 +25,7 @@ impl ModelLibrary {
     /// If the model does not exist, is in a read-only library, or on a disk error.
     pub(crate) fn delete(&self, text: &str, in_use: InUse<'_>) -> Result<Deleted, Error> {
         let invalid = |reason| Error::InvalidName { what: "name", name: text.to_owned(), reason };
-        let name: ModelRef = text.parse().map_err(invalid)?;
+        let name = self.catalog.name_of(text).map_err(invalid)?;
         let own = self.catalog.own_library();
         let damaged = matches!(own.find(&name), Err(LibraryError::Manifest { .. }));
         let stored = match self.catalog.origin(&name) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cairn_runtime::Engine;
-use cairn_store::{Digest, Libraries, ModelRef};
+use cairn_store::{Digest, Libraries, ModelRef, NameError};
 
 use super::catalog::{Catalog, Model, Opened, Origin};
 use super::error::Error;
@@ -54,6 +54,11 @@ impl ModelLibrary {
     /// Finds the model that a client calls `text`.
     pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
         self.catalog.find(text)
+    }
+
+    /// Returns the name of the model that a client calls `text`.
+    pub(crate) fn name_of(&self, text: &str) -> Result<ModelRef, NameError> {
+        self.catalog.name_of(text)
     }
 
     /// Returns the origin of a model; `None` if it does not exist.

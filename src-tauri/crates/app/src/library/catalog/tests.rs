@@ -69,6 +69,16 @@ fn mark_of_a_local_model_is_not_part_of_its_name() {
         "missing"
     );
     assert!(fixture.catalog.find("tiny:1:2").is_err(), "another tag");
+    let check = |text: &str, expected: &str| {
+        let name = fixture.catalog.name_of(text).map(|name| name.to_string());
+        assert_eq!(name.as_deref().ok(), Some(expected), "{text}");
+    };
+    check("tiny:local", "tiny:latest");
+    check("tiny:7b:local", "tiny:7b");
+    check("pebble:Local", "pebble:latest");
+    let manifests = fixture.folder.path().join("models/manifests/registry.ollama.ai/library/tiny");
+    std::fs::copy(manifests.join("latest"), manifests.join("local")).unwrap();
+    check("tiny:local", "tiny:local");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The base of a new model: its layers and config.
 
-use cairn_store::{ImportMethod, Layer, LayerKind, Library, LibraryError, LibraryWriter, ModelRef, StoredModel};
+use cairn_store::{ImportMethod, Layer, LayerKind, Library, LibraryError, LibraryWriter, StoredModel};
 use serde_json::{Map, Value};
 
 use super::steps::Steps;
@@ -36,7 +36,7 @@ impl ModelLibrary {
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Base, Error> {
-        let name: ModelRef = from.parse()?;
+        let name = self.catalog.name_of(from)?;
         let library = self.catalog.own_library();
         let (config, layers) = match self.catalog.origin(&name)? {
             None => return Err(Error::NotFound(from.to_owned())),
