@@ -143,6 +143,10 @@ fn existing(folder: &Path) -> PathBuf {
 
 fn free_space(library: &Path) -> Check {
     let place = library.display();
+    if !existing(library).is_dir() {
+        let text = format!("no model can be stored in {place}: it is no folder");
+        return Check::fault("disk", text, "set OLLAMA_MODELS to a folder");
+    }
     match RealDisk.free_bytes(&existing(library)) {
         Err(error) => {
             Check::warning("disk", format!("the free space of {place} is unknown: {error}"), "check the disk")
@@ -200,6 +204,16 @@ mod tests {
         let found = folder_check("data", &folder.path().join("not/yet"));
         assert_eq!(found.status, Status::Ok, "a folder that can be created: {found:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+    }
+
+    #[test]
+    fn library_that_is_no_folder_is_a_fault() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [file.path().to_owned(), file.path().join("models")] {
+            let found = free_space(&path);
+            assert_eq!(found.status, Status::Fault, "{found:?}");
+            assert!(found.advice.is_some_and(|advice| advice.contains("OLLAMA_MODELS")), "what to do");
+        }
     }
 
     #[test]

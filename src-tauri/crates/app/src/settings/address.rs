@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 
 use super::problem::SettingProblem;
+use super::reader::Slot;
 
 /// An address in the forms of `OLLAMA_HOST`: host, host and port, port alone, or a URL with a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,29 +30,15 @@ impl Default for Address {
 }
 
 impl Address {
-    /// Parses the variable's text. An invalid port becomes the default port. Returns `None` if the scheme is neither
-    /// `http` nor
-    /// `https`.
+    /// Parses the variable's text. An invalid port becomes the default port, and a user and a password are dropped.
+    /// Returns `None` if the scheme is neither `http` nor `https`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (scheme, rest, scheme_port) = match text.split_once("://") {
-            None if text == "ollama.com" => ("https", text, 443),
-            None => ("http", text, DEFAULT_PORT),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest, 80),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest, 443),
-            Some(_) => return None,
-        };
-        let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
-        let (host, port) = match authority.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':')),
-            // Several colons without brackets: an IPv6 address without a port.
-            None if authority.matches(':').count() > 1 => (authority, None),
-            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
-        };
+        let Parts { scheme, default_port, host, port, path, .. } = Parts::of(text)?;
         Some(Self {
             scheme,
             host: if host.is_empty() { DEFAULT_HOST.to_owned() } else { host.to_owned() },
-            port: port.map_or(scheme_port, |port| port.parse().unwrap_or(scheme_port)),
+            port: port.map_or(default_port, |port| port.parse().unwrap_or(default_port)),
             path: path.trim_end_matches('/').to_owned(),
         })
     }
@@ -90,11 +77,59 @@ impl Address {
     }
 }
 
+/// The parts of an address, as they are written.
+struct Parts<'a> {
+    scheme: &'static str,
+    default_port: u16,
+    /// Whether there is a user or a password.
+    has_user: bool,
+    host: &'a str,
+    port: Option<&'a str>,
+    path: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let (scheme, rest, default_port) = match text.split_once("://") {
+            None if text == "ollama.com" => ("https", text, 443),
+            None => ("http", text, DEFAULT_PORT),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest, 80),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest, 443),
+            Some(_) => return None,
+        };
+        let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+        let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        let (host, port) = match authority.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+            Some((host, port)) => (host, port.strip_prefix(':')),
+            // Several colons without brackets: an IPv6 address without a port.
+            None if authority.matches(':').count() > 1 => (authority, None),
+            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+        };
+        Some(Self { scheme, default_port, has_user: user.is_some(), host, port, path })
+    }
+
+    fn has_invalid_port(&self) -> bool {
+        self.port.is_some_and(|port| !port.is_empty() && port.parse::<u16>().is_err())
+    }
+}
+
+/// Reads the setting. Warns about parts without effect.
+pub(super) fn read(slot: &mut Slot<'_>) -> Address {
+    let address = slot.parsed_or_default(Address::parse);
+    if let Some(parts) = slot.text().and_then(Parts::of) {
+        if parts.has_invalid_port() {
+            slot.warn(&format!("has an invalid port; port {} is used", address.port));
+        }
+        if parts.has_user {
+            slot.warn("has a user or a password, which has no effect; CAIRN_API_KEY sets the key of a server");
+        }
+    }
+    address
+}
+
 /// Checks that a daemon of this machine can listen on the address. A port that another program uses now is accepted.
 pub(super) fn check(text: &str) -> Result<(), SettingProblem> {
-    let authority = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
-    let port = authority.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
-    if port.is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err()) {
+    if Parts::of(text).is_none_or(|parts| parts.has_invalid_port()) {
         return Err(SettingProblem::NeedsAddress);
     }
     let address = Address::parse(text).ok_or(SettingProblem::NeedsAddress)?;
@@ -133,6 +168,8 @@ mod tests {
         check("[::1]:5000", "http://[::1]:5000");
         check("::1", "http://[::1]:11434");
         check("example.org:99999", "http://example.org:11434");
+        check("user:pw@example.org:80", "http://example.org:80");
+        check("https://user:p@w/x@example.org/y", "https://example.org:443/y");
         assert_eq!(Address::parse("ftp://x"), None, "unsupported scheme");
     }
 

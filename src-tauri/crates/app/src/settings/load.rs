@@ -209,6 +209,32 @@ mod tests {
     }
 
     #[test]
+    fn address_and_library_without_effect_warn() {
+        let check = |name: &str, text: &str, parts: &[&str]| {
+            let settings = load([(name, text)]);
+            let warnings = settings.warnings.join("\n");
+            assert!(parts.iter().all(|part| warnings.contains(part)), "{name}={text}: {warnings}");
+            assert_eq!(warnings.is_empty(), parts.is_empty(), "{name}={text}: {warnings}");
+            assert!(!warnings.contains("secret"), "{warnings}");
+            settings
+        };
+        for (host, port) in [("127.0.0.1:99999", 11434), (":-1", 11434), ("[::1]:x", 11434), ("http://a:x", 80)] {
+            let settings = check("OLLAMA_HOST", host, &[host, "invalid port", &format!("port {port} is used")]);
+            assert_eq!(settings.server.address.port, port, "{host}");
+        }
+        check("OLLAMA_HOST", "me:secret@a:1", &["...@a:1", "has no effect"]);
+        check("OLLAMA_HOST", "ftp://me:secret@a:1", &["ftp://...@a:1", "is invalid"]);
+        check("OLLAMA_HOST", "[::1]:80", &[]);
+        check("OLLAMA_HOST", "::1", &[]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let settings = check("OLLAMA_MODELS", path, &[path, "is a file, not a folder"]);
+        assert_eq!(settings.library, file.path(), "models go to no other library");
+        check("OLLAMA_MODELS", &format!("{path}/below"), &["is a file, not a folder"]);
+        check("OLLAMA_MODELS", "/absent/models", &[]);
+    }
+
+    #[test]
     fn mirrors_setting_is_parsed_as_host_and_address_pairs() {
         let settings =
             load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);

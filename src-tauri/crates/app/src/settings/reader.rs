@@ -1,5 +1,6 @@
 //! Reads values of settings from all sources, and collects warnings about unreadable values.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::env::Env;
@@ -87,16 +88,21 @@ impl<'a> Slot<'a> {
         let text = self.text()?;
         let value = parse(text);
         if value.is_none() {
-            let variable = self.row.variable.unwrap_or_default();
-            let by = match (self.assigned.origin, self.row.key) {
-                (Origin::File, Some(key)) => format!("config.toml: {key} = {text:?}"),
-                (Origin::Flag, Some(key)) => format!("--set {key}={text}"),
-                _ => format!("{variable}={text:?}"),
-            };
-            self.warnings.push(format!("{by} is invalid; the default is used"));
-            self.unread.push(variable);
+            self.warn("is invalid; the default is used");
+            self.unread.push(self.row.variable.unwrap_or_default());
         }
         value
+    }
+
+    /// Adds a warning about the text that is set, without a user and a password in it.
+    pub(super) fn warn(&mut self, problem: &str) {
+        let text = without_user(self.text().unwrap_or_default());
+        let by = match (self.assigned.origin, self.row.key) {
+            (Origin::File, Some(key)) => format!("config.toml: {key} = {text:?}"),
+            (Origin::Flag, Some(key)) => format!("--set {key}={text}"),
+            _ => format!("{}={text:?}", self.row.variable.unwrap_or_default()),
+        };
+        self.warnings.push(format!("{by} {problem}"));
     }
 
     /// A parsed value, or the row's default.
@@ -114,6 +120,13 @@ impl<'a> Slot<'a> {
         let env = self.env;
         self.parsed(|text| parse(text, env))
     }
+}
+
+/// Replaces a user and a password in a URL or an address by dots.
+fn without_user(text: &str) -> Cow<'_, str> {
+    let Some((before, host)) = text.rsplit_once('@') else { return text.into() };
+    let scheme = before.find("://").map_or("", |at| &before[..at + 3]);
+    format!("{scheme}...@{host}").into()
 }
 
 /// Whether a word means "yes": as in Ollama, any word but those for "no".

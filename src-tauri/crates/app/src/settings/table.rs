@@ -26,7 +26,7 @@ group! {
     ServerSettings {
         /// Address that the daemon listens on and that commands connect to
         address: Address = row("server.host", "OLLAMA_HOST", Text, "127.0.0.1:11434").checked(address::check),
-            |slot| slot.parsed_or_default(Address::parse);
+            address::read;
         /// Further names of this machine that `Host` headers may have, comma-separated
         names: Vec<String> = row("server.names", "CAIRN_NAMES", Text, "none").words().unit("list"),
             |slot| slot.text().map(list).unwrap_or_default();
@@ -48,7 +48,7 @@ group! {
             row("models.folder", "OLLAMA_MODELS", File, "Cairn's own library, then ~/.ollama/models")
                 .words()
                 .checked(is_no_file),
-            |slot| slot.path();
+            models_folder;
         /// Further libraries, read-only, as a list of folders like PATH
         linked: Vec<PathBuf> = row("models.linked", "CAIRN_LIBRARIES", Text, "none").words().unit("paths"),
             |slot| slot.paths();
@@ -352,9 +352,21 @@ fn is_file(text: &str) -> Result<(), SettingProblem> {
     if Path::new(text).is_file() { Ok(()) } else { Err(SettingProblem::NoFile(text.into())) }
 }
 
+/// Checks that a path is a folder, or that one can be created there.
 fn is_no_file(text: &str) -> Result<(), SettingProblem> {
-    let path = Path::new(text);
-    if path.exists() && !path.is_dir() { Err(SettingProblem::NotFolder(path.to_owned())) } else { Ok(()) }
+    match Path::new(text).ancestors().find(|path| path.exists()) {
+        Some(path) if !path.is_dir() => Err(SettingProblem::NotFolder(path.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the library. A file in its place is kept, because models must not go to another library than intended.
+fn models_folder(slot: &mut Slot<'_>) -> Option<PathBuf> {
+    let folder = slot.path()?;
+    if let Err(problem) = is_no_file(&folder.to_string_lossy()) {
+        slot.warn(&format!("is no library: {problem}"));
+    }
+    Some(folder)
 }
 
 #[cfg(test)]
