@@ -113,6 +113,25 @@ fn logs_prints_the_end_and_follows() {
 }
 
 #[test]
+fn logs_ends_with_its_reader() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mut child = home.command(&["logs", "-f"]).stdout(Stdio::piped()).spawn().expect("cairn starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("the stream is piped")).lines();
+    lines.next().expect("a line").expect("the line can be read");
+    drop(lines);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        match child.try_wait().expect("the child process can be polled") {
+            Some(status) => break status,
+            None => assert!(Instant::now() < deadline, "`logs -f` runs without a reader"),
+        }
+        std::thread::sleep(Duration::from_millis(30));
+    };
+    assert!(status.success(), "{status}");
+}
+
+#[test]
 fn bench_reports_the_median_of_uncached_prompts() {
     let home = Home::new();
     let _daemon = home.serve();

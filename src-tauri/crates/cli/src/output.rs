@@ -23,6 +23,22 @@ pub(crate) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     print(&line)
 }
 
+/// Whether the program that reads standard output has ended or closed it, as `head` does. A write would fail.
+#[cfg(unix)]
+pub(crate) fn is_reader_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = io::stdout();
+    let mut state = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut state, Some(&at_once)).is_ok() && state[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
+/// Whether the program that reads standard output has closed it. Only the next write shows that here.
+#[cfg(not(unix))]
+pub(crate) fn is_reader_gone() -> bool {
+    false
+}
+
 /// Prints a line to standard error. A failure is ignored, because it cannot be reported.
 pub(crate) fn note(line: &str) {
     let mut out = io::stderr().lock();
