@@ -73,6 +73,25 @@ fn shown_modelfile_creates_the_same_model() {
 }
 
 #[test]
+fn folder_with_weights_needs_no_modelfile() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let folder = put(&home, "in/m.gguf", model()).parent().expect("the file has a folder").to_owned();
+    let run_in =
+        |folder: &Path, words: &[&str]| home.command(words).current_dir(folder).output().expect("cairn starts");
+    succeeded(&run_in(&folder, &["create", "a"]));
+    succeeded(&home.run(&["run", "a", "hello"]));
+    let empty = home.folder.path().join("empty");
+    std::fs::create_dir(&empty).expect("the home is writable");
+    let error = refused(&run_in(&empty, &["create", "b"]), "there is no Modelfile in this folder, and no model");
+    assert!(error.contains("contains no supported model files"), "{error}");
+    refused(&run_in(&folder, &["create", "b", "-f", "Modelfile"]), "cannot read Modelfile");
+    put(&home, "in/Modelfile", "FROM pebble\nSYSTEM Be brief.\n");
+    succeeded(&run_in(&folder, &["create", "b"]));
+    assert_eq!(succeeded(&home.run(&["show", "--system", "b"])), "Be brief.\n", "a Modelfile has precedence");
+}
+
+#[test]
 fn mark_of_a_local_model_is_accepted_by_all_verbs() {
     let home = Home::new();
     let daemon = home.serve();

@@ -68,7 +68,7 @@ pub(crate) enum Verb {
     /// Give a model a second name
     #[command(visible_alias = "copy")]
     Cp(Cp),
-    /// Create a model from a Modelfile
+    /// Create a model from a Modelfile, or from the weights in this folder
     Create(Create),
     /// Show the disk usage of models
     Du(Du),
@@ -416,7 +416,7 @@ pub(crate) struct Cp {
 pub(crate) struct Create {
     /// Name of the model; an existing model of this name is replaced
     pub(crate) model: String,
-    /// Path of the Modelfile, or `-` for standard input; default is `Modelfile`
+    /// Path of the Modelfile, or `-` for standard input; default is `Modelfile`, or without one the weights in this folder
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
     /// Quantize the weights, for example to Q4_K_M

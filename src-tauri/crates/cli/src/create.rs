@@ -1,4 +1,4 @@
-//! `cairn create`: creates a model from a Modelfile.
+//! `cairn create`: creates a model from a Modelfile, or from the weights in the current folder.
 //!
 //! Files that the Modelfile names are uploaded first, as [`gather`] finds them. So this works with any server that has
 //! Ollama's API, also on another machine.
@@ -23,6 +23,9 @@ use crate::progress::Progress;
 use crate::pull::{self, PullOutput};
 use crate::{CliContext, args, daemon, output};
 use gather::{ModelSources, SourceFile};
+
+/// Path of the Modelfile if none is named.
+const MODELFILE: &str = "Modelfile";
 
 /// Upper limit for a Modelfile, which is text; weights are in other files.
 const MAX_MODELFILE_BYTES: u64 = 8 << 20;
@@ -72,8 +75,13 @@ impl CreateOutput {
 }
 
 pub(crate) async fn create(cli: &CliContext, args: &args::Create) -> anyhow::Result<()> {
-    let path = args.file.as_deref().unwrap_or(Path::new("Modelfile"));
-    let recipe = recipe(path)?;
+    let path = args.file.as_deref().unwrap_or(Path::new(MODELFILE));
+    // As in `ollama create`, a folder with weights needs no Modelfile.
+    let has_only_weights = args.file.is_none() && !path.exists();
+    let recipe = match has_only_weights {
+        true => Recipe { from: vec![".".to_owned()], ..Recipe::default() },
+        false => recipe(path)?,
+    };
     for warning in &recipe.warnings {
         output::note(&format!("warning: {warning}"));
     }
@@ -84,7 +92,11 @@ pub(crate) async fn create(cli: &CliContext, args: &args::Create) -> anyhow::Res
         );
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let sources = gather::gather(&recipe, &folder, cli.home.as_deref())?;
+    let sources = gather::gather(&recipe, &folder, cli.home.as_deref());
+    let sources = match has_only_weights {
+        true => sources.context("there is no Modelfile in this folder, and no model; `-f` names a Modelfile")?,
+        false => sources?,
+    };
     let client = daemon::connect_or_start(cli).await?;
     let missing_file = sources.from.clone().filter(|name| looks_like_a_file(name));
     let (progress, last_status) = (Progress::new(), String::new());
