@@ -98,8 +98,9 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
 
 fn path_not_found(path: &str) -> Response {
     let text = format!(
-        "404 page not found: this server has no path {path:?}; it has Ollama's API under /api, the OpenAI API under /v1 \
-         (chat/completions, completions, responses, models) and the interface at /ui/"
+        "404 page not found: this server has no path {path:?}; it has Ollama's API under /api, the APIs of OpenAI and \
+         Anthropic under /v1 ({}) and the interface at /ui/",
+        operations::paths_below("/v1/").join(", ")
     );
     ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text).into_response()
 }

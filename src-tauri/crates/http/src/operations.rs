@@ -28,6 +28,14 @@ pub(crate) fn routes() -> Router<Server> {
     Router::new().route(PATH, get(async || serve()))
 }
 
+/// Returns the paths without placeholders below a prefix, in the order of the table.
+pub(crate) fn paths_below(prefix: &str) -> Vec<&'static str> {
+    let mut paths: Vec<&str> = table::OPERATIONS.iter().filter_map(|row| row.path.strip_prefix(prefix)).collect();
+    paths.retain(|path| !path.contains('{'));
+    paths.dedup();
+    paths
+}
+
 fn serve() -> Response {
     ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], DOCUMENT).into_response()
 }

@@ -191,6 +191,9 @@ async fn server_answers_version_and_rejects_unknown_paths() {
     };
     let missing = r#"404 page not found: this server has no path \"/nowhere\""#;
     check(daemon.get("/nowhere").await, "404", missing).await;
+    let paths =
+        "(models, chat/completions, completions, embeddings, rerank, responses, messages, messages/count_tokens)";
+    check(daemon.get("/v1/nowhere").await, "404", paths).await;
     check(daemon.get("/api/chat").await, "405", "405 method not allowed").await;
     let head = daemon.reply(Request::head("/api/ps").body(Body::empty()).unwrap()).await;
     check(head, "405", "").await;
