@@ -130,7 +130,7 @@ impl Operation {
     fn responses(self) -> Map<String, Value> {
         let mut content = Map::new();
         for response in self.responses.into_iter().flatten() {
-            let (media_type, body) = response.to_json();
+            let (media_type, body) = self.content(response);
             content.insert(media_type.to_owned(), body);
         }
         let lines = self.responses.iter().flatten().any(|content| matches!(content, Content::Lines(_)));
@@ -149,6 +149,20 @@ impl Operation {
             responses.insert(range.to_owned(), described("Error.", content));
         }
         responses
+    }
+
+    /// The media type of a response and its schema.
+    fn content(self, content: Content) -> (&'static str, Value) {
+        let (media_type, schema) = match content {
+            Content::Json(ty) => ("application/json", reference(ty)),
+            Content::Lines(ty) => match error_type(self.path).filter(|_| !self.is_endless) {
+                Some(error) => ("application/x-ndjson", json!({"anyOf": [reference(ty), reference(error)]})),
+                None => ("application/x-ndjson", reference(ty)),
+            },
+            Content::Events(ty) => ("text/event-stream", reference(ty)),
+            Content::Other(media_type) => return (media_type, json!({})),
+        };
+        (media_type, json!({"schema": schema}))
     }
 
     fn error_content(self) -> Map<String, Value> {
@@ -174,19 +188,6 @@ impl Parameter {
             ParameterKind::Choice(words) => json!({"enum": words}),
         };
         json!({"name": self.name, "in": "query", "description": self.about, "schema": schema})
-    }
-}
-
-impl Content {
-    /// The media type and its schema.
-    fn to_json(self) -> (&'static str, Value) {
-        let (media_type, ty) = match self {
-            Self::Json(ty) => ("application/json", ty),
-            Self::Lines(ty) => ("application/x-ndjson", ty),
-            Self::Events(ty) => ("text/event-stream", ty),
-            Self::Other(media_type) => return (media_type, json!({})),
-        };
-        (media_type, json!({"schema": reference(ty)}))
     }
 }
 

@@ -17,6 +17,26 @@ async fn document_is_served_to_every_client() {
     assert_eq!(document["paths"].as_object().map(serde_json::Map::len), Some(paths), "all paths");
 }
 
+#[test]
+fn lines_of_a_stream_are_its_type_or_an_error() {
+    let document = openapi_document();
+    let schema = |path: &str, method: &str| {
+        document["paths"][path][method]["responses"]["200"]["content"]["application/x-ndjson"]["schema"].clone()
+    };
+    let reference = |ty: &str| serde_json::json!({"$ref": format!("#/components/schemas/{ty}")});
+    for (path, ty) in [
+        ("/api/chat", "ollama.ChatChunk"),
+        ("/api/generate", "ollama.GenerateChunk"),
+        ("/api/pull", "ollama.PullLine"),
+        ("/api/create", "ollama.ProgressLine"),
+        ("/app/import", "app.ImportLine"),
+    ] {
+        let expected = serde_json::json!({"anyOf": [reference(ty), reference("ErrorBody")]});
+        assert_eq!(schema(path, "post"), expected, "{path}");
+    }
+    assert_eq!(schema("/app/cache/events", "get"), reference("app.CacheResponse"), "an endless response has no error");
+}
+
 #[tokio::test]
 async fn body_limit_of_the_table_is_the_limit_of_the_route() {
     let daemon = Daemon::start();
