@@ -1735,6 +1735,8 @@ export type ImportedModel = {
   kept_reason?: string;
   /** Whether the file has a chat template. */
   chat_template: boolean;
+  /** Why the chat template cannot be used. */
+  template_problem?: string;
 };
 
 /** How a file was imported. */

@@ -123,9 +123,10 @@ fn text(imported: &ImportedModel, file: &Path) -> String {
         None => String::new(),
     };
     let name = imported.model.strip_suffix(":latest").unwrap_or(&imported.model);
-    let template = match imported.chat_template {
-        true => String::new(),
-        false => format!("{}\n", model::NO_TEMPLATE),
+    let template = match (&imported.template_problem, imported.chat_template) {
+        (Some(problem), _) => format!("warning: chats will fail: {problem}; `cairn create` can replace the template\n"),
+        (None, true) => String::new(),
+        (None, false) => format!("{}\n", model::NO_TEMPLATE),
     };
     format!("{way}\n{original}{template}{} is ready: cairn run {name}\n", imported.model)
 }
@@ -145,6 +146,7 @@ mod tests {
             moved: false,
             kept_reason: None,
             chat_template: true,
+            template_problem: None,
         };
         let check = |imported: ImportedModel, parts: &[&str]| {
             let text = text(&imported, Path::new("x.gguf"));
@@ -158,6 +160,9 @@ mod tests {
         check(ImportedModel { made_read_only: true, ..linked.clone() }, &["linked", "was made read-only"]);
         check(ImportedModel { chat_template: false, ..linked }, &["is read-only", "no chat template"]);
         check(imported(ImportWay::Present), &["already"]);
+        let problem = Some("the chat template is not valid: line 1".to_owned());
+        let broken = ImportedModel { template_problem: problem, ..imported(ImportWay::Present) };
+        check(broken, &["warning: chats will fail: the chat template is not valid: line 1; `cairn create`"]);
         let moved = ImportedModel { moved: true, ..imported(ImportWay::Moved) };
         check(moved, &["moved 1.2 GB\nx.gguf was moved into the library"]);
         let other_disk = ImportedModel { moved: true, ..imported(ImportWay::Copied) };

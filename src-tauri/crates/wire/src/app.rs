@@ -161,6 +161,9 @@ pub struct ImportedModel {
     /// Whether the file has a chat template.
     #[serde(default)]
     pub chat_template: bool,
+    /// Why the chat template cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_problem: Option<String>,
 }
 
 /// How a file was imported.

@@ -94,7 +94,7 @@ impl ModelLibrary {
         let writer = LibraryWriter::open(library, &RealDisk)?.with_reserve(reserve_bytes);
         let mut base = match (create.base_model(), &create.files) {
             (Some(from), _) => self.base_of_model(from, &writer, steps)?,
-            (None, Some(files)) => self.base_of_files(files, &writer, steps)?,
+            (None, Some(files)) => self.base_of_files(files, non_empty(&create.template).is_some(), &writer, steps)?,
             (None, None) => return Err(Error::NoBase),
         };
         let made = self.finish(create, checked, &mut base, &writer, steps);

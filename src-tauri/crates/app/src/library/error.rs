@@ -140,6 +140,9 @@ pub enum Error {
     /// An invalid template.
     #[error("template error: {0}")]
     InvalidTemplate(cairn_prompt::Error),
+    /// A chat template of an uploaded file that cannot be used.
+    #[error("template error in the file: {0}; create the model with a TEMPLATE, which replaces it")]
+    FileTemplate(cairn_prompt::Error),
     /// The model could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -17,7 +17,7 @@ use crate::library::catalog::{has_chat_template, is_pebble};
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::summary::Details;
-use crate::library::{head, pebble};
+use crate::library::{head, pebble, template};
 
 /// Shortest time between two progress events.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -75,6 +75,8 @@ pub struct Imported {
     pub kept: Option<String>,
     /// Whether the file has a chat template.
     pub has_chat_template: bool,
+    /// Why the chat template cannot be used.
+    pub template_problem: Option<String>,
 }
 
 impl ModelLibrary {
@@ -156,6 +158,7 @@ impl ModelLibrary {
             moved: import.taking == ImportMode::Move && kept.is_none(),
             kept,
             has_chat_template: has_chat_template(&head.gguf),
+            template_problem: template::check_file(&head.gguf).err().map(|error| error.to_string()),
         })
     }
 

@@ -8,9 +8,11 @@
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
+use cairn_gguf::Gguf;
 use cairn_prompt::{self as prompt, AnswerFormat, Capabilities, Template};
 
 use crate::library::catalog::Model;
+use crate::library::head;
 use crate::library::summary::Summary;
 
 /// The chosen template.
@@ -82,6 +84,16 @@ pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>
         Ok(Choice { reason, .. }) => tracing::info!(model = name, reason, "chat template"),
         Err(error) => tracing::warn!(model = name, %error, "chat template"),
     }
+}
+
+/// Checks that the chat template of a file can render a conversation. A file without one passes, and so does that of an
+/// embedding model, which is never rendered.
+pub(crate) fn check_file(gguf: &Gguf) -> Result<(), prompt::Error> {
+    let source = head::chat_template(gguf.metadata());
+    if source.is_empty() || cairn_runtime::is_embedding_model(gguf.metadata()) {
+        return Ok(());
+    }
+    Template::jinja(source)?.check_renders()
 }
 
 impl TemplateSources<'_> {

@@ -63,5 +63,6 @@ fn model(imported: Imported) -> ImportedModel {
         moved: imported.moved,
         kept_reason: imported.kept,
         chat_template: imported.has_chat_template,
+        template_problem: imported.template_problem,
     }
 }

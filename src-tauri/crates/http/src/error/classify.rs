@@ -169,7 +169,7 @@ fn of_library(error: &library::Error) -> Class {
         | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),
         E::NoBlob(digest) => Class::new(BAD, Code::BlobNotFound).with("digest", digest),
         E::Quantise(reason) => with_reason(BAD, Code::QuantizationFailed, reason),
-        E::InvalidTemplate(reason) => with_reason(BAD, Code::TemplateInvalid, reason),
+        E::InvalidTemplate(reason) | E::FileTemplate(reason) => with_reason(BAD, Code::TemplateInvalid, reason),
         E::Load(error) => of_load(error),
         E::NoThread(_) => Class::new(BUSY, Code::ServerBusy),
     }

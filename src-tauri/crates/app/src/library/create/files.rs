@@ -18,6 +18,7 @@ use crate::library::handle::ModelLibrary;
 use crate::library::head;
 use crate::library::head::Head;
 use crate::library::import::{config, merge};
+use crate::library::template;
 
 /// First bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
@@ -89,10 +90,11 @@ pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Resul
 
 impl ModelLibrary {
     /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector; or a
-    /// checkpoint in safetensors files.
+    /// checkpoint in safetensors files. The chat template of the file must be usable unless `replaces_template`.
     pub(super) fn base_of_files(
         &self,
         files: &[(String, String)],
+        replaces_template: bool,
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Base, Error> {
@@ -140,6 +142,12 @@ impl ModelLibrary {
                 (self.merged(&layer, &name).inspect_err(|_| writer.remove_unreferenced(&layer))?, layer)
             }
         };
+        if let Err(error) = template::check_file(&head.gguf)
+            && !replaces_template
+        {
+            made.iter().for_each(|layer| writer.remove_unreferenced(layer));
+            return Err(Error::FileTemplate(error));
+        }
         let config = config(&head.gguf).to_json();
         Ok(Base { config, layers: [vec![layer], beside].concat(), made })
     }

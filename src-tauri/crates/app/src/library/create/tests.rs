@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::CreateEvent;
-use crate::library::import::tests::{Fixture, fixture, fixture_with};
+use crate::library::import::tests::{Fixture, fixture, fixture_with, with_broken_template};
 
 async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String> {
     let mut events = fixture.app.create(create);
@@ -110,6 +110,25 @@ fn of_files(name: &str, files: Vec<(String, String)>) -> Create {
 fn tiny(seed: u64, dtype: cairn_gguf::DType) -> Vec<u8> {
     let types = cairn_testkit::Types::All(dtype);
     cairn_testkit::write(&cairn_testkit::ModelSpec { seed, types, ..cairn_testkit::tiny_llama() })
+}
+
+#[tokio::test]
+async fn create_refuses_a_file_with_a_broken_template_unless_it_is_replaced() {
+    let fixture = fixture();
+    let broken = with_broken_template();
+    let parts = cairn_testkit::split(&broken, 2);
+    let mut split = Vec::new();
+    for (number, part) in (1..).zip(&parts) {
+        split.push(send(&fixture, &format!("m-0000{number}-of-00002.gguf"), part).await);
+    }
+    for files in [vec![send(&fixture, "m.gguf", &broken).await], split] {
+        let error = create(&fixture, of_files("m", files.clone())).await.unwrap_err();
+        assert!(error.starts_with("template error in the file: the chat template is not valid"), "{error}");
+        assert!(fixture.app.library().show("m", false).is_err(), "nothing was created");
+        let replaced = Create { template: Some("{{ .Prompt }}".to_owned()), ..of_files("m", files) };
+        create(&fixture, replaced).await.unwrap();
+        fixture.app.delete("m").unwrap();
+    }
 }
 
 #[tokio::test]

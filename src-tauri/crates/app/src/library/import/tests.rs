@@ -60,6 +60,25 @@ impl Fixture {
     }
 }
 
+/// A model with a chat template that cannot be parsed.
+pub(crate) fn with_broken_template() -> Vec<u8> {
+    let mut bytes = cairn_testkit::write(&cairn_testkit::tiny_llama());
+    let start = b"{% for message";
+    let at = bytes.windows(start.len()).position(|part| part == start).expect("the model has a chat template");
+    bytes[at + 1] = b'{';
+    bytes
+}
+
+#[tokio::test]
+async fn imported_file_with_broken_template_has_a_warning() {
+    let fixture = fixture();
+    let path = fixture.folder.path().join("broken.gguf");
+    fs::write(&path, with_broken_template()).unwrap();
+    let imported = fixture.import(&path, None, false).await.unwrap();
+    let problem = imported.template_problem.expect("a problem");
+    assert!(problem.starts_with("the chat template is not valid"), "{problem}");
+}
+
 #[tokio::test]
 async fn imported_file_becomes_a_model_in_ollamas_format() {
     let fixture = fixture();
@@ -68,6 +87,7 @@ async fn imported_file_becomes_a_model_in_ollamas_format() {
     assert_eq!(imported.name, "tiny-llama:latest", "the name in the file's metadata");
     assert_eq!(imported.size_bytes, fs::metadata(&path).unwrap().len(), "the size of the file");
     assert!(imported.has_chat_template, "the file has one");
+    assert_eq!(imported.template_problem, None, "it renders");
     let listed = fixture.app.library().list().unwrap();
     assert_eq!(listed[0].name, "tiny-llama:latest", "the model is listed");
     let details = &listed[0].details;
