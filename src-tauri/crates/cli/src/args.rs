@@ -88,8 +88,7 @@ pub(crate) enum Verb {
     Logs(Logs),
     /// Print a completion script for a shell
     Completions(Completions),
-    /// Write manual pages to a folder, for packages
-    #[command(hide = true)]
+    /// Print a manual page, or write all pages to a folder
     Man(Man),
 }
 
@@ -523,8 +522,11 @@ pub(crate) struct Completions {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Man {
-    /// The folder; it is created if it does not exist
-    pub(crate) folder: std::path::PathBuf,
+    /// The verb, for example `cache top`; without one, the page of `cairn`. `cairn man run | man -l -` shows a page
+    pub(crate) verb: Vec<String>,
+    /// Write the pages of all verbs to this folder, which is created if it does not exist
+    #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+    pub(crate) dir: Option<std::path::PathBuf>,
 }
 
 /// Returns the text of `--help`.

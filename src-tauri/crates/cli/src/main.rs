@@ -146,7 +146,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Login(args)) => runtime.block_on(login::login(&cli, &args)),
         Some(Verb::Logout(args)) => runtime.block_on(login::logout(&cli, &args)),
         Some(Verb::Logs(args)) => runtime.block_on(logs::print(&cli, &args)),
-        Some(Verb::Man(args)) => completions::write_pages(&args),
+        Some(Verb::Man(args)) => completions::man(&args),
         Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&cli, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&cli, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&cli, &args)),

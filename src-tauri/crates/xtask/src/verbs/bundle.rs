@@ -81,7 +81,7 @@ fn documents(target: &Path) -> anyhow::Result<Map<String, Value>> {
         std::fs::remove_dir_all(&pages).with_context(|| format!("cannot empty {}", pages.display()))?;
     }
     std::fs::create_dir_all(&scripts).with_context(|| format!("cannot create {}", scripts.display()))?;
-    process::run(Command::new(&cairn).arg("man").arg(&pages))?;
+    process::run(Command::new(&cairn).arg("man").arg("--dir").arg(&pages))?;
     let mut files = Map::new();
     for page in files_in(&pages)? {
         let name = page.file_name().context("a page has a name")?.to_string_lossy();
