@@ -91,15 +91,25 @@ impl Inference {
             Pooling::Rank => return Err(Error::ScoresPairs(embed.model)),
             Pooling::Mean | Pooling::First | Pooling::Last => {}
         }
-        let encoder = TextEncoder::new(&lease, embed.whole);
-        let input = embed.input;
-        let texts = run_blocking(move || encoder.encode_all(input)).await?;
-        let tokens = texts.iter().map(|text| text.len() as u64).sum();
-        let vectors = lease.embed(texts.into_iter().map(EmbedText::from).collect()).await?;
-        let dimensions = embed.dimensions.filter(|dimensions| *dimensions > 0);
-        let vectors = vectors.into_iter().map(|vector| normalise(vector, dimensions)).collect::<Result<_, _>>()?;
+        let (vectors, tokens) = vectors(&lease, embed.input, embed.whole, embed.dimensions).await?;
         Ok(Embeddings { vectors, tokens, load: Duration::from_nanos(lease.load_ns()), total: started_at.elapsed() })
     }
+}
+
+/// Computes the normalised vectors of texts with one lease. Returns them and the number of tokens.
+pub(super) async fn vectors(
+    lease: &Lease,
+    input: EmbedInput,
+    whole: bool,
+    dimensions: Option<usize>,
+) -> Result<(Vec<Vec<f32>>, u64), Error> {
+    let encoder = TextEncoder::new(lease, whole);
+    let texts = run_blocking(move || encoder.encode_all(input)).await?;
+    let tokens = texts.iter().map(|text| text.len() as u64).sum();
+    let vectors = lease.embed(texts.into_iter().map(EmbedText::from).collect()).await?;
+    let dimensions = dimensions.filter(|dimensions| *dimensions > 0);
+    let vectors = vectors.into_iter().map(|vector| normalise(vector, dimensions)).collect::<Result<_, _>>()?;
+    Ok((vectors, tokens))
 }
 
 /// Returns how a model pools rows.

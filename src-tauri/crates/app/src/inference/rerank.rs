@@ -6,7 +6,7 @@
 use cairn_runtime::{EmbedText, Pooling};
 
 use super::conversation::run_blocking;
-use super::embed::{Embed, EmbedInput, Embeddings, MAX_TEXTS, TextEncoder, pooling};
+use super::embed::{EmbedInput, MAX_TEXTS, TextEncoder, pooling, vectors};
 use super::error::Error;
 use super::handle::Inference;
 
@@ -65,9 +65,9 @@ impl Inference {
                 (scores.into_iter().map(|score| sigmoid(&score)).collect::<Result<Vec<f32>, _>>()?, tokens)
             }
             Pooling::Mean | Pooling::First | Pooling::Last => {
-                let texts = [vec![query], documents].concat();
-                let embed = Embed { model: name, input: EmbedInput::Texts(texts), ..Embed::default() };
-                let Embeddings { vectors, tokens, .. } = self.embed(embed).await?;
+                let texts = EmbedInput::Texts([vec![query], documents].concat());
+                // A second lease could wait for the end of this one while the model is drained.
+                let (vectors, tokens) = vectors(&lease, texts, false, None).await?;
                 let (query, documents) = vectors.split_first().expect("a vector for each text");
                 (documents.iter().map(|document| cosine(query, document)).collect(), tokens)
             }

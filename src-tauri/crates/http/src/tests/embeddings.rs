@@ -12,7 +12,11 @@ use super::*;
 const AROUND: usize = 2;
 
 fn daemon() -> Daemon {
-    let daemon = Daemon::start();
+    daemon_with(&[])
+}
+
+fn daemon_with(settings: &[(&str, &str)]) -> Daemon {
+    let daemon = Daemon::with(settings);
     let file = |family: &'static Family| cairn_testkit::write(&tiny_bert(family));
     daemon.store("bert", &[("model", &file(&BERT))]);
     daemon.store("cross", &[("model", &file(&CROSS_ENCODER))]);
@@ -136,6 +140,15 @@ async fn rerank_orders_documents() {
     assert_eq!(daemon.json("/v1/rerank", alone).await.1["usage"]["prompt_tokens"], 5, "tokens of the pair");
     let long = json!({"model": "cross", "query": "stone", "documents": ["stone ".repeat(500)]});
     assert_eq!(daemon.json("/v1/rerank", long).await.1["usage"]["prompt_tokens"], 128, "the document is cut");
+}
+
+#[tokio::test]
+async fn rerank_takes_one_place_of_the_queue() {
+    let daemon = daemon_with(&[("OLLAMA_NUM_PARALLEL", "1"), ("OLLAMA_MAX_QUEUE", "1")]);
+    let request = json!({"model": "bert", "query": "stone", "documents": ["green house"]});
+    let (first, second) =
+        tokio::join!(daemon.json("/v1/rerank", request.clone()), daemon.json("/v1/rerank", request.clone()));
+    assert_eq!((first.0, second.0), (200, 200), "one is computed and one waits: {} {}", first.1, second.1);
 }
 
 #[tokio::test]
