@@ -24,6 +24,8 @@ pub const ENCODERS: &[&dyn Architecture] = &[&bert::Bert, &gemma_embedding::Gemm
 /// Components of [`cairn_tensor::Row::pos`].
 const POSITION: usize = 0;
 const SEGMENT: usize = 1;
+/// Always 0.
+const FIRST_SEGMENT: usize = 2;
 
 /// Reads the keys that all encoders share.
 fn hparams(b: &Builder<'_>, norm: NormKind) -> Result<Hparams, LoadError> {
@@ -40,7 +42,9 @@ fn embed_sum(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, has_positi
     let segments = "token_types.weight";
     if let Some(rows) = b.has_tensor(segments).then(|| b.rows_of(segments).unwrap_or(2)) {
         let table = b.matrix(segments, rows, width);
-        b.push(Op::AddEmbedding { x, table, component: SEGMENT });
+        // Models of RoBERTa's structure have one segment, also for pairs.
+        let component = if rows == 1 { FIRST_SEGMENT } else { SEGMENT };
+        b.push(Op::AddEmbedding { x, table, component });
     }
     if has_positions {
         let table = b.matrix("position_embd.weight", hparams.context_length, width);

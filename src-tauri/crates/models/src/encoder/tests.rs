@@ -292,6 +292,17 @@ fn cross_encoder_scores_its_first_row() {
 }
 
 #[test]
+fn single_segment_is_added_to_all_tokens() {
+    let mut model = tiny(&CROSS_ENCODER);
+    let row = model.values("token_types.weight")[..WIDTH].to_vec();
+    let mut with_rows = |rows: usize| {
+        model.tensors.insert("token_types.weight".to_owned(), (vec![WIDTH as u64, rows as u64], row.repeat(rows)));
+        run(&model, &[tokens(2, 20)])
+    };
+    assert_eq!(with_rows(1), with_rows(2), "one segment, or two equal ones");
+}
+
+#[test]
 fn layers_of_an_embedding_model_share_their_state() {
     for (family, states) in [
         (&BERT, vec![StateKind::Full]),
