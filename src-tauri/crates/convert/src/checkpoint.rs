@@ -13,6 +13,7 @@ mod error;
 mod safetensors;
 #[cfg(test)]
 mod tests;
+mod tokenizer;
 mod word_pieces;
 
 use std::cell::RefCell;

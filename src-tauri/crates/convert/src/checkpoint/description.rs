@@ -1,4 +1,4 @@
-//! The JSON files that describe a checkpoint.
+//! The files that describe a checkpoint. Anyone can write them, so each has a limit.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,9 +6,12 @@ use std::io::{Read, Seek, SeekFrom};
 use serde_json::Value;
 
 use super::error::ConvertError;
+use super::tokenizer::{MAX_TOKENS, TokenizerFile};
 
-/// Upper limit of a description: tokenizers of large vocabularies have about 40 MB.
-const MAX_BYTES: u64 = 256 << 20;
+/// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Upper limit of a vocabulary: large ones have about 40 MB.
+const MAX_VOCABULARY_BYTES: u64 = 64 << 20;
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
@@ -53,14 +56,18 @@ impl<'a> Description<'a> {
     }
 
     /// Returns the tokenizer.
-    pub(super) fn tokenizer(&self) -> Result<Option<Value>, ConvertError> {
-        json(self.files, TOKENIZER)
+    pub(super) fn tokenizer(&self) -> Result<Option<TokenizerFile>, ConvertError> {
+        let Some(bytes) = bytes(self.files, TOKENIZER, MAX_VOCABULARY_BYTES)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(TOKENIZER, error.to_string()))
     }
 
     /// Returns the lines of `vocab.txt`.
     pub(super) fn vocabulary(&self) -> Result<Option<Vec<String>>, ConvertError> {
-        let Some(bytes) = bytes(self.files, VOCABULARY)? else { return Ok(None) };
+        let Some(bytes) = bytes(self.files, VOCABULARY, MAX_VOCABULARY_BYTES)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| invalid(VOCABULARY, "it is not valid UTF-8"))?;
+        if text.lines().nth(MAX_TOKENS).is_some() {
+            return Err(invalid(VOCABULARY, format!("it has more than {MAX_TOKENS} tokens")));
+        }
         Ok(Some(text.lines().map(str::to_owned).collect()))
     }
 
@@ -90,18 +97,19 @@ pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
 }
 
 fn json(files: &[CheckpointFile], name: &str) -> Result<Option<Value>, ConvertError> {
-    let Some(bytes) = bytes(files, name)? else { return Ok(None) };
+    let Some(bytes) = bytes(files, name, MAX_CONFIG_BYTES)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(name, error.to_string()))
 }
 
-fn bytes(files: &[CheckpointFile], name: &str) -> Result<Option<Vec<u8>>, ConvertError> {
+/// Reads a file of at most `max` bytes.
+fn bytes(files: &[CheckpointFile], name: &str, max: u64) -> Result<Option<Vec<u8>>, ConvertError> {
     let Some(found) = files.iter().find(|file| file.name == name) else { return Ok(None) };
     let mut bytes = Vec::new();
     let mut file = &found.file;
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(max + 1).read_to_end(&mut bytes));
     read.map_err(|error| invalid(name, error.to_string()))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(invalid(name, format!("it is longer than {} MiB", MAX_BYTES >> 20)));
+    if bytes.len() as u64 > max {
+        return Err(invalid(name, format!("it is longer than {} MiB", max >> 20)));
     }
     Ok(Some(bytes))
 }

@@ -171,14 +171,15 @@ fn damaged_safetensors_are_refused() {
     let entry = |entry: &str| head(&format!("{{\"embeddings.LayerNorm.bias\": {entry}}}"));
     let name = "model.safetensors: tensor `embeddings.LayerNorm.bias`: ";
     for (bytes, expected) in [
-        (head("["), "the header is not valid JSON"),
+        (head("["), "invalid header: invalid type: sequence, expected a map of tensors"),
         (u64::MAX.to_le_bytes().to_vec(), "the header has 18446744073709551615 bytes"),
-        (entry("3"), "it has no type"),
+        (entry("3"), "invalid type: integer `3`"),
+        (entry(&format!("{{\"dtype\": \"F32\", \"shape\": {:?}}}", [1; 9])), "a list has more than 8 numbers"),
         (entry(r#"{"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}"#), "\"F8_E4M3\" is not supported"),
         (entry(r#"{"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}"#), "4 bytes do not fit the shape [2]"),
         (entry(r#"{"dtype": "F32", "shape": [99], "data_offsets": [0, 396]}"#), "beyond the end of the file"),
         (entry(r#"{"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}"#), "data_offsets are [4, 0]"),
-        (entry(r#"{"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}"#), "shape has -1"),
+        (entry(r#"{"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}"#), "integer `-1`, expected u64"),
         (entry(r#"{"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}"#), "do not fit"),
         (head("{}"), "the files have no tensors of the model"),
     ] {
@@ -191,4 +192,37 @@ fn damaged_safetensors_are_refused() {
     refused(&of(&infinite), "tensor `embeddings.word_embeddings.weight` has values that are not finite");
     infinite[end - 4..].copy_from_slice(&70_000f32.to_le_bytes());
     refused(&of(&infinite), "too large for F16");
+}
+
+#[test]
+fn descriptions_beyond_limits_are_refused() {
+    let weights = safetensors(TENSORS);
+    let with = |at: usize, name: &str, contents: &[u8]| {
+        let mut files = checkpoint(&config(), &tokenizer(), &weights);
+        files[at] = file(name, contents);
+        files
+    };
+    let list = |items: usize| format!("[{}0]", "0,".repeat(items)).into_bytes();
+    refused(&with(0, "config.json", &list(1 << 20)), "config.json: it is longer than 1 MiB");
+    refused(&with(2, "modules.json", &list(1 << 20)), "modules.json: it is longer than 1 MiB");
+    refused(&with(1, "tokenizer.json", &vec![b' '; (64 << 20) + 1]), "tokenizer.json: it is longer than 64 MiB");
+    let tokens: Vec<String> = (0..=1 << 20).map(|id| format!("\"{id}\":{id}")).collect();
+    let many = format!("{{\"model\": {{\"vocab\": {{{}}}}}}}", tokens.join(","));
+    refused(&with(1, "tokenizer.json", many.as_bytes()), "it has more than 1048576 tokens");
+    refused(&with(1, "vocab.txt", &vec![b'\n'; (1 << 20) + 1]), "vocab.txt: it has more than 1048576 tokens");
+    let header = format!("{{{}\"x\":{{}}}}", (0..1 << 16).map(|id| format!("\"{id}\":{{}},")).collect::<String>());
+    let header = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    refused(&with(4, "model.safetensors", &header), "it has more than 65536 tensors");
+}
+
+#[test]
+fn unknown_parts_of_descriptions_are_skipped() {
+    let mut tokenizer = tokenizer();
+    tokenizer["model"]["merges"] = json!([["a", "b"], {"c": [1.5, null]}]);
+    tokenizer["decoder"] = json!({"type": "WordPiece"});
+    let mut weights = safetensors(TENSORS);
+    let metadata = br#"{"__metadata__": {"format": [1, {"a": "b"}]}, "#;
+    let length = u64::from_le_bytes(weights[..8].try_into().expect("eight bytes")) + metadata.len() as u64 - 1;
+    drop(weights.splice(..9, length.to_le_bytes().into_iter().chain(*metadata)));
+    assert!(convert(&checkpoint(&config(), &tokenizer, &weights)).is_ok(), "they are not needed");
 }

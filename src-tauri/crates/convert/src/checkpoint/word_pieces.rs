@@ -2,13 +2,11 @@
 //! U+2581.
 
 use cairn_gguf::Metadata;
-use serde_json::Value;
 
 use super::description::{Description, TOKENIZER, invalid};
 use super::error::ConvertError;
+use super::tokenizer::TokenizerFile;
 
-/// Larger than any vocabulary.
-const MAX_TOKENS: usize = 1 << 24;
 /// Kinds of tokens, numbered as in llama.cpp.
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
@@ -41,9 +39,9 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
             metadata.set(format!("tokenizer.ggml.{role}_token_id"), id as u32);
         }
     }
-    let normalizer = tokenizer.map(|tokenizer| tokenizer["normalizer"].clone()).unwrap_or_default();
-    for (key, name) in [("lowercase", "lowercase"), ("strip_accents", "strip_accents")] {
-        if let Some(flag) = normalizer[key].as_bool() {
+    let normalizer = tokenizer.and_then(|tokenizer| tokenizer.normalizer).unwrap_or_default();
+    for (name, flag) in [("lowercase", normalizer.lowercase), ("strip_accents", normalizer.strip_accents)] {
+        if let Some(flag) = flag {
             metadata.set(format!("tokenizer.ggml.normalizer.{name}"), flag);
         }
     }
@@ -51,22 +49,20 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
 }
 
 /// Returns the tokens of a `tokenizer.json` by id.
-fn tokens(tokenizer: &Value) -> Result<Vec<String>, ConvertError> {
-    let model = &tokenizer["model"];
-    if model["type"] != "WordPiece" && !model["type"].is_null() {
-        return Err(invalid(TOKENIZER, format!("the model is {}, not WordPiece", model["type"])));
+fn tokens(tokenizer: &TokenizerFile) -> Result<Vec<String>, ConvertError> {
+    let model = &tokenizer.model;
+    if let Some(kind) = model.kind.as_deref().filter(|kind| *kind != "WordPiece") {
+        return Err(invalid(TOKENIZER, format!("the model is {kind:?}, not WordPiece")));
     }
-    let vocabulary = model["vocab"].as_object().ok_or_else(|| invalid(TOKENIZER, "it has no vocabulary"))?;
-    let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
-    let added = added.filter_map(|token| Some((token["content"].as_str()?, &token["id"])));
-    let mut by_id: Vec<(u64, &str)> = Vec::new();
-    for (token, id) in vocabulary.iter().map(|(token, id)| (token.as_str(), id)).chain(added) {
-        by_id.push((id.as_u64().ok_or_else(|| invalid(TOKENIZER, format!("a token has the id {id}")))?, token));
+    if model.vocab.0.is_empty() {
+        return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
+    let all = model.vocab.0.iter().chain(&tokenizer.added_tokens.0);
+    let mut by_id: Vec<(u64, &str)> = all.map(|(token, id)| (*id, token.as_str())).collect();
     by_id.sort_unstable();
     by_id.dedup();
     // Ids without gaps: otherwise the rows of the embedding table would be those of other tokens.
-    if by_id.len() > MAX_TOKENS || by_id.iter().zip(0..).any(|((id, _), position)| *id != position) {
+    if by_id.iter().zip(0..).any(|((id, _), position)| *id != position) {
         return Err(invalid(TOKENIZER, format!("the ids of its {} tokens are not 0 and up", by_id.len())));
     }
     Ok(by_id.into_iter().map(|(_, token)| token.to_owned()).collect())
