@@ -17,6 +17,7 @@ mod tokenizer;
 mod word_pieces;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -91,11 +92,15 @@ impl<'a> Conversion<'a> {
         })?;
         let mut metadata = family.metadata(&description)?;
         metadata.set("general.file_type", FileType::F16.number());
-        let mut tensors = Vec::new();
-        for (index, file) in files.iter().enumerate().filter(|(_, file)| file.name.ends_with(".safetensors")) {
+        let (mut tensors, mut names) = (Vec::new(), HashSet::new());
+        let has_weights = |file: &CheckpointFile| file.name.to_ascii_lowercase().ends_with(".safetensors");
+        for (index, file) in files.iter().enumerate().filter(|(_, file)| has_weights(file)) {
             let invalid = |reason: String| ConvertError::File { name: file.name.clone(), reason };
             for source in safetensors::read(&file.file, index).map_err(invalid)? {
                 let Some(name) = family.tensor_name(&source.name) else { continue };
+                if !names.insert(name.clone()) {
+                    return Err(invalid(format!("tensor `{}` occurs twice", source.name.escape_debug())));
+                }
                 let dims: Vec<u64> = source.shape.iter().rev().copied().collect();
                 let is_precise = dims.len() < 2 || family.is_precise(&name);
                 let dtype = if is_precise { DType::F32 } else { DType::F16 };

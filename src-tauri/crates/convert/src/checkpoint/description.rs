@@ -1,12 +1,13 @@
 //! The files that describe a checkpoint. Anyone can write them, so each has a limit.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use serde_json::Value;
 
 use super::error::ConvertError;
-use super::tokenizer::{MAX_TOKENS, TokenizerFile};
+use super::tokenizer::{MAX_TOKENS, Normalizer, TokenizerFile};
 
 /// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -16,6 +17,7 @@ const MAX_VOCABULARY_BYTES: u64 = 64 << 20;
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 const VOCABULARY: &str = "vocab.txt";
+const MODULES: &str = "modules.json";
 
 /// A file of a checkpoint.
 #[derive(Debug)]
@@ -71,22 +73,47 @@ impl<'a> Description<'a> {
         Ok(Some(text.lines().map(str::to_owned).collect()))
     }
 
+    /// Returns the changes of a text of a tokenizer without `tokenizer.json`.
+    pub(super) fn normalizer(&self) -> Result<Normalizer, ConvertError> {
+        let config = json(self.files, "tokenizer_config.json")?.unwrap_or_default();
+        let flag = |key: &str| config[key].as_bool();
+        Ok(Normalizer { lowercase: flag("do_lower_case"), strip_accents: flag("strip_accents") })
+    }
+
     /// Returns the number of `pooling_type` in GGUF: that of the model's pooling module
     /// (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>), else the mean.
     pub(super) fn pooling_type(&self) -> Result<u32, ConvertError> {
         const MEAN: u32 = 1;
-        let modules = json(self.files, "modules.json")?.unwrap_or_default();
-        let is_pooling = |module: &&Value| module["type"].as_str().is_some_and(|name| name.ends_with(".Pooling"));
-        let Some(module) = modules.as_array().and_then(|modules| modules.iter().find(is_pooling)) else {
-            return Ok(MEAN);
-        };
-        let name = format!("{}/config.json", module["path"].as_str().unwrap_or_default());
+        let modules = json(self.files, MODULES)?.unwrap_or_default();
+        let mut path = None;
+        for module in modules.as_array().into_iter().flatten() {
+            let kind = module["type"].as_str().unwrap_or_default();
+            match kind.rsplit('.').next() {
+                // Every vector is normalised.
+                Some("Transformer" | "Normalize") => {}
+                Some("Pooling") if path.is_none() => path = Some(module["path"].as_str().unwrap_or_default()),
+                // Without it the vectors would be others.
+                _ => return Err(ConvertError::Unsupported { what: format!("the module {kind:?} of {MODULES}") }),
+            }
+        }
+        let Some(path) = path else { return Ok(MEAN) };
+        let name = format!("{path}/config.json");
         let Some(pooling) = json(self.files, &name)? else { return Ok(MEAN) };
-        let is_on = |mode: &str| pooling[format!("pooling_mode_{mode}")] == true || pooling["pooling_mode"] == mode;
-        let modes = [("mean_tokens", MEAN), ("mean", MEAN), ("cls_token", 2), ("cls", 2), ("lasttoken", 3)];
-        match modes.iter().find(|(mode, _)| is_on(mode)) {
-            Some((_, number)) => Ok(*number),
-            None => Err(ConvertError::Unsupported { what: format!("the pooling of {name}") }),
+        let flags = pooling.as_object().into_iter().flatten().filter(|(_, value)| **value == true);
+        let modes =
+            flags.filter_map(|(key, _)| key.strip_prefix("pooling_mode_")).chain(pooling["pooling_mode"].as_str());
+        let numbers: BTreeSet<Option<u32>> = modes
+            .map(|mode| match mode {
+                "mean_tokens" | "mean" => Some(MEAN),
+                "cls_token" | "cls" => Some(2),
+                "lasttoken" => Some(3),
+                _ => None,
+            })
+            .collect();
+        // Several modes make a vector of several parts.
+        match Vec::from_iter(numbers)[..] {
+            [Some(number)] => Ok(number),
+            _ => Err(ConvertError::Unsupported { what: format!("the pooling of {name}") }),
         }
     }
 }

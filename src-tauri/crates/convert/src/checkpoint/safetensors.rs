@@ -133,7 +133,12 @@ pub(super) fn read(mut file: &File, index: usize) -> Result<Vec<SourceTensor>, S
         let tensor = tensor(name, entry, index, data, size);
         tensors.extend(tensor.map_err(|reason| format!("tensor `{shown}`: {reason}"))?);
     }
-    tensors.sort_by_key(|tensor| tensor.offset);
+    // An empty tensor may be at the position of the next one.
+    tensors.sort_by_key(|tensor| (tensor.offset, tensor.bytes));
+    if let Some([first, second]) = tensors.windows(2).find(|pair| pair[0].offset + pair[0].bytes > pair[1].offset) {
+        let [first, second] = [first, second].map(|tensor| tensor.name.escape_debug());
+        return Err(format!("the tensors `{first}` and `{second}` overlap"));
+    }
     Ok(tensors)
 }
 

@@ -161,6 +161,78 @@ fn checkpoint_that_cannot_be_converted_is_refused() {
 }
 
 #[test]
+fn modules_and_pooling_that_cannot_be_computed_are_refused() {
+    let with = |at: usize, name: &str, contents: Value| {
+        let mut files = checkpoint(&config(), &tokenizer(), &safetensors(TENSORS));
+        files[at] = file(name, contents.to_string().as_bytes());
+        files
+    };
+    let modules = |kinds: &[&str]| {
+        let kinds = ["x.Transformer", "x.models.Pooling"].iter().chain(kinds);
+        with(2, "modules.json", kinds.map(|kind| json!({"path": "1_Pooling", "type": kind})).collect())
+    };
+    assert!(convert(&modules(&["x.models.Normalize"])).is_ok(), "every vector is normalised");
+    refused(&modules(&["x.models.Dense"]), "the module \"x.models.Dense\" of modules.json is not supported");
+    refused(&modules(&["x.models.Pooling"]), "the module \"x.models.Pooling\" of modules.json is not supported");
+    let pooling = |modes: Value| with(3, "1_Pooling/config.json", modes);
+    let one = json!({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false, "pooling_mode": "mean"});
+    assert!(convert(&pooling(one)).is_ok(), "one mode, in the names of two versions");
+    for mode in ["cls_token", "max_tokens", "mean_sqrt_len_tokens"] {
+        let two = json!({"pooling_mode_mean_tokens": true, format!("pooling_mode_{mode}"): true});
+        refused(&pooling(two), "the pooling of 1_Pooling/config.json is not supported");
+    }
+    refused(&pooling(json!({"pooling_mode": ["mean", "cls"]})), "the pooling of 1_Pooling/config.json");
+}
+
+#[test]
+fn case_of_a_plain_vocabulary_comes_from_the_tokenizer_config() {
+    let lowercase = |flags: Option<Value>| {
+        let mut files = checkpoint(&config(), &tokenizer(), &safetensors(TENSORS));
+        files[1] = file("vocab.txt", b"[PAD]\na\n##b\n[CLS]\n[SEP]\n##");
+        files.extend(flags.map(|flags| file("tokenizer_config.json", flags.to_string().as_bytes())));
+        let bytes = convert(&files).expect("a valid checkpoint");
+        let gguf = Gguf::parse(&bytes).expect("valid GGUF");
+        let flag = |name: &str| gguf.metadata().bool(&format!("tokenizer.ggml.normalizer.{name}")).expect("a flag");
+        (flag("lowercase"), flag("strip_accents"))
+    };
+    assert_eq!(lowercase(Some(json!({"do_lower_case": false}))), (Some(false), None), "a model with case");
+    assert_eq!(lowercase(Some(json!({"strip_accents": true}))), (None, Some(true)), "the default case");
+    assert_eq!(lowercase(None), (None, None), "the defaults");
+}
+
+#[test]
+fn weights_are_found_by_their_ending_in_any_case() {
+    let mut files = checkpoint(&config(), &tokenizer(), &safetensors(TENSORS));
+    files[4].name = "MODEL.SAFETENSORS".to_owned();
+    assert!(convert(&files).is_ok(), "upper case");
+}
+
+#[test]
+fn repeated_and_overlapping_tensors_are_refused() {
+    let of = |entries: &[(&str, [u64; 2])]| {
+        let entry = |(name, [start, end]): &(&str, [u64; 2])| {
+            let elements = (end - start) / 4;
+            let dtype = r#""dtype": "F32""#;
+            format!(
+                r#""embeddings.LayerNorm.{name}": {{{dtype}, "shape": [{elements}], "data_offsets": [{start}, {end}]}}"#
+            )
+        };
+        let header = format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "));
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 64]].concat();
+        checkpoint(&config(), &tokenizer(), &bytes)
+    };
+    let twice = "model.safetensors: tensor `embeddings.LayerNorm.bias` occurs twice";
+    refused(&of(&[("bias", [0, 4]), ("bias", [4, 8])]), twice);
+    refused(&of(&[("beta", [0, 4]), ("bias", [4, 8])]), twice);
+    let overlap = "the tensors `embeddings.LayerNorm.weight` and `embeddings.LayerNorm.bias` overlap";
+    refused(&of(&[("bias", [4, 12]), ("weight", [0, 8])]), overlap);
+    assert!(convert(&of(&[("bias", [8, 12]), ("weight", [0, 8])])).is_ok(), "one after the other");
+    let mut files = of(&[("bias", [0, 4])]);
+    files.push(file("model-2.safetensors", &safetensors(&[("embeddings.LayerNorm.bias", "F32", &[1])])));
+    refused(&files, "model-2.safetensors: tensor `embeddings.LayerNorm.bias` occurs twice");
+}
+
+#[test]
 fn damaged_safetensors_are_refused() {
     let of = |weights: &[u8]| checkpoint(&config(), &tokenizer(), weights);
     let valid = safetensors(TENSORS);

@@ -17,10 +17,12 @@ const SPECIAL_TOKENS: [(&str, &str); 5] =
 
 /// Adds the vocabulary of a checkpoint.
 pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Result<(), ConvertError> {
-    let tokenizer = description.tokenizer()?;
-    let tokens = match &tokenizer {
-        Some(tokenizer) => tokens(tokenizer)?,
-        None => description.vocabulary()?.ok_or(ConvertError::Missing { name: TOKENIZER })?,
+    let (tokens, normalizer) = match description.tokenizer()? {
+        Some(tokenizer) => (tokens(&tokenizer)?, tokenizer.normalizer.unwrap_or_default()),
+        None => {
+            let tokens = description.vocabulary()?.ok_or(ConvertError::Missing { name: TOKENIZER })?;
+            (tokens, description.normalizer()?)
+        }
     };
     let is_special = |token: &str| SPECIAL_TOKENS.iter().any(|(name, _)| *name == token);
     let kinds: Vec<i32> = tokens.iter().map(|token| if is_special(token) { CONTROL } else { NORMAL }).collect();
@@ -39,7 +41,6 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
             metadata.set(format!("tokenizer.ggml.{role}_token_id"), id as u32);
         }
     }
-    let normalizer = tokenizer.and_then(|tokenizer| tokenizer.normalizer).unwrap_or_default();
     for (name, flag) in [("lowercase", normalizer.lowercase), ("strip_accents", normalizer.strip_accents)] {
         if let Some(flag) = flag {
             metadata.set(format!("tokenizer.ggml.normalizer.{name}"), flag);

@@ -107,6 +107,32 @@ async fn create_makes_a_model_from_another() {
 }
 
 #[tokio::test]
+async fn create_refuses_a_checkpoint_with_values_that_are_not_numbers() {
+    let daemon = Daemon::start();
+    let config = r#"{"architectures": ["BertModel"], "num_hidden_layers": 1, "hidden_size": 2,
+        "max_position_embeddings": 3, "intermediate_size": 2, "num_attention_heads": 1, "layer_norm_eps": 1e-12,
+        "type_vocab_size": 2}"#;
+    let name = "embeddings.LayerNorm.weight";
+    let header = format!(r#"{{"{name}": {{"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}}}"#);
+    let length = (header.len() as u64).to_le_bytes();
+    let weights = [&length[..], header.as_bytes(), &f32::NAN.to_le_bytes()].concat();
+    let mut files = Vec::new();
+    for (file, contents) in
+        [("config.json", config.as_bytes()), ("vocab.txt", &b"[UNK]"[..]), ("m.safetensors", &weights)]
+    {
+        let digest = cairn_store::Digest::of(contents);
+        let request = Request::post(format!("/api/blobs/{digest}")).body(Body::from(contents.to_vec())).unwrap();
+        assert_eq!(daemon.send(request).await.status(), StatusCode::CREATED, "the upload of {file}");
+        files.push(format!(r#""{file}":"{digest}""#));
+    }
+    let request = format!(r#"{{"model":"sent","files":{{{}}},"stream":false}}"#, files.join(","));
+    let reply = daemon.post("/api/create", &request).await;
+    let expected = format!("tensor `{name}` has values that are not finite numbers");
+    assert!(reply.starts_with("400") && reply.contains(&expected), "{reply}");
+    assert!(reply.contains(r#""code":"create_request_invalid""#), "{reply}");
+}
+
+#[tokio::test]
 async fn create_makes_a_model_from_uploaded_files() {
     let daemon = Daemon::start();
     let file = cairn_testkit::write(&cairn_testkit::ModelSpec { seed: 2, ..cairn_testkit::tiny_llama() });

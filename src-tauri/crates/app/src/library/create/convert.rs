@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use cairn_convert::{CheckpointFile, Conversion};
-use cairn_store::LibraryWriter;
+use cairn_convert::{CheckpointFile, Conversion, ConvertError};
+use cairn_store::{LibraryWriter, WriteError};
 
 use super::base::Base;
 use super::files::UploadedFile;
@@ -37,19 +37,29 @@ impl ModelLibrary {
                 should_continue.set(steps.progress(status, progress.done_bytes, progress.total_bytes));
             })
         };
-        let layer = writer
-            .import_generated(
-                Path::new("model.safetensors"),
-                plan.size_bytes()?,
-                "it is converted from safetensors files",
-                &mut fill,
-                &mut |_| should_continue.get(),
-            )?
-            .layer;
+        let imported = writer.import_generated(
+            Path::new("model.safetensors"),
+            plan.size_bytes()?,
+            "it is converted from safetensors files",
+            &mut fill,
+            &mut |_| should_continue.get(),
+        );
+        let layer = imported.map_err(conversion_error)?.layer;
         steps.status("verifying conversion".to_owned());
         let path = self.catalog.own_library().blob(&layer)?;
         let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
         let head = checked.inspect_err(|_| writer.remove_unreferenced(&layer))?;
         Ok(Base { config: config(&head.gguf).to_json(), layers: vec![layer.clone()], made: vec![layer] })
+    }
+}
+
+/// Returns the error of the checkpoint, if it is the reason of a failed write.
+fn conversion_error(error: WriteError) -> Error {
+    match error {
+        WriteError::Source { path, source } => match source.downcast::<ConvertError>() {
+            Ok(error) => error.into(),
+            Err(source) => WriteError::Source { path, source }.into(),
+        },
+        error => error.into(),
     }
 }
