@@ -146,13 +146,14 @@ impl Embedder {
     /// Admits waiting requests in their order. Drops those of clients that have gone.
     fn admit(&self, waiting: &mut VecDeque<EmbedJob>, active: &mut Vec<Active>) {
         active.retain(|request| !request.job.reply.is_closed());
+        // Otherwise they would keep their places in the queue.
+        waiting.retain(|job| !job.reply.is_closed());
         while active.len() < self.parallel
             && let Some(job) = waiting.pop_front()
         {
             match job.check(self.vocabulary) {
                 // The client may have gone; that is not an error.
                 Err(error) => drop(job.reply.send(Err(error))),
-                Ok(()) if job.reply.is_closed() => {}
                 Ok(()) if job.texts.is_empty() => drop(job.reply.send(Ok(Vec::new()))),
                 Ok(()) => active.push(Active { vectors: Vec::with_capacity(job.texts.len()), job }),
             }

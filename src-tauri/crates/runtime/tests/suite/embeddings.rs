@@ -91,6 +91,29 @@ async fn cancelled_request_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cancelled_waiting_request_frees_its_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = EngineConfig { parallel: 1, max_queue: 1, ..config() };
+    let engine = Engine::start(config).expect("a kernel variant runs on this machine");
+    let path = model(&folder, &ModelSpec { layers: 12, ..tiny_bert(&BERT) });
+    let long = lease(&engine, &path).await;
+    let long = tokio::spawn(async move { long.embed((0..100_000).map(|seed| text(seed, 128)).collect()).await });
+    let acquire =
+        || engine.acquire(path.display().to_string(), Source::File(path.clone()), LoadOptions::default(), None);
+    let waiting = acquire().await.expect("one request may wait");
+    let cancelled = tokio::time::timeout(Duration::from_millis(50), waiting.embed(vec![text(1, 8)])).await;
+    assert!(cancelled.is_err(), "only one request is active at a time");
+    drop(waiting);
+    let is_free = async {
+        while acquire().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_free).await.expect("the place becomes free");
+    assert!(!long.is_finished(), "during the other request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn invalid_texts_are_refused_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_engine, lease) = start(&folder, &BERT).await;
