@@ -185,12 +185,17 @@ impl Engine {
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
         }
-        let waiting = Waiting::begin(inner)?;
-        // Each load is bounded, but many of them may be queued.
-        let queue = inner.config.load_timeouts.queue;
-        let loading = tokio::time::timeout(queue, inner.loading.lock()).await;
-        let _loading = loading.map_err(|_| LoadError::Timeout(queue))?;
-        drop(waiting);
+        let _loading = match inner.loading.try_lock() {
+            // A request that loads its model does not wait in a queue, which may have no places.
+            Ok(loading) => loading,
+            Err(_) => {
+                let _waiting = Waiting::begin(inner)?;
+                // Each load is bounded, but many of them may be queued.
+                let queue = inner.config.load_timeouts.queue;
+                let loading = tokio::time::timeout(queue, inner.loading.lock()).await;
+                loading.map_err(|_| LoadError::Timeout(queue))?
+            }
+        };
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
         }

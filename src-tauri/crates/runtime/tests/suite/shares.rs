@@ -45,6 +45,22 @@ async fn interactive_request_takes_place_of_batch_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn model_loads_without_a_queue() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let config = EngineConfig { parallel: 1, max_queue: 0, ..config() };
+    let engine = Engine::start(config).expect("a kernel variant runs");
+    let path = model(&folder, 43);
+    let acquire =
+        || engine.acquire(path.display().to_string(), Source::File(path.clone()), LoadOptions::default(), None);
+    let (first, second) = tokio::join!(acquire(), acquire());
+    assert!(first.is_ok(), "the first request loads the model");
+    assert!(matches!(second, Err(LoadError::Busy)), "the second one would wait for the load");
+    assert!(matches!(acquire().await, Err(LoadError::Busy)), "the model computes one request");
+    drop(first);
+    assert!(acquire().await.is_ok(), "the model is idle");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_beyond_the_queue_are_refused_exactly() {
     let folder = TempDir::new().expect("a temporary folder");
     let config = EngineConfig { parallel: 8, max_queue: 64, ..config() };
