@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_runtime::{EmbedText, Lease, Pooling};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
 
 use super::conversation::run_blocking;
 use super::error::Error;
@@ -104,12 +105,26 @@ pub(super) async fn vectors(
     dimensions: Option<usize>,
 ) -> Result<(Vec<Vec<f32>>, u64), Error> {
     let encoder = TextEncoder::new(lease, whole);
-    let texts = run_blocking(move || encoder.encode_all(input)).await?;
+    let texts = match input {
+        EmbedInput::Texts(texts) => encode_each(texts, move |text| encoder.encode(&text)).await?,
+        EmbedInput::Tokens(texts) => encode_each(texts, move |tokens| encoder.check(tokens)).await?,
+    };
     let tokens = texts.iter().map(|text| text.len() as u64).sum();
     let vectors = lease.embed(texts.into_iter().map(EmbedText::from).collect()).await?;
     let dimensions = dimensions.filter(|dimensions| *dimensions > 0);
     let vectors = vectors.into_iter().map(|vector| normalise(vector, dimensions)).collect::<Result<_, _>>()?;
     Ok((vectors, tokens))
+}
+
+/// Encodes texts outside of the async tasks. The work ends early if the future is dropped.
+pub(super) async fn encode_each<T: Send + 'static, U: Send + 'static>(
+    texts: Vec<T>,
+    encode: impl Fn(T) -> Result<U, Error> + Send + 'static,
+) -> Result<Vec<U>, Error> {
+    // The receiver is dropped with this future.
+    let (request, _receiver) = oneshot::channel::<()>();
+    let encode = move |text| if request.is_closed() { Err(Error::EngineGone) } else { encode(text) };
+    run_blocking(move || texts.into_iter().map(encode).collect()).await
 }
 
 /// Returns how a model pools rows.
@@ -141,13 +156,6 @@ impl TextEncoder {
         Self { tokenizer, max_tokens: lease.context_tokens() as usize, whole, begin, end }
     }
 
-    fn encode_all(&self, input: EmbedInput) -> Result<Vec<Vec<u32>>, Error> {
-        match input {
-            EmbedInput::Texts(texts) => texts.iter().map(|text| self.encode(text)).collect(),
-            EmbedInput::Tokens(texts) => texts.into_iter().map(|tokens| self.check(tokens)).collect(),
-        }
-    }
-
     /// Encodes a text that fits, or the beginning of one that does not.
     fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut tokens = self.begin.clone();
@@ -158,21 +166,14 @@ impl TextEncoder {
         Ok(tokens)
     }
 
-    /// Encodes a pair of texts: the second one is cut if both do not fit.
-    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<EmbedText, Error> {
-        let (first, second) = (self.content(first), self.content(second));
-        let mut tokens = [&self.begin[..], &first, &self.end].concat();
+    /// Returns the encoder of pairs with this first text, which is encoded once. A second text is cut if both do not fit.
+    pub(super) fn pairs(self, first: &str) -> PairEncoder {
+        let mut tokens = [&self.begin[..], &self.content(first), &self.end].concat();
         // Models with EOS at the end of a text, such as those of RoBERTa's structure, have it twice between two texts.
         if self.end.last().is_some_and(|&token| self.tokenizer.eos() == Some(token)) {
             tokens.extend_from_slice(&self.end);
         }
-        let second_text = tokens.len();
-        let Some(room) = self.max_tokens.checked_sub(second_text + self.end.len()) else {
-            return Err(Error::InputTooLong { tokens: second_text, max_tokens: self.max_tokens });
-        };
-        tokens.extend_from_slice(&second[..self.cut(second.len(), room)?]);
-        tokens.extend_from_slice(&self.end);
-        Ok(EmbedText { tokens, second_text: Some(second_text) })
+        PairEncoder { texts: self, first: tokens }
     }
 
     /// Checks the token ids of a client.
@@ -200,6 +201,25 @@ impl TextEncoder {
             true => Ok(room),
             false => Ok(tokens),
         }
+    }
+}
+
+/// Encoder of pairs of texts with the same first text.
+pub(super) struct PairEncoder {
+    texts: TextEncoder,
+    /// Tokens of the first text, with those that begin and end it.
+    first: Vec<u32>,
+}
+
+impl PairEncoder {
+    pub(super) fn encode(&self, second: &str) -> Result<EmbedText, Error> {
+        let Self { texts, first } = self;
+        let Some(room) = texts.max_tokens.checked_sub(first.len() + texts.end.len()) else {
+            return Err(Error::InputTooLong { tokens: first.len(), max_tokens: texts.max_tokens });
+        };
+        let second = texts.content(second);
+        let tokens = [&first[..], &second[..texts.cut(second.len(), room)?], &texts.end].concat();
+        Ok(EmbedText { tokens, second_text: Some(first.len()) })
     }
 }
 
@@ -238,5 +258,17 @@ mod tests {
             let error = normalise(vec![1.0, bad], None).expect_err("not a number").to_string();
             assert_eq!(error, "embedding contains NaN or Inf values", "{bad}");
         }
+    }
+    #[tokio::test]
+    async fn encoding_ends_when_the_request_is_cancelled() {
+        let (encoded, texts) = std::sync::mpsc::channel();
+        let encode = move |text: u32| {
+            std::thread::sleep(Duration::from_millis(1));
+            encoded.send(text).map_err(|_| Error::EngineGone)
+        };
+        let request = encode_each((0..10_000).collect(), encode);
+        assert!(tokio::time::timeout(Duration::from_millis(20), request).await.is_err(), "it takes ten seconds");
+        // The sender is dropped when the work ends.
+        assert!(texts.iter().count() < 10_000, "the other texts are not encoded");
     }
 }

@@ -3,10 +3,10 @@
 //! A cross-encoder scores each pair of query and document. With another embedding model, the score is the cosine of the
 //! vectors of query and document.
 
-use cairn_runtime::{EmbedText, Pooling};
+use cairn_runtime::Pooling;
 
 use super::conversation::run_blocking;
-use super::embed::{EmbedInput, MAX_TEXTS, TextEncoder, pooling, vectors};
+use super::embed::{EmbedInput, MAX_TEXTS, TextEncoder, encode_each, pooling, vectors};
 use super::error::Error;
 use super::handle::Inference;
 
@@ -58,8 +58,8 @@ impl Inference {
         let (scores, tokens) = match pooling(&lease, &name)? {
             Pooling::Rank => {
                 let encoder = TextEncoder::new(&lease, false);
-                let encode = move || documents.iter().map(|text| encoder.encode_pair(&query, text)).collect();
-                let pairs: Vec<EmbedText> = run_blocking::<_, Error>(encode).await?;
+                let pairs = run_blocking::<_, Error>(move || Ok(encoder.pairs(&query))).await?;
+                let pairs = encode_each(documents, move |document| pairs.encode(&document)).await?;
                 let tokens = pairs.iter().map(|pair| pair.tokens.len() as u64).sum();
                 let scores = lease.embed(pairs).await?;
                 (scores.into_iter().map(|score| sigmoid(&score)).collect::<Result<Vec<f32>, _>>()?, tokens)
