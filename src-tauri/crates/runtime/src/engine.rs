@@ -382,7 +382,7 @@ impl Engine {
             return Ok(None);
         }
         let place = entry.model.queue.enter().ok_or(LoadError::Busy)?;
-        entry.context_tokens = requested.min(trained).max(4);
+        entry.context_tokens = requested.max(4).min(trained);
         entry.requested_keep_alive = keep_alive.or(entry.requested_keep_alive);
         let default = options.default_keep_alive.unwrap_or(self.0.config.keep_alive);
         entry.keep_alive = entry.requested_keep_alive.unwrap_or(default);

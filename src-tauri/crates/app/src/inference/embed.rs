@@ -84,8 +84,8 @@ impl Inference {
         let model = self.library.find(&embed.model)?;
         let chosen = self.chosen(&model, embed.options.as_ref())?;
         if count == 0 {
-            self.load_or_unload(&model, &chosen, embed.keep_alive).await?;
-            return Ok(Embeddings { total: started_at.elapsed(), ..Embeddings::default() });
+            let load = self.load_time(&model, &chosen, embed.keep_alive).await?;
+            return Ok(Embeddings { load, total: started_at.elapsed(), ..Embeddings::default() });
         }
         let lease = self.lease(&model, &chosen, false, embed.keep_alive).await?;
         match pooling(&lease, &embed.model)? {
@@ -158,12 +158,13 @@ impl TextEncoder {
 
     /// Encodes a text that fits, or the beginning of one that does not.
     fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let mut tokens = self.begin.clone();
         let content = self.content(text);
-        let room = self.max_tokens.saturating_sub(self.begin.len() + self.end.len());
-        tokens.extend_from_slice(&content[..self.cut(content.len(), room)?]);
-        tokens.extend_from_slice(&self.end);
-        Ok(tokens)
+        let around = self.begin.len() + self.end.len();
+        let Some(room) = self.max_tokens.checked_sub(around) else {
+            return Err(Error::InputTooLong { tokens: around + content.len(), max_tokens: self.max_tokens });
+        };
+        let tokens = [&self.begin[..], &content[..self.cut(content.len(), room)?], &self.end].concat();
+        if tokens.is_empty() { Err(Error::EmptyTokens) } else { Ok(tokens) }
     }
 
     /// Returns the encoder of pairs with this first text, which is encoded once. A second text is cut if both do not fit.
@@ -219,6 +220,9 @@ impl PairEncoder {
         };
         let second = texts.content(second);
         let tokens = [&first[..], &second[..texts.cut(second.len(), room)?], &texts.end].concat();
+        if tokens.is_empty() {
+            return Err(Error::EmptyTokens);
+        }
         Ok(EmbedText { tokens, second_text: Some(first.len()) })
     }
 }

@@ -67,7 +67,7 @@ pub enum Error {
     #[error("input has the token {0}, which the model does not have")]
     ForeignInput(u32),
     /// A text without tokens.
-    #[error("input has an empty list of tokens")]
+    #[error("input has a text without tokens")]
     EmptyTokens,
     /// The vector of a text is not a number.
     #[error("embedding contains NaN or Inf values")]

@@ -1,5 +1,7 @@
 //! Loads and unloads models.
 
+use std::time::Duration;
+
 use crate::values::KeepAlive;
 use cairn_gguf::DType;
 use cairn_runtime::{Lease, LoadOptions};
@@ -57,12 +59,23 @@ impl Inference {
         chosen: &Chosen,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Reply, Error> {
+        self.load_time(model, chosen, keep_alive).await?;
+        Ok(if keep_alive == Some(KeepAlive::ZERO) { Reply::Unloaded } else { Reply::Loaded })
+    }
+
+    /// Like [`Inference::load_or_unload`]. Returns the time that the model took to load.
+    pub(crate) async fn load_time(
+        &self,
+        model: &Model,
+        chosen: &Chosen,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Duration, Error> {
         if keep_alive == Some(KeepAlive::ZERO) {
             self.engine.unload(&model.key);
-            return Ok(Reply::Unloaded);
+            return Ok(Duration::ZERO);
         }
-        self.lease(model, chosen, false, keep_alive).await?;
-        Ok(Reply::Loaded)
+        let lease = self.lease(model, chosen, false, keep_alive).await?;
+        Ok(Duration::from_nanos(lease.load_ns()))
     }
 
     pub(crate) async fn lease(

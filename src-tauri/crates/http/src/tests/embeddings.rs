@@ -58,6 +58,8 @@ async fn empty_input_loads_the_model() {
     for input in [json!(null), json!(""), json!([])] {
         let (status, reply) = daemon.json("/api/embed", json!({"model": "bert", "input": input})).await;
         assert_eq!((status, &reply["embeddings"]), (200, &json!([])), "{input}");
+        let loads = input.is_null();
+        assert_eq!(reply["load_duration"].as_u64() > Some(0), loads, "only the first request loads it: {reply}");
     }
     assert_eq!(daemon.json("/api/embeddings", json!({"model": "bert"})).await, (200, json!({"embedding": []})));
     assert_eq!(daemon.server.app().system().running().len(), 1, "it is loaded");
@@ -191,7 +193,7 @@ async fn invalid_embedding_requests_are_refused() {
     for input in [json!(null), json!([]), json!(true), json!([1, "x"]), json!([[-1]]), json!([["x"]])] {
         check(v1, json!({"model": "bert", "input": input}), "invalid input").await;
     }
-    check(v1, json!({"model": "bert", "input": [[]]}), "an empty list of tokens").await;
+    check(v1, json!({"model": "bert", "input": [[]]}), "input has a text without tokens").await;
     check(v1, json!({"model": "bert", "input": [512]}), "input has the token 512").await;
     check(v1, json!({"model": "bert", "input": "x", "encoding_format": "f16"}), "invalid encoding_format").await;
     check(v1, json!({"model": "bert", "input": "x", "dimensions": 0}), "dimensions cannot be 0").await;
@@ -199,8 +201,25 @@ async fn invalid_embedding_requests_are_refused() {
     check(rerank, json!({"model": "bert", "query": "", "documents": ["x"]}), "must not be empty").await;
     check(rerank, json!({"model": "bert", "query": "x", "documents": []}), "must not be empty").await;
     check(rerank, json!({"model": "bert", "query": "x", "documents": ["x"], "top_n": 0}), "top_n cannot be 0").await;
+    for document in [json!(3), json!({"image": "x"}), json!(null)] {
+        let request = json!({"model": "bert", "query": "x", "documents": ["x", document]});
+        check(rerank, request, "invalid document: it must be a text, or an object with a text").await;
+    }
     let long = json!({"model": "cross", "query": "stone ".repeat(200), "documents": ["x"]});
     check(rerank, long, "the input length exceeds the context length").await;
+}
+
+#[tokio::test]
+async fn text_without_tokens_is_refused() {
+    let daemon = daemon();
+    // Its tokenizer adds no tokens to a text.
+    let spec = cairn_testkit::tiny(&cairn_testkit::families::QWEN3_EMBEDDING);
+    daemon.store("qwen", &[("model", &cairn_testkit::write(&spec))]);
+    let request = json!({"model": "qwen", "input": ["stone", ""]});
+    let (status, reply) = daemon.json("/api/embed", request).await;
+    assert_eq!((status, &reply["error"]), (400, &json!("input has a text without tokens")), "{reply}");
+    let (status, reply) = daemon.json("/api/embed", json!({"model": "qwen", "input": ["stone"]})).await;
+    assert_eq!(status, 200, "{reply}");
 }
 
 #[tokio::test]

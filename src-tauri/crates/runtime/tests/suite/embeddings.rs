@@ -131,6 +131,17 @@ async fn invalid_texts_are_refused_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn context_is_at_most_that_of_the_training() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs on this machine");
+    let lease = lease(&engine, &model(&folder, &ModelSpec { context: 3, ..tiny_bert(&BERT) })).await;
+    assert_eq!(lease.context_tokens(), 3, "as many as there are positions");
+    assert!(lease.embed(vec![text(1, 3)]).await.is_ok(), "three tokens fit");
+    let error = lease.embed(vec![text(1, 4)]).await.expect_err("there are three positions");
+    assert!(matches!(error, GenerateError::PromptTooLong { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn larger_context_reloads_the_model() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let spec = ModelSpec { context: 2048, ..tiny_bert(&QWEN3_EMBEDDING) };

@@ -23,7 +23,7 @@ pub struct RerankRequest {
 
 /// A document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a document, which is a text or an object with a text")]
+#[serde(untagged, expecting = "invalid document: it must be a text, or an object with a text")]
 pub enum RerankDocument {
     /// A text.
     Text(String),
