@@ -1,8 +1,9 @@
 //! The embedder: one thread for each loaded embedding model that computes batches of texts.
 //!
-//! A batch packs whole texts of several requests without padding, each as a sequence of its own. Requests take turns, so
-//! that a request with many texts does not delay a short one. The keys and values of a text live in scratch pages for
-//! one batch, and nothing is cached.
+//! A batch packs whole texts of several requests without padding, each as a sequence of its own. Clients share the rows
+//! equally, and the requests of a client take turns, so that a request with many texts does not delay a short one. The
+//! time of a batch is limited, because the compute threads are those of other models, too. The keys and values of a text
+//! live in scratch pages for one batch, and nothing is cached.
 //!
 //! **Invariant:** a text's vector does not depend on the rest of its batch.
 
@@ -10,18 +11,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cairn_models::{EmbeddingOutput, ModelFile};
 use cairn_tensor::{Backend, BackendError, Batch, BufferId, PAGE_TOKENS, PageId, Plan, PlanId, Row, Team};
 
+use crate::client::Priority;
 use crate::command::{Command, DrainLimits};
 use crate::embedding::{EmbedJob, EmbedText, pool, wants_row};
 use crate::request::{Displaced, GenerateError};
-use crate::scheduler::{BATCH_ROWS, ClearOnDrop, Phase};
+use crate::scheduler::{BATCH_ROWS, ClearOnDrop, Phase, Shares, StepCost};
 
 /// Pages for batches of short texts, each of which has a page.
 const MIN_PAGES: usize = 64;
+/// Predicted time of a batch, unless one text takes longer. New requests and other models wait for its end.
+const MAX_BATCH_TIME: Duration = Duration::from_millis(100);
+/// Number of batches after which requests with batch priority get one in any case.
+const BATCH_TURN: u32 = 16;
 
 /// A model's embedder.
 pub(crate) struct Embedder {
@@ -30,8 +36,16 @@ pub(crate) struct Embedder {
     pub(crate) team: Arc<Team>,
     pub(crate) device: EmbeddingDevice,
     pub(crate) vocabulary: usize,
-    /// Maximum number of active requests. Further requests wait.
+    /// Maximum number of active requests. Further requests wait, except for the first one of each client.
     pub(crate) parallel: usize,
+    /// Rows of the clients that have active requests.
+    pub(crate) shares: Shares,
+    /// Predicts the duration of a batch.
+    pub(crate) cost: StepCost,
+    /// Number of texts so far.
+    pub(crate) served: u64,
+    /// Number of successive batches for which requests with batch priority have waited.
+    pub(crate) deferred: u32,
     pub(crate) commands: Receiver<Command>,
     /// Cleared when the embedder accepts no more requests.
     pub(crate) alive: Arc<AtomicBool>,
@@ -65,11 +79,11 @@ impl EmbeddingDevice {
         Ok(Self { backend, plan, output, rows, width, pages })
     }
 
-    /// Adds a text to a batch, unless it has no room for it. An empty batch has room for any text.
-    fn add(&self, batch: &mut Batch, text: &EmbedText) -> bool {
+    /// Adds a text to a batch of at most `max_rows` rows, unless it has no room for it. An empty batch has room for any text.
+    fn add(&self, batch: &mut Batch, text: &EmbedText, max_rows: usize) -> bool {
         let (tokens, used) = (text.tokens.len(), batch.tables.iter().map(Vec::len).sum::<usize>());
         let pages = used..used + tokens.div_ceil(PAGE_TOKENS);
-        let is_full = batch.rows.len() + tokens > BATCH_ROWS || pages.end > self.pages;
+        let is_full = batch.rows.len() + tokens > max_rows || pages.end > self.pages;
         if is_full && !batch.rows.is_empty() {
             return false;
         }
@@ -98,6 +112,15 @@ struct Active {
     job: EmbedJob,
     /// Vectors of the first texts.
     vectors: Vec<Vec<f32>>,
+    /// Texts in batches: those with vectors, and those of the current batch.
+    taken: usize,
+    /// Value of [`Embedder::served`] after the last of them, or when the request became active.
+    served: u64,
+}
+
+/// Compute time of a text for the shares of clients. Rows take about the same time, so their number is used for it.
+fn share(text: &EmbedText) -> Duration {
+    Duration::from_nanos(text.tokens.len() as u64)
 }
 
 impl Embedder {
@@ -144,20 +167,30 @@ impl Embedder {
     }
 
     /// Admits waiting requests in their order. Drops those of clients that have gone.
-    fn admit(&self, waiting: &mut VecDeque<EmbedJob>, active: &mut Vec<Active>) {
+    fn admit(&mut self, waiting: &mut VecDeque<EmbedJob>, active: &mut Vec<Active>) {
         active.retain(|request| !request.job.reply.is_closed());
         // Otherwise they would keep their places in the queue.
         waiting.retain(|job| !job.reply.is_closed());
-        while active.len() < self.parallel
-            && let Some(job) = waiting.pop_front()
-        {
+        let mut at = 0;
+        while let Some(job) = waiting.get(at) {
+            if active.len() >= self.parallel && active.iter().any(|request| request.job.client == job.client) {
+                at += 1;
+                continue;
+            }
+            let job = waiting.remove(at).expect("there is a job at this index");
             match job.check(self.vocabulary) {
                 // The client may have gone; that is not an error.
                 Err(error) => drop(job.reply.send(Err(error))),
                 Ok(()) if job.texts.is_empty() => drop(job.reply.send(Ok(Vec::new()))),
-                Ok(()) => active.push(Active { vectors: Vec::with_capacity(job.texts.len()), job }),
+                Ok(()) => active.push(Active {
+                    vectors: Vec::with_capacity(job.texts.len()),
+                    taken: 0,
+                    served: self.served,
+                    job,
+                }),
             }
         }
+        self.shares.set_present(active.iter().map(|request| &request.job.client));
     }
 
     /// Computes one batch, and replies to the requests that it completes.
@@ -166,44 +199,62 @@ impl Embedder {
         if parts.is_empty() {
             return Ok(());
         }
+        let started = Instant::now();
         let run = self.device.backend.run(self.device.plan, &batch);
         // A file that changed under the mapping makes any result worthless, so this check comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
+        self.cost.add(0, batch.rows.len(), started.elapsed());
         let mut first = 0;
         for (seq, index) in (0..).zip(parts) {
             let rows = batch.rows.iter().filter(|row| row.seq == seq && row.want_logits).count();
             active[index].vectors.push(self.device.vector(first, rows));
             first += rows;
         }
-        for Active { job, vectors } in active.extract_if(.., |request| request.vectors.len() == request.job.texts.len())
+        for Active { job, vectors, .. } in
+            active.extract_if(.., |request| request.vectors.len() == request.job.texts.len())
         {
             let _ = job.reply.send(Ok(vectors));
-        }
-        // The next batch begins with another request.
-        if !active.is_empty() {
-            active.rotate_left(1);
         }
         Ok(())
     }
 
-    /// Fills a batch with the next texts of the requests, one of each in turn. Returns it and the request of each text.
-    fn gather(&self, active: &[Active]) -> (Batch, Vec<usize>) {
+    /// Fills a batch with the next texts of the requests: of the client with the fewest rows so far, and of its requests in
+    /// turn. Returns the batch and the request of each text.
+    fn gather(&mut self, active: &mut [Active]) -> (Batch, Vec<usize>) {
         let (mut batch, mut parts) = (Batch::default(), Vec::new());
-        let mut next: Vec<usize> = active.iter().map(|request| request.vectors.len()).collect();
-        let mut open: Vec<usize> = (0..active.len()).collect();
-        while !open.is_empty() {
-            open.retain(|&index| {
-                let Some(text) = active[index].job.texts.get(next[index]) else { return false };
-                let is_added = self.device.add(&mut batch, text);
-                if is_added {
-                    next[index] += 1;
+        let max_rows = self.cost.prompt_rows_within(MAX_BATCH_TIME).min(BATCH_ROWS);
+        let priority = self.priority(active);
+        let has_priority = |request: &Active| Some(request.job.client.priority) == priority;
+        let mut open: Vec<usize> = (0..active.len()).filter(|&index| has_priority(&active[index])).collect();
+        let turn = |shares: &Shares, request: &Active| (shares.used(&request.job.client), request.served);
+        while let Some(at) = (0..open.len()).min_by_key(|&at| turn(&self.shares, &active[open[at]])) {
+            let index = open[at];
+            let request = &mut active[index];
+            match request.job.texts.get(request.taken) {
+                Some(text) if self.device.add(&mut batch, text, max_rows) => {
+                    self.served += 1;
+                    self.shares.charge(&request.job.client, share(text));
+                    request.served = self.served;
+                    request.taken += 1;
                     parts.push(index);
                 }
-                is_added
-            });
+                // The batch may have room for a shorter text of another request.
+                _ => {
+                    open.remove(at);
+                }
+            }
         }
         (batch, parts)
+    }
+
+    /// Chooses the priority of the requests of the next batch; `None` without requests.
+    fn priority(&mut self, active: &[Active]) -> Option<Priority> {
+        let priorities = || active.iter().map(|request| request.job.client.priority);
+        let (most, least) = (priorities().min()?, priorities().max()?);
+        let defers = most != least && self.deferred < BATCH_TURN;
+        self.deferred = if defers { self.deferred + 1 } else { 0 };
+        Some(if defers { most } else { least })
     }
 
     /// Fails all requests.

@@ -3,6 +3,7 @@
 use cairn_models::Pooling;
 use tokio::sync::oneshot;
 
+use crate::client::Client;
 use crate::model_use::ModelUse;
 use crate::queue::QueuePlace;
 use crate::request::GenerateError;
@@ -27,6 +28,7 @@ pub(crate) struct EmbedJob {
     pub(crate) texts: Vec<EmbedText>,
     /// Maximum number of tokens of a text.
     pub(crate) context_tokens: usize,
+    pub(crate) client: Client,
     pub(crate) reply: oneshot::Sender<Result<Vec<Vec<f32>>, GenerateError>>,
     /// These end with the request.
     pub(crate) _model_use: ModelUse,

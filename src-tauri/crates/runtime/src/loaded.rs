@@ -176,6 +176,10 @@ impl LoadedModel {
                 device: EmbeddingDevice::prepare(backend, model.plan, output, rows)?,
                 vocabulary,
                 parallel,
+                shares: Shares::default(),
+                cost: StepCost::default(),
+                served: 0,
+                deferred: 0,
                 commands: receiver,
                 alive: Arc::clone(&alive),
             };

@@ -223,6 +223,23 @@ async fn text_without_tokens_is_refused() {
 }
 
 #[tokio::test]
+async fn requests_have_the_priority_of_their_client() {
+    let daemon = daemon();
+    for (path, request) in [
+        ("/api/embed", json!({"model": "bert", "input": "x"})),
+        ("/api/embeddings", json!({"model": "bert", "prompt": "x"})),
+        ("/v1/embeddings", json!({"model": "bert", "input": "x"})),
+        ("/v1/rerank", json!({"model": "bert", "query": "x", "documents": ["y"]})),
+    ] {
+        for (priority, status) in [("batch", 200), ("interactive", 200), ("soon", 400)] {
+            let post = Request::post(path).header("X-Cairn-Priority", priority);
+            let response = daemon.send(post.body(Body::from(request.to_string())).unwrap()).await;
+            assert_eq!(response.status().as_u16(), status, "{path} with the priority {priority}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn lists_and_details_show_the_capability() {
     let daemon = daemon();
     let (_, shown) = daemon.json("/api/show", json!({"model": "bert"})).await;

@@ -34,14 +34,14 @@ pub struct Lease {
     pub(super) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
-    /// Its generations share the model's compute time with those of other clients.
+    /// Its requests share the model's compute time with those of other clients.
     pub(super) client: Client,
     /// Use of the model and place in its queue, until the first generation takes them.
     pub(super) first: Mutex<Option<(ModelUse, QueuePlace)>>,
 }
 
 impl Lease {
-    /// The same lease for a client. Its generations share the model's compute time with those of other clients.
+    /// The same lease for a client. Its requests share the model's compute time with those of other clients.
     #[must_use]
     pub fn for_client(mut self, client: Client) -> Self {
         self.client = client;
@@ -97,7 +97,8 @@ impl Lease {
     pub async fn embed(&self, texts: Vec<EmbedText>) -> Result<Vec<Vec<f32>>, GenerateError> {
         let (reply, vectors) = oneshot::channel();
         let (_model_use, _place) = self.enter();
-        let job = EmbedJob { texts, context_tokens: self.context_tokens as usize, reply, _model_use, _place };
+        let (context_tokens, client) = (self.context_tokens as usize, self.client.clone());
+        let job = EmbedJob { texts, context_tokens, client, reply, _model_use, _place };
         self.model.commands.send(Command::Embed(Box::new(job)));
         vectors.await.unwrap_or(Err(GenerateError::Unloaded))
     }

@@ -80,11 +80,16 @@ impl StepCost {
         }
     }
 
+    /// Number of prompt rows for a step of this duration without decode rows.
+    pub(crate) fn prompt_rows_within(&self, budget: Duration) -> usize {
+        let budget = budget.as_nanos() as f64;
+        self.prompt_row.map_or(MIN_ROWS, |row| (budget / row) as usize).max(MIN_ROWS)
+    }
+
     /// Number of prompt rows for a step with this many decode rows.
     pub(crate) fn prompt_rows(&self, decode_rows: usize) -> usize {
         if decode_rows == 0 {
-            let budget = PROMPT_STEP_TIME.as_nanos() as f64;
-            return self.prompt_row.map_or(MIN_ROWS, |row| (budget / row) as usize).max(MIN_ROWS);
+            return self.prompt_rows_within(PROMPT_STEP_TIME);
         }
         let max = MAX_PROMPT_TIME.as_nanos() as f64;
         let budget = self.decode(decode_rows).map_or(max, |time| max.min(MAX_PROMPT_STRETCH * time));
@@ -156,6 +161,7 @@ mod tests {
         assert_eq!(cost.prompt_rows(0), MIN_ROWS, "before the first measurement");
         cost.add(0, 64, Duration::from_millis(64));
         assert_eq!(cost.prompt_rows(0), 500, "half a second at 1 ms for a row");
+        assert_eq!(cost.prompt_rows_within(Duration::from_millis(100)), 100, "a tenth of a second");
         let mut slow = StepCost::default();
         slow.add(0, 64, Duration::from_secs(64));
         assert_eq!((slow.prompt_rows(0), slow.prompt_rows(1)), (MIN_ROWS, MIN_SHARED_ROWS), "the least numbers");

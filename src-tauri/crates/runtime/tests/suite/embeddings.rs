@@ -1,14 +1,17 @@
 //! Embedding models: batches of several requests, limits, and cancellation.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_runtime::{
-    EmbedText, Engine, EngineConfig, Event, GenerateError, KeepAlive, Lease, LoadOptions, Request, Source,
+    Client, EmbedText, Engine, EngineConfig, Event, GenerateError, KeepAlive, Lease, LoadOptions, Priority, Request,
+    Source,
 };
 use cairn_testkit::families::{BERT, CROSS_ENCODER, GEMMA_EMBEDDING, NOMIC_BERT, QWEN3_EMBEDDING};
 use cairn_testkit::{Family, ModelSpec, tiny_bert};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::common::{config, lease};
 
@@ -23,6 +26,11 @@ async fn start(folder: &TempDir, family: &'static Family) -> (Engine, Lease) {
     let engine = Engine::start(config()).expect("a kernel variant runs on this machine");
     let lease = lease(&engine, &model(folder, &tiny_bert(family))).await;
     (engine, lease)
+}
+
+/// Returns another lease of the BERT of [`start`].
+async fn again(engine: &Engine, folder: &TempDir) -> Lease {
+    lease(engine, &folder.path().join("bert.gguf")).await
 }
 
 fn text(seed: u32, tokens: u32) -> EmbedText {
@@ -75,6 +83,46 @@ async fn concurrent_requests_take_turns() {
     };
     assert_eq!(short, expected, "the vector does not depend on the other request");
     assert_eq!(long.await.expect("valid texts").len(), 2000, "the long request is completed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_with_many_requests_does_not_delay_another() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (engine, lease) = start(&folder, &BERT).await;
+    let client = |name: &str| Client { name: name.into(), ..Client::default() };
+    let many = Arc::new(lease.for_client(client("many")));
+    let alone = many.embed(vec![text(7, 64)]).await.expect("a valid text");
+    let mut long = JoinSet::new();
+    for _ in 0..8 {
+        let many = Arc::clone(&many);
+        long.spawn(async move { many.embed((0..500).map(|seed| text(seed, 64)).collect()).await });
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let other = again(&engine, &folder).await.for_client(client("other"));
+    let vectors = other.embed((0..100).map(|seed| text(seed, 64)).collect()).await.expect("valid texts");
+    assert_eq!(vectors.len(), 100, "a vector for each text");
+    assert!(long.try_join_next().is_none(), "the other client's texts did not wait for any of the long requests");
+    while let Some(vectors) = long.join_next().await {
+        let vectors = vectors.expect("no panic").expect("valid texts");
+        assert!(vectors.len() == 500 && vectors[7] == alone[0], "in the order of the texts");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_request_waits_for_interactive_request() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (engine, lease) = start(&folder, &BERT).await;
+    let batch = lease.for_client(Client { priority: Priority::Batch, ..Client::default() });
+    let texts: Vec<EmbedText> = (0..1000).map(|seed| text(seed, 64)).collect();
+    let slow = tokio::spawn({
+        let texts = texts.clone();
+        async move { batch.embed(texts).await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let fast = again(&engine, &folder).await;
+    fast.embed(texts).await.expect("valid texts");
+    assert!(!slow.is_finished(), "the batch request came first, but waits");
+    assert_eq!(slow.await.expect("no panic").expect("valid texts").len(), 1000, "the batch request continues");
 }
 
 #[tokio::test(flavor = "multi_thread")]
