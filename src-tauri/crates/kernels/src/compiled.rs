@@ -40,6 +40,9 @@ macro_rules! kernels {
             fn gelu(x: &mut [f32]) {
                 portable::activation::gelu::<$arith>(x)
             }
+            fn gelu_erf(x: &mut [f32]) {
+                portable::activation::gelu_erf::<$arith>(x)
+            }
             fn scale(x: &mut [f32], factor: f32) {
                 portable::elementwise::scale(x, factor)
             }

@@ -29,6 +29,7 @@ pub(crate) const SCALAR: Variant = Variant {
     geglu: |gate, up| portable::activation::geglu::<Plain>(gate, up),
     clamped_glu: |gate, up, alpha, limit| portable::activation::clamped_glu::<Plain>(gate, up, alpha, limit),
     gelu: |x| portable::activation::gelu::<Plain>(x),
+    gelu_erf: |x| portable::activation::gelu_erf::<Plain>(x),
     scale: |x, factor| portable::elementwise::scale(x, factor),
     softcap: |x, cap| portable::activation::softcap::<Plain>(x, cap),
     add: |x, y| portable::elementwise::add(x, y),

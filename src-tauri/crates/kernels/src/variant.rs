@@ -44,6 +44,8 @@ pub struct Variant {
     pub clamped_glu: fn(&mut [f32], &[f32], f32, f32),
     /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`.
     pub gelu: fn(&mut [f32]),
+    /// `x = x / 2 * (1 + erf(x / sqrt(2)))`.
+    pub gelu_erf: fn(&mut [f32]),
     /// `x *= factor`.
     pub scale: fn(&mut [f32], f32),
     /// `x = cap * tanh(x / cap)`.

@@ -198,7 +198,7 @@ impl PlanCheck<'_> {
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
             }
-            Op::Gelu { x } => self.buffer(*x).map(drop),
+            Op::Gelu { x } | Op::GeluErf { x } => self.buffer(*x).map(drop),
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))

@@ -239,6 +239,11 @@ pub enum Op {
         /// Input and output.
         x: BufferId,
     },
+    /// `x = x / 2 * (1 + erf(x / sqrt(2)))` in place (Hendrycks & Gimpel, arXiv 1606.08415).
+    GeluErf {
+        /// Input and output.
+        x: BufferId,
+    },
     /// `x *= factor` in place.
     Scale {
         /// Input and output.

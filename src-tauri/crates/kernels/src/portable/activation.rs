@@ -3,7 +3,7 @@
 //! All rest on the one exponential, and each element's result depends on no other element.
 
 use super::Arith;
-use super::exp::{gelu as gelu_of, swish, tanh};
+use super::exp::{gelu as gelu_of, gelu_erf as gelu_erf_of, swish, tanh};
 
 /// `gate = activation(gate) * up` (Shazeer, arXiv 2002.05202).
 #[inline(always)]
@@ -40,6 +40,14 @@ pub(crate) fn clamped_glu<A: Arith>(gate: &mut [f32], up: &[f32], alpha: f32, li
 pub(crate) fn gelu<A: Arith>(x: &mut [f32]) {
     for x in x {
         *x = gelu_of::<A>(*x);
+    }
+}
+
+/// `x = gelu(x)`, in the form with the error function.
+#[inline(always)]
+pub(crate) fn gelu_erf<A: Arith>(x: &mut [f32]) {
+    for x in x {
+        *x = gelu_erf_of::<A>(*x);
     }
 }
 

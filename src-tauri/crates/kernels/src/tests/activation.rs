@@ -11,6 +11,23 @@ fn gelu(x: f64) -> f64 {
     x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
 }
 
+fn gelu_erf(x: f64) -> f64 {
+    x / 2.0 * (1.0 + erf(x / 2f64.sqrt()))
+}
+
+/// The error function, as the series `2 / sqrt(pi) * exp(-x * x) * (x + 2 x^3 / 3 + 4 x^5 / 15 + ...)`.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= 2.0 * x * x / f64::from(2 * n + 1);
+        sum += term;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
+
 /// The oracle of a gated activation.
 fn gated(activation: impl Fn(f64, f64) -> f64) -> impl Fn(&[f32], &[f32]) -> Vec<f64> {
     move |gate, up| gate.iter().zip(up).map(|(&g, &u)| activation(f64::from(g), f64::from(u))).collect()
@@ -57,6 +74,28 @@ fn gelu_matches_the_formula_over_its_range() {
         assert!(infinite == f32::INFINITY && nan.is_nan(), "{}: special {x:?}", variant.name);
         // A result of -2.3e-7: a sum of 1 and tanh would have lost all of it.
         assert!((f64::from(small) / gelu(-5.0) - 1.0).abs() < 1e-5, "{}: gelu(-5) is {small:e}", variant.name);
+    }
+}
+
+#[test]
+fn gelu_with_the_error_function_matches_the_formula_over_its_range() {
+    check("gelu_erf", 2e-7, |v, x, _| (v.gelu_erf)(x), gated(|g, _| gelu_erf(g)));
+    for variant in usable() {
+        let mut x = [-1e30, -20.0, 20.0, 1e30, 0.0, f32::INFINITY, f32::NAN, -5.0];
+        (variant.gelu_erf)(&mut x);
+        let [far, low, high, above, zero, infinite, nan, small] = x;
+        assert!(far == 0.0 && low == 0.0 && zero == 0.0, "{}: closed {x:?}", variant.name);
+        assert!(high == 20.0 && above == 1e30, "{}: open {x:?}", variant.name);
+        assert!(infinite == f32::INFINITY && nan.is_nan(), "{}: special {x:?}", variant.name);
+        assert!((f64::from(small) / gelu_erf(-5.0) - 1.0).abs() < 1e-5, "{}: gelu(-5) is {small:e}", variant.name);
+        let x: Vec<f32> = (-7000..7000).map(|i| i as f32 * 1e-3).collect();
+        let mut found = x.clone();
+        (variant.gelu_erf)(&mut found);
+        for (x, found) in x.into_iter().zip(found) {
+            let exact = gelu_erf(x.into());
+            let error = (f64::from(found) - exact).abs();
+            assert!(error < 1.5e-7 * (1.0 + exact.abs()), "{}: gelu({x}) is {found}, not {exact}", variant.name);
+        }
     }
 }
 

@@ -55,22 +55,29 @@ impl GatedMlp {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainMlp {
     inner: BufferId, // [rows, feed_forward]
+    /// Whether GELU is computed with the error function, not with tanh.
+    has_erf: bool,
 }
 
 impl PlainMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
-        Self { inner: b.buffer(hparams.feed_forward_length) }
+        Self { inner: b.buffer(hparams.feed_forward_length), has_erf: false }
+    }
+
+    /// Computes GELU with the error function.
+    pub(crate) fn erf(self) -> Self {
+        Self { has_erf: true, ..self }
     }
 
     /// Adds `residual += down(gelu(up(x)))`, where the stream provides `x` (GELU: Hendrycks & Gimpel, arXiv
     /// 1606.08415).
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { inner } = self;
+        let &Self { inner, has_erf } = self;
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::MLP, layer);
         let projections = vec![b.projection(&name("ffn_up"), hparams.embedding_length, inner)];
         b.push(Op::MatMul { x, projections });
-        b.push(Op::Gelu { x: inner });
+        b.push(if has_erf { Op::GeluErf { x: inner } } else { Op::Gelu { x: inner } });
         let projections = vec![b.projection(&name("ffn_down"), hparams.feed_forward_length, stream.branch)];
         b.push(Op::MatMul { x: inner, projections });
         stream.leave(b, Part::MLP, layer);

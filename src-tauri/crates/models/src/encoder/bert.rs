@@ -33,7 +33,7 @@ impl Architecture for Bert {
         b.require_biases(BIASES);
         let stream = Stream::new(b, &hparams).norms(Norms::Sum);
         let attention = Attention::new(b, &hparams, None);
-        let mlp = PlainMlp::new(b, &hparams);
+        let mlp = PlainMlp::new(b, &hparams).erf();
         embed_sum(b, &hparams, &stream, true);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

@@ -191,7 +191,9 @@ impl Textbook<'_> {
                 let gate = self.product(&name("ffn_gate"), &x, 0, FEED_FORWARD);
                 combine(&gate, &up, |gate, up| gate / (1.0 + (-gate).exp()) * up)
             } else {
-                up.into_iter().map(|row| row.into_iter().map(gelu).collect()).collect()
+                up.into_iter()
+                    .map(|row| row.into_iter().map(|x| x / 2.0 * (1.0 + erf(x / 2f64.sqrt()))).collect())
+                    .collect()
             };
             let branch = self.product(&name("ffn_down"), &inner, 0, WIDTH);
             x = self.layer_norm(&name("layer_output_norm"), &sum(&x, &branch));
@@ -242,6 +244,17 @@ fn sum(a: &Matrix, b: &Matrix) -> Matrix {
 
 fn gelu(x: f64) -> f64 {
     x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+}
+
+/// The error function: `2 / sqrt(pi)` times the integral of `exp(-t * t)` from 0 to x, by Simpson's rule.
+fn erf(x: f64) -> f64 {
+    const PARTS: u32 = 400;
+    let width = x / f64::from(PARTS);
+    let at = |part: u32| {
+        let factor = if part == 0 || part == PARTS { 1.0 } else { f64::from(2 + part % 2 * 2) };
+        factor * (-(width * f64::from(part)).powi(2)).exp()
+    };
+    std::f64::consts::FRAC_2_SQRT_PI * width / 3.0 * (0..=PARTS).map(at).sum::<f64>()
 }
 
 fn rotate(head: &[f64], position: usize, angle: &dyn Fn(usize) -> f64) -> Vec<f64> {

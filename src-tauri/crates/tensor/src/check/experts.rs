@@ -34,6 +34,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         Op::AddEmbedding { x, .. }
         | Op::Rope { x, .. }
         | Op::Gelu { x }
+        | Op::GeluErf { x }
         | Op::Scale { x, .. }
         | Op::Softcap { x, .. }
         | Op::Add { x, .. } => *x == id,

@@ -118,6 +118,7 @@ impl Step<'_> {
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
+            Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {

@@ -94,6 +94,7 @@ impl Step<'_> {
                 self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();
             }
             Op::Gelu { x } => self.each(*x, arithmetic::gelu),
+            Op::GeluErf { x } => self.each(*x, arithmetic::gelu_erf),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {

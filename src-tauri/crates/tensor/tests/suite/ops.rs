@@ -338,6 +338,7 @@ fn element_wise_ops_agree_with_the_oracle() {
             });
         };
         alone("gelu", 1e-6, &|x| Op::Gelu { x });
+        alone("gelu with erf", 1e-6, &|x| Op::GeluErf { x });
         alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
         alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }
