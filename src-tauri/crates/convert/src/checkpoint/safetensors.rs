@@ -74,7 +74,8 @@ impl<'de> Deserialize<'de> for Header {
                         return Err(A::Error::custom(format!("it has more than {MAX_TENSORS} tensors")));
                     }
                     let entry = map.next_value();
-                    let invalid = |error: A::Error| A::Error::custom(format!("tensor `{}`: {error}", name.escape_debug()));
+                    let invalid =
+                        |error: A::Error| A::Error::custom(format!("tensor `{}`: {error}", name.escape_debug()));
                     let entry = entry.map_err(invalid)?;
                     entries.push((name, entry));
                 }

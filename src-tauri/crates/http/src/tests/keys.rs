@@ -97,13 +97,14 @@ async fn stream_of_events_ends_when_its_key_is_revoked() {
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from((OTHER_MACHINE, 50_000))));
         let response = daemon.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        axum::body::to_bytes(response.into_body(), 1 << 20)
+        response.into_body()
     };
+    let rest = |body| axum::body::to_bytes(body, 1 << 20);
     let revoked = open(&daemon.key("phone", &[KeyScope::Admin])).await;
     let valid = open(&daemon.key("tablet", &[KeyScope::Admin])).await;
     daemon.authorized("POST", "/app/keys/revoke", r#"{"name":"phone"}"#).await;
-    tokio::time::timeout(Duration::from_secs(10), revoked).await.expect("the stream ends").unwrap();
-    let wait = tokio::time::timeout(Duration::from_millis(50), valid).await;
+    tokio::time::timeout(Duration::from_secs(10), rest(revoked)).await.expect("the stream ends").unwrap();
+    let wait = tokio::time::timeout(Duration::from_millis(50), rest(valid)).await;
     assert!(wait.is_err(), "the stream of another key continues");
 }
 
