@@ -415,7 +415,7 @@ pub(crate) struct Cp {
 pub(crate) struct Create {
     /// Name of the model; an existing model of this name is replaced
     pub(crate) model: String,
-    /// Path of the Modelfile, or `-` for standard input; default is `Modelfile`, or without one the weights in this folder
+    /// Path of the Modelfile, or `-` for standard input; default is `Modelfile`, or the weights in this folder
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
     /// Quantize the weights, for example to Q4_K_M

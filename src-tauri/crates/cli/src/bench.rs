@@ -84,8 +84,8 @@ pub(crate) async fn bench(cli: &CliContext, args: &args::Bench) -> anyhow::Resul
     if args.json { output::json(&report) } else { output::print(&report.text()) }
 }
 
-/// Computes one prompt and one answer. A prompt that does not fit is refused, because the speed of a part of it would be
-/// taken for that of the whole.
+/// Computes one prompt and one answer. A prompt that does not fit is refused, because the speed of a part of it would
+/// be taken for that of the whole.
 async fn measure(client: &Client, model: &str, run: u32, args: &args::Bench) -> anyhow::Result<GenerateChunk> {
     let options = [
         ("num_predict", json!(args.tokens)),

@@ -1,5 +1,6 @@
 //! HTTP client of the daemon.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -288,11 +289,9 @@ fn without_trust() -> rustls::ClientConfig {
 
 /// Returns the innermost cause. The errors around it only state that sending failed.
 fn reason(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+    let mut cause: &(dyn Error + 'static) = error;
     loop {
-        // The source of an I/O error is the source of the error in it, so the error in it is checked here.
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        match tls_error(cause) {
             Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
                 return "its certificate is not trusted (set CAIRN_CA_FILE to a file with the issuer's certificate)"
                     .to_owned();
@@ -306,6 +305,15 @@ fn reason(error: &reqwest::Error) -> String {
             Some(source) => cause = source,
             None => return cause.to_string(),
         }
+    }
+}
+
+/// Returns the TLS error in an I/O error, which may be in another I/O error. The source of an I/O error is not the error
+/// in it, but the source of that.
+fn tls_error(error: &(dyn Error + 'static)) -> Option<&rustls::Error> {
+    match error.downcast_ref::<io::Error>() {
+        Some(error) => tls_error(error.get_ref()?),
+        None => error.downcast_ref(),
     }
 }
 

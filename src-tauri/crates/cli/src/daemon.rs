@@ -1,8 +1,8 @@
 //! Connecting to the daemon of this user, and starting it if it does not run.
 //!
 //! `run/daemon.lock` shows whether a daemon runs; `run/daemon.json` has its address and token. `OLLAMA_HOST` takes
-//! precedence: the server at that address is used, and a daemon that has to be started listens there. A daemon is started
-//! only for `http` and a loopback address.
+//! precedence: the server at that address is used, and a daemon that has to be started listens there. A daemon is
+//! started only for `http` and a loopback address.
 
 mod start;
 

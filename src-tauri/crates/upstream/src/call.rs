@@ -193,7 +193,7 @@ enum Attempt {
 async fn run(plan: &Plan, request: &Request, sender: &mpsc::Sender<Message>) {
     let mut tried: Vec<usize> = Vec::new();
     let mut last = None;
-    // The server whose failure the next attempt repeats.
+    // The server with the failure that the next attempt repeats.
     let mut failed: Option<&Upstream> = None;
     while tried.len() < MAX_ATTEMPTS.min(plan.targets.len()) {
         let Some((at, mut open)) = begin(plan, &tried) else { break };

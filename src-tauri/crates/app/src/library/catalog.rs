@@ -167,8 +167,8 @@ impl Catalog {
         Ok(model)
     }
 
-    /// Returns the name of the model that a client calls `text`. The mark `:local` is not part of it, unless a model has
-    /// this tag.
+    /// Returns the name of the model that a client calls `text`. The mark `:local` is not part of it, unless a model
+    /// has this tag.
     pub(crate) fn name_of(&self, text: &str) -> Result<ModelRef, NameError> {
         let name = text.parse::<ModelRef>();
         let Some(local) = local_name(text) else { return name };

@@ -400,8 +400,7 @@ async fn remote_that_never_responds_delays_the_first_list_only_a_short_time() {
     let remote = |url: String| json!({"url": url, "kind": "ollama"});
     let stored = json!({"version": 1, "remotes": {"a": remote(silent_url), "b": remote(server.url())}});
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("config")).unwrap();
-    std::fs::write(folder.path().join("config/remotes.json"), stored.to_string()).unwrap();
+    std::fs::write(folder.path().join("remotes.json"), stored.to_string()).unwrap();
     let daemon = Daemon::start_in(folder, None, &[]);
     let listed = daemon.get("/api/tags").await;
     let remotes = daemon.authorized("GET", "/app/remotes", "").await;
