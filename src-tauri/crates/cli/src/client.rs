@@ -310,7 +310,7 @@ fn reason(error: &reqwest::Error) -> String {
 
 /// Returns the TLS error in an I/O error, which may be in another I/O error. The source of an I/O error is not the error
 /// in it, but the source of that.
-fn tls_error(error: &(dyn Error + 'static)) -> Option<&rustls::Error> {
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     match error.downcast_ref::<io::Error>() {
         Some(error) => tls_error(error.get_ref()?),
         None => error.downcast_ref(),
