@@ -31,7 +31,7 @@ pub use cairn_store::{
     Progress, Stage,
 };
 pub use cairn_store::{ModelRef, NameError, WriteError, hash_file};
-pub use catalog::Opened;
+pub use catalog::{Opened, local_name};
 pub use check::{Check, CheckEvent, Checked, DamagedBlob};
 pub use copy::{Copied, CopyEvent};
 pub(crate) use create::Steps;

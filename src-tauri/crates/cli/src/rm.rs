@@ -3,6 +3,7 @@
 //! Standard output has only Ollama's line for each model, because scripts parse it. The freed bytes are printed to
 //! standard error and with `--json`.
 
+use cairn_app::library::local_name;
 use cairn_wire::app::DeleteResponse;
 use cairn_wire::ollama::DeleteRequest;
 
@@ -11,7 +12,8 @@ use crate::{CliContext, args, daemon, human, output, several};
 
 pub(crate) async fn delete(cli: &CliContext, args: &args::Rm) -> anyhow::Result<()> {
     let prepared = async {
-        several::check_names(&args.models, "deleted")?;
+        let unmarked = args.models.iter().map(|model| local_name(model).unwrap_or(model).to_owned());
+        several::check_names(&unmarked.collect::<Vec<_>>(), "deleted")?;
         daemon::connect_or_start(cli).await
     };
     let client = several::report_failure(args.json, several::only(&args.models), prepared.await)?;

@@ -259,7 +259,8 @@ impl Catalog {
 }
 
 /// Returns a name without Ollama's mark for a model of this machine, `:local`; `None` if it has no mark.
-pub(crate) fn local_name(text: &str) -> Option<&str> {
+#[must_use]
+pub fn local_name(text: &str) -> Option<&str> {
     let (name, mark) = text.trim().rsplit_once(':')?;
     mark.eq_ignore_ascii_case("local").then_some(name)
 }
