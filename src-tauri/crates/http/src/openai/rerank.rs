@@ -49,15 +49,15 @@ async fn rerank(
     }
     let _guard = server.activity().begin();
     let documents: Vec<String> = request.documents.into_iter().map(RerankDocument::into_text).collect();
-    let texts = documents.clone();
+    // Documents may be megabytes, and most clients do not request them back.
+    let texts = if request.return_documents == Some(true) { documents.clone() } else { Vec::new() };
     let rerank = Rerank { model: request.model.clone(), query: request.query, documents, top: request.top_n };
     let ranking = inference.rerank(rerank).await?;
     log.set_usage(&Usage { prompt_tokens: ranking.tokens, ..Usage::default() });
-    let returns_documents = request.return_documents == Some(true);
     let result = |ranked: cairn_app::inference::RankedDocument| RerankResult {
         index: ranked.index,
         relevance_score: ranked.score,
-        document: returns_documents.then(|| RerankDocument::Object { text: texts[ranked.index].clone() }),
+        document: texts.get(ranked.index).map(|text| RerankDocument::Object { text: text.clone() }),
     };
     let results = ranking.documents.into_iter().map(result).collect();
     Ok(json(StatusCode::OK, &RerankResponse { model: request.model, results, usage: usage(ranking.tokens) }))
