@@ -25,10 +25,7 @@ fn ram_budget_applies_and_long_chat_is_restored_from_disk() {
         let long: Vec<&str> = long.iter().map(String::as_str).collect();
         let chat = import_chat(home, "m", &long);
         open_chat(&session, &chat);
-        session.write(COMPOSER, &format!("And then?{ENTER}"));
-        until("the answer is complete", || {
-            session.texts("article.assistant[aria-busy='false'].latest .msg-foot").len() == 1
-        });
+        ask(&session, "And then?");
         // Unloading flushes the model's rows to the tiers.
         app(home, "POST", "/api/generate", &serde_json::json!({"model": "m", "keep_alive": 0, "stream": false}));
         until("RAM has chunks", || tier("ram", "used_bytes") > BUDGET.1);
@@ -47,9 +44,26 @@ fn ram_budget_applies_and_long_chat_is_restored_from_disk() {
         let session = Session::open(screen, home);
         assert_eq!(tier("ram", "budget_bytes"), BUDGET.1, "the budget is the same after a restart");
         open_chat(&session, &chat);
-        session.write(COMPOSER, &format!("And after that?{ENTER}"));
-        let badge = session.read(".resume.ssd summary, .resume.ram summary", "Reused ");
-        assert!(badge.contains("from SSD") || badge.contains("from RAM"), "the badge names the tier: {badge:?}");
+        ask(&session, "And after that?");
+        let badges = session.texts("article.assistant.latest .resume summary");
+        let badge = badges.first().map(String::as_str).unwrap_or_default();
+        assert!(
+            badge.contains("Reused ") && (badge.contains("from SSD") || badge.contains("from RAM")),
+            "the badge names the tier: {badge:?}; {}",
+            app(home, "GET", &format!("/app/chats/{chat}"), &Value::Null),
+        );
         session.picture("resumed");
     });
+}
+
+/// Asks a question and waits for its whole answer. The message before the question is a complete answer too.
+fn ask(session: &Session<'_>, question: &str) {
+    session.write(COMPOSER, &format!("{question}{ENTER}"));
+    let answered = format!(
+        "const [asked, answer] = [...document.querySelectorAll('article.message')].slice(-2);
+         return asked.querySelector('.bubble')?.textContent === {question}
+             && answer.matches('.assistant[aria-busy=\"false\"]') && answer.querySelector('.msg-foot') !== null",
+        question = Value::from(question)
+    );
+    until("the answer is complete", || session.run(&answered) == true);
 }
