@@ -24,6 +24,9 @@ fn ram_budget_applies_and_long_chat_is_restored_from_disk() {
         let long: Vec<String> = (0..8).map(|turn| format!("{turn} {}", "stone on stone ".repeat(12))).collect();
         let long: Vec<&str> = long.iter().map(String::as_str).collect();
         let chat = import_chat(home, "m", &long);
+        // The model has random weights: a long answer would fill the context, and the next prompt would begin at a later message.
+        let short = serde_json::json!({"options": {"num_predict": 16}});
+        app(home, "PATCH", &format!("/app/chats/{chat}"), &short);
         open_chat(&session, &chat);
         ask(&session, "And then?");
         // Unloading flushes the model's rows to the tiers.
