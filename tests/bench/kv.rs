@@ -52,6 +52,7 @@ pub(crate) fn shapes() -> Vec<Shape> {
         of("tiny", cairn_testkit::slow_llama()),
         of("small", ModelSpec { layers: 6, vocab: 32_768, ..qwen.clone() }),
         of("0.6b", qwen),
+        of("0.6b-q8_0", cairn_testkit::qwen06b_shape(Types::All(DType::Q8_0))),
         of("1b", llama.clone()),
         of("8b-8layers", ModelSpec { layers: 8, width: 4096, head_dim: 128, ffn: 14_336, ..llama }),
     ]
@@ -99,13 +100,12 @@ impl Shape {
 /// An engine with one model.
 pub(crate) struct Running {
     engine: Engine,
+    name: &'static str,
     lease: Lease,
     kept: Option<CacheTiers>,
     /// References to the tiers while no model is loaded.
     holders: usize,
 }
-
-const MODEL: &str = "m";
 
 impl Running {
     /// Loads a shape's model, with tiers if given.
@@ -120,8 +120,8 @@ impl Running {
             kernel: None,
             kv_budget_bytes: None,
             kv_type: DType::F16,
-            parallel: 4,
-            max_loaded: 1,
+            parallel: 5,
+            max_loaded: 2,
             max_queue: 16,
             keep_alive: KeepAlive::Forever,
             load_timeouts: cairn_runtime::LoadTimeouts::default(),
@@ -130,13 +130,14 @@ impl Running {
         };
         let engine = Engine::start(config)?;
         let holders = kept.as_ref().map_or(0, |kept| Arc::strong_count(&kept.tiers));
-        let options = LoadOptions {
-            context_tokens: Some(context as u32),
-            weights: Some(shape.weights()),
-            ..LoadOptions::default()
-        };
-        let lease = engine.acquire(MODEL.to_owned(), Source::File(shape.file(folder)?), options, None).await?;
-        Ok(Self { engine, lease, kept, holders })
+        let lease = lease(&engine, shape, folder, context).await?;
+        Ok(Self { engine, name: shape.name, lease, kept, holders })
+    }
+
+    /// Loads another model into the same engine.
+    pub(crate) async fn beside(&self, shape: &Shape, folder: &Path, context: usize) -> anyhow::Result<Self> {
+        let lease = lease(&self.engine, shape, folder, context).await?;
+        Ok(Self { engine: self.engine.clone(), name: shape.name, lease, kept: None, holders: 0 })
     }
 
     /// Generates at most `tokens` tokens greedily, with a callback for each.
@@ -171,9 +172,9 @@ impl Running {
 
     /// Unloads the model and waits until its KV chunks are flushed.
     pub(crate) async fn unload(self) -> anyhow::Result<()> {
-        let Self { engine, lease, kept, holders } = self;
+        let Self { engine, name, lease, kept, holders } = self;
         drop(lease);
-        engine.unload(MODEL);
+        engine.unload(name);
         let until = Instant::now() + Duration::from_secs(30);
         while let Some(kept) = &kept
             && Arc::strong_count(&kept.tiers) > holders
@@ -183,6 +184,12 @@ impl Running {
         }
         Ok(())
     }
+}
+
+async fn lease(engine: &Engine, shape: &Shape, folder: &Path, context: usize) -> anyhow::Result<Lease> {
+    let options =
+        LoadOptions { context_tokens: Some(context as u32), weights: Some(shape.weights()), ..LoadOptions::default() };
+    Ok(engine.acquire(shape.name.to_owned(), Source::File(shape.file(folder)?), options, None).await?)
 }
 
 /// An answer and the time to its first token.

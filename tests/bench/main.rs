@@ -1,5 +1,5 @@
 //! Relative speed, measured in one run: `cargo xtask bench decode` compares with llama.cpp, `bench pull` with `curl`,
-//! and `bench kv-...` with Cairn without the feature.
+//! and `bench kv-...`, `stutter` and `two-models` with Cairn without the feature or the load.
 //!
 //! Both sides alternate: the speed of a shared machine varies by the minute, so only ratios within one run are
 //! meaningful. Prints the minimum, median and maximum of each ratio, and writes them with the machine's name to
@@ -11,6 +11,7 @@ mod idle;
 mod kv;
 mod peer;
 mod pull;
+mod sharing;
 
 use std::path::{Path, PathBuf};
 
@@ -62,9 +63,11 @@ fn main() -> anyhow::Result<()> {
         "kv-overhead" => kv::overhead::run(&folder, &options),
         "kv-bandwidth" => kv::bandwidth::run(&folder, &options),
         "kv-ttft" => kv::ttft::run(&folder, &options),
+        "stutter" => sharing::stutter(&folder, &options, rounds),
+        "two-models" => sharing::two_models(&folder, &options, rounds),
         other => {
             bail!(
-                "unknown benchmark {other:?}; benchmarks: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far"
+                "unknown benchmark {other:?}; benchmarks: decode, pull, idle, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far, stutter, two-models"
             )
         }
     }

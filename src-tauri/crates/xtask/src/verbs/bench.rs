@@ -14,7 +14,8 @@ pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
             `bench idle` wake-ups of an idle daemon, \
-            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
+            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; \
+            `bench stutter|two-models [--shape NAME] [--rounds N]` answers beside another client or model; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
             the app's start, memory and size",
     run,
 };
