@@ -23,6 +23,7 @@ mod ndjson;
 mod ollama;
 mod openai;
 mod operations;
+mod pace;
 mod panics;
 mod relay;
 mod request_log;

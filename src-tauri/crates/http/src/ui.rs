@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
 use crate::Server;
+use crate::pace;
 
 /// Path prefix of the interface.
 pub(crate) const PATH: &str = "/ui";
@@ -35,11 +36,12 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .route(PATH, get(async || with_headers(Redirect::permanent("/ui/"))))
-        .route("/ui/", get(async || file("index.html")))
-        .route("/ui/{*path}", get(async |Path(path): Path<String>| file(&path)))
+        .route("/ui/", get(async || file("index.html").await))
+        .route("/ui/{*path}", get(async |Path(path): Path<String>| file(&path).await))
 }
 
-fn file(path: &str) -> Response {
+async fn file(path: &str) -> Response {
+    pace::wait_for_turn().await;
     let Some((_, bytes)) = FILES.iter().find(|(name, _)| *name == path) else {
         return with_headers((StatusCode::NOT_FOUND, "404 page not found"));
     };
