@@ -1,7 +1,7 @@
 """Trains Pebble on the CPU: `nice -n 10 /usr/bin/python3 train.py --minutes 45 --out /tmp/pebble.pt`.
 
 Every chat is new, so nothing is seen twice. The learning rate follows the share of the time that is used up, and a
-checkpoint lets an interrupted run go on.
+checkpoint lets an interrupted run go on. The time is that of both cores: other programs and pauses do not count.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def main():
         Path(f"{args.out}.new").replace(args.out)
 
     model.train()
-    then, saved_at, losses = time.time(), time.time(), []
+    then, saved_at, losses = time.process_time(), time.time(), []
     for ids, targets, learn in batches(bpe, args.seed + 1000 * step, args.batch, 512, args.cut):
         share = used / (60 * args.minutes)
         if share >= 1:
@@ -104,14 +104,14 @@ def main():
         optimizer.step()
         losses.append(float(each.detach()[weight == 3].mean()))
         step, seen, learnt = step + 1, seen + ids.numel(), learnt + int(wanted.sum())
-        now = time.time()
-        used, then = used + now - then, now
+        now = time.process_time()
+        used, then = used + (now - then) / torch.get_num_threads(), now
         if step % 25 == 0:
             print(f"{used / 60:5.1f} min  step {step}  {seen / 1e6:.2f}M tokens ({learnt / 1e6:.2f}M learnt)  {seen / used:.0f}/s  loss at answers' heads {sum(losses) / len(losses):.4f}", flush=True)
             losses = []
-        if now - saved_at > 180:
+        if time.time() - saved_at > 180:
             save()
-            saved_at = now
+            saved_at = time.time()
     save()
 
 
