@@ -8,6 +8,10 @@ use super::{Family, word_pieces};
 
 /// Name of the architecture in GGUF.
 const BERT: &str = "bert";
+/// Names of GELU with the error function, which is the default.
+const GELU_ERF: [&str; 2] = ["gelu", "gelu_python"];
+/// Names of GELU with tanh in checkpoints.
+const GELU_TANH: [&str; 5] = ["gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "gelu_pytorch_tanh"];
 /// `pooling_type` of a cross-encoder.
 const RANK: u32 = 4;
 const CROSS_ENCODER: &str = "BertForSequenceClassification";
@@ -44,9 +48,14 @@ impl Family for Bert {
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
         let text = |key: &str| config[key].as_str();
-        if let Some(other) = text("hidden_act").filter(|name| !name.starts_with("gelu")) {
-            return Err(ConvertError::Unsupported { what: format!("BERT with the activation {other:?}") });
-        }
+        let activation = match text("hidden_act") {
+            None => None,
+            Some(name) if GELU_ERF.contains(&name) => None,
+            Some(name) if GELU_TANH.contains(&name) => Some("gelu_pytorch_tanh"),
+            Some(other) => {
+                return Err(ConvertError::Unsupported { what: format!("BERT with the activation {other:?}") });
+            }
+        };
         if let Some(other) = text("position_embedding_type").filter(|name| *name != "absolute") {
             return Err(ConvertError::Unsupported { what: format!("BERT with {other:?} positions") });
         }
@@ -64,6 +73,9 @@ impl Family for Bert {
             ("attention.head_count", "num_attention_heads"),
         ] {
             metadata.set(format!("{BERT}.{key}"), description.count(name)?);
+        }
+        if let Some(activation) = activation {
+            metadata.set(format!("{BERT}.hidden_activation"), activation);
         }
         let eps = description.number("layer_norm_eps")?;
         metadata.set(format!("{BERT}.attention.layer_norm_epsilon"), eps);

@@ -128,6 +128,23 @@ fn cross_encoder_keeps_its_classifier() {
     assert_eq!(gguf.metadata().u32("bert.pooling_type").expect("a number"), Some(4), "rank");
 }
 
+#[test]
+fn activation_of_the_checkpoint_is_kept() {
+    let activation = |name: &str| {
+        let mut config = config();
+        config["hidden_act"] = json!(name);
+        let bytes = convert(&checkpoint(&config, &tokenizer(), &safetensors(TENSORS))).expect("a valid checkpoint");
+        let gguf = Gguf::parse(&bytes).expect("valid GGUF");
+        gguf.metadata().str("bert.hidden_activation").expect("a text").map(str::to_owned)
+    };
+    for name in ["gelu", "gelu_python"] {
+        assert_eq!(activation(name), None, "{name} is computed with the error function, as by default");
+    }
+    for name in ["gelu_new", "gelu_fast", "gelu_pytorch_tanh"] {
+        assert_eq!(activation(name).as_deref(), Some("gelu_pytorch_tanh"), "{name} is computed with tanh");
+    }
+}
+
 #[track_caller]
 fn refused(files: &[CheckpointFile], expected: &str) {
     let error = convert(files).expect_err(expected);
@@ -146,7 +163,10 @@ fn checkpoint_that_cannot_be_converted_is_refused() {
     refused(&with("architectures", json!(["LlamaForCausalLM"])), unsupported);
     refused(&with("architectures", json!(null)), "config.json: it has no architectures");
     refused(&with("num_hidden_layers", json!(-1)), "config.json: num_hidden_layers is -1, not a count");
-    refused(&with("hidden_act", json!("relu")), "BERT with the activation \"relu\" is not supported");
+    for activation in ["relu", "gelu_10", "quick_gelu"] {
+        let expected = format!("BERT with the activation {activation:?} is not supported");
+        refused(&with("hidden_act", json!(activation)), &expected);
+    }
     refused(&with("position_embedding_type", json!("relative_key")), "BERT with \"relative_key\" positions");
     refused(&[file("model.safetensors", &weights)], "config.json is missing");
     let mut gap = tokenizer();

@@ -6,7 +6,7 @@ use crate::arch::Architecture;
 use crate::block::{Attention, Norms, PlainMlp, Stream};
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::{Hparams, NormKind};
+use crate::hparams::{Hparams, Keys, NormKind};
 
 /// Biases that every file has.
 const BIASES: &[&str] = &[
@@ -33,7 +33,8 @@ impl Architecture for Bert {
         b.require_biases(BIASES);
         let stream = Stream::new(b, &hparams).norms(Norms::Sum);
         let attention = Attention::new(b, &hparams, None);
-        let mlp = PlainMlp::new(b, &hparams).erf();
+        let mlp = PlainMlp::new(b, &hparams);
+        let mlp = if has_tanh(&Keys::new(b.metadata())?)? { mlp } else { mlp.erf() };
         embed_sum(b, &hparams, &stream, true);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);
@@ -41,5 +42,15 @@ impl Architecture for Bert {
         }
         output(b, &hparams, &stream)?;
         Ok(hparams)
+    }
+}
+
+/// Returns whether GELU is computed with tanh. Files without the key compute it with the error function.
+fn has_tanh(keys: &Keys<'_>) -> Result<bool, LoadError> {
+    const KEY: &str = "hidden_activation";
+    match keys.str(KEY)? {
+        None | Some("gelu") => Ok(false),
+        Some("gelu_pytorch_tanh") => Ok(true),
+        Some(other) => Err(keys.invalid(KEY, format!("{other:?} is not \"gelu\" or \"gelu_pytorch_tanh\""))),
     }
 }

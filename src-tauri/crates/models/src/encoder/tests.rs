@@ -1,6 +1,6 @@
 //! Every encoder on tiny models: comparisons with a textbook forward pass in f64, without plans, pages or shared code.
 
-use cairn_tensor::{Batch, Limits, PAGE_TOKENS, PageId, Reference, Row, StateKind};
+use cairn_tensor::{Batch, Limits, Op, PAGE_TOKENS, PageId, Reference, Row, StateKind};
 use cairn_testkit::Family;
 use cairn_testkit::families::{BERT, CROSS_ENCODER, ENCODERS, GEMMA_EMBEDDING, GEMMA3, NOMIC_BERT, QWEN3_EMBEDDING};
 
@@ -348,6 +348,23 @@ fn pooling_and_direction_come_from_metadata() {
 }
 
 #[test]
+fn activation_of_bert_comes_from_metadata() {
+    let check = |activation: Option<&str>, tanh: usize, erf: usize| {
+        let mut model = tiny(&BERT);
+        if let Some(activation) = activation {
+            model.set("hidden_activation", activation);
+        }
+        let ops = load(&file(&model), 256, &mut Reference::new()).expect("the model is whole").plan.ops;
+        let count = |matches: fn(&Op) -> bool| ops.iter().filter(|op| matches(op)).count();
+        let found = (count(|op| matches!(op, Op::Gelu { .. })), count(|op| matches!(op, Op::GeluErf { .. })));
+        assert_eq!(found, (tanh, erf), "{activation:?}");
+    };
+    check(None, 0, LAYERS);
+    check(Some("gelu"), 0, LAYERS);
+    check(Some("gelu_pytorch_tanh"), LAYERS, 0);
+}
+
+#[test]
 fn embedding_model_from_a_decoder_returns_its_normalised_rows() {
     let model = tiny(&QWEN3_EMBEDDING);
     let rows = run(&model, &[tokens(1, 5), tokens(1, 9)]);
@@ -370,6 +387,8 @@ fn invalid_files_of_encoders_are_refused() {
         assert!(error.to_string().contains(expected), "{error} lacks {expected:?}");
     };
     check(&BERT, &|model| model.set("pooling_type", 5u32), "metadata key `bert.pooling_type`: 5 is not in 0 to 4");
+    let activation = "`bert.hidden_activation`: \"relu\" is not \"gelu\" or \"gelu_pytorch_tanh\"";
+    check(&BERT, &|model| model.set("hidden_activation", "relu"), activation);
     check(&BERT, &|model| drop(model.tensors.remove("position_embd.weight")), "`position_embd.weight` is missing");
     check(&BERT, &|model| drop(model.tensors.remove("blk.1.attn_q.bias")), "`blk.1.attn_q.bias` is missing");
     check(&BERT, &|model| model.set("context_length", 100u32), "`position_embd.weight` must be [24, 100]");
