@@ -52,8 +52,8 @@ struct Operation {
     limit: BodyLimit,
     /// Parameters of the query.
     query: &'static [Parameter],
-    /// Whether the headers of the cache are read.
-    is_scoped: bool,
+    /// Headers that are read, besides those of every request.
+    headers: &'static [Header],
     /// Status of success.
     status: u16,
     /// Bodies of success; more than one if the request selects the form.
@@ -90,6 +90,13 @@ enum Content {
     Other(&'static str),
 }
 
+/// A header of a request.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    name: &'static str,
+    about: &'static str,
+}
+
 /// A parameter of the query.
 #[derive(Debug, Clone, Copy)]
 struct Parameter {
@@ -114,7 +121,7 @@ const fn operation(method: &'static str, path: &'static str, about: &'static str
         body: Body::Empty,
         limit: BodyLimit::DEFAULT,
         query: &[],
-        is_scoped: false,
+        headers: &[],
         status: 200,
         responses: [None, None],
         also: &[],
@@ -153,8 +160,8 @@ impl Operation {
         Self { query, ..self }
     }
 
-    const fn scoped(self) -> Self {
-        Self { is_scoped: true, ..self }
+    const fn headers(self, headers: &'static [Header]) -> Self {
+        Self { headers, ..self }
     }
 
     const fn status(self, status: u16) -> Self {

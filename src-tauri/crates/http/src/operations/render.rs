@@ -4,16 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::table::OPERATIONS;
-use super::{Body, Content, Operation, Parameter, ParameterKind};
+use super::{Body, Content, Header, Operation, Parameter, ParameterKind};
 use crate::access::{Needs, needs_of};
 use crate::error::{RegistryError, error_type};
-
-/// Headers of inference requests.
-const SCOPE_HEADERS: &[(&str, &str)] = &[
-    ("X-Cairn-Owner", "The owner, as which the cached rows of the request can be deleted."),
-    ("X-Cairn-Incognito", "`1` leaves nothing in the cache."),
-    ("X-Cairn-Priority", "`batch` computes the answer when others leave time; the default is `interactive`."),
-];
 
 /// Returns the document without the schemas of `wire` types.
 #[must_use]
@@ -42,6 +35,10 @@ pub fn document() -> Value {
                     "description": "The daemon token, or the session token of a browser page.",
                 },
                 "key": {"type": "http", "scheme": "bearer", "description": "An API key."},
+                "key_header": {
+                    "type": "apiKey", "in": "header", "name": "x-api-key",
+                    "description": "An API key, in the header of Anthropic's clients.",
+                },
             },
         },
     })
@@ -94,8 +91,8 @@ impl Operation {
     fn security(self) -> Value {
         match needs_of(self.path) {
             Needs::Nothing => json!([]),
-            Needs::KeyElsewhere => json!([{}, {"key": []}]),
-            Needs::TokenOrKey => json!([{"token": []}, {"key": []}]),
+            Needs::KeyElsewhere => json!([{}, {"key": []}, {"key_header": []}]),
+            Needs::TokenOrKey => json!([{"token": []}, {"key": []}, {"key_header": []}]),
         }
     }
 
@@ -105,9 +102,9 @@ impl Operation {
         let path =
             names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
         let query = self.query.iter().copied().map(Parameter::to_json);
-        let headers = SCOPE_HEADERS.iter().filter(|_| self.is_scoped).map(
-            |(name, about)| json!({"name": name, "in": "header", "description": about, "schema": {"type": "string"}}),
-        );
+        let headers = self.headers.iter().map(|Header { name, about }| {
+            json!({"name": name, "in": "header", "description": about, "schema": {"type": "string"}})
+        });
         path.chain(query).chain(headers).collect()
     }
 

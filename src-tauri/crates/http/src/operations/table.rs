@@ -1,7 +1,7 @@
 //! The table of operations, by API and path.
 
 use super::ParameterKind::{Bool, Choice, Number, Text};
-use super::{Operation, Parameter, get_ as get, operation, post};
+use super::{Header, Operation, Parameter, get_ as get, operation, post};
 use crate::body::BodyLimit;
 
 const fn parameter(name: &'static str, kind: super::ParameterKind, about: &'static str) -> Parameter {
@@ -9,6 +9,18 @@ const fn parameter(name: &'static str, kind: super::ParameterKind, about: &'stat
 }
 
 const LIMIT: Parameter = parameter("limit", Number, "Largest number of entries.");
+
+const OWNER: Header =
+    Header { name: "X-Cairn-Owner", about: "The owner, as which the cached rows of the request can be deleted." };
+const INCOGNITO: Header = Header { name: "X-Cairn-Incognito", about: "`1` leaves nothing in the cache." };
+const PRIORITY: Header = Header {
+    name: "X-Cairn-Priority",
+    about: "`batch` computes the answer when others leave time; the default is `interactive`.",
+};
+/// Headers of a request for an answer.
+const ANSWER: &[Header] = &[OWNER, INCOGNITO, PRIORITY];
+/// Headers of a request for embeddings or scores, which leaves nothing in the cache.
+const EMBEDDING: &[Header] = &[PRIORITY];
 
 pub(super) const OPERATIONS: &[Operation] = &[
     // The API of Ollama.
@@ -21,22 +33,24 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/api/chat", "Generates the next message of a conversation")
         .takes("ollama.ChatRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .lines("ollama.ChatChunk")
         .json("ollama.ChatChunk"),
     post("/api/generate", "Generates the answer to one prompt")
         .takes("ollama.GenerateRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .lines("ollama.GenerateChunk")
         .json("ollama.GenerateChunk"),
     post("/api/embed", "Computes the vectors of texts, of length 1")
         .takes("ollama.EmbedRequest")
         .limit(BodyLimit::PROMPT)
+        .headers(EMBEDDING)
         .json("ollama.EmbedResponse"),
     post("/api/embeddings", "Computes the vector of a text")
         .takes("ollama.EmbeddingsRequest")
         .limit(BodyLimit::PROMPT)
+        .headers(EMBEDDING)
         .json("ollama.EmbeddingsResponse"),
     post("/api/create", "Creates a model from another model or from uploaded files")
         .takes("ollama.CreateRequest")
@@ -55,27 +69,29 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/v1/chat/completions", "Generates the next message of a conversation")
         .takes("openai.ChatCompletionRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .json("openai.ChatCompletion")
         .events("openai.ChatCompletionChunk"),
     post("/v1/completions", "Continues a text")
         .takes("openai.CompletionRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .json("openai.Completion")
         .events("openai.Completion"),
     post("/v1/embeddings", "Computes the vectors of texts")
         .takes("openai.EmbeddingRequest")
         .limit(BodyLimit::PROMPT)
+        .headers(EMBEDDING)
         .json("openai.EmbeddingList"),
     post("/v1/rerank", "Orders documents by their relevance for a query")
         .takes("openai.RerankRequest")
         .limit(BodyLimit::PROMPT)
+        .headers(EMBEDDING)
         .json("openai.RerankResponse"),
     post("/v1/responses", "Generates the next items of a conversation")
         .takes("openai.ResponsesRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .json("openai.ResponseObject")
         .events("openai.SequencedEvent"),
     post("/v1/audio/{*endpoint}", "Refuses speech, which no model of this server understands"),
@@ -83,7 +99,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/v1/messages", "Generates the next message of a conversation")
         .takes("anthropic.MessagesRequest")
         .limit(BodyLimit::PROMPT)
-        .scoped()
+        .headers(ANSWER)
         .json("anthropic.MessageResponse")
         .events("anthropic.StreamEvent"),
     post("/v1/messages/count_tokens", "Counts the tokens of a conversation")

@@ -37,6 +37,25 @@ fn lines_of_a_stream_are_its_type_or_an_error() {
     assert_eq!(schema("/app/cache/events", "get"), reference("app.CacheResponse"), "an endless response has no error");
 }
 
+#[test]
+fn headers_of_a_request_are_documented() {
+    let document = openapi_document();
+    let headers = |path: &str| -> Vec<String> {
+        let parameters = document["paths"][path]["post"]["parameters"].as_array().cloned().unwrap_or_default();
+        parameters.iter().map(|parameter| parameter["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    for path in ["/api/chat", "/v1/completions", "/v1/messages"] {
+        assert_eq!(headers(path), ["X-Cairn-Owner", "X-Cairn-Incognito", "X-Cairn-Priority"], "{path}");
+    }
+    for path in ["/api/embed", "/api/embeddings", "/v1/embeddings", "/v1/rerank"] {
+        assert_eq!(headers(path), ["X-Cairn-Priority"], "{path}: embeddings leave nothing in the cache");
+        let keys = serde_json::json!([{}, {"key": []}, {"key_header": []}]);
+        assert_eq!(document["paths"][path]["post"]["security"], keys, "{path}: both headers of a key");
+    }
+    let scheme = &document["components"]["securitySchemes"]["key_header"];
+    assert_eq!(scheme["name"], "x-api-key", "the header of Anthropic's clients");
+}
+
 #[tokio::test]
 async fn body_limit_of_the_table_is_the_limit_of_the_route() {
     let daemon = Daemon::start();
