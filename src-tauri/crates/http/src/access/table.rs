@@ -74,7 +74,7 @@ pub(super) enum Refusal {
     Token,
     /// A key with one of the scopes is missing.
     NoKey(&'static [KeyScope]),
-    /// The credential is neither a key nor a token.
+    /// The credential has the form of a key and is not valid, or it is another text where a key is needed.
     WrongKey,
     /// The key has none of the scopes.
     Scope(&'static [KeyScope]),
@@ -211,10 +211,11 @@ impl Access {
             Credential::Token if matches!(self, Self::KeyAlways(_)) => Err(Refusal::Machine),
             credential if credential.allows(scopes) => Ok(()),
             Credential::Token | Credential::Key(_) => Err(Refusal::Scope(scopes)),
+            Credential::WrongKey(_) => Err(Refusal::WrongKey),
             _ if matches!(self, Self::TokenOrKey(_)) => Err(Refusal::Token),
             Credential::Absent | Credential::OtherText(_) if !needs_key => Ok(()),
             Credential::Absent => Err(Refusal::NoKey(scopes)),
-            Credential::WrongKey(_) | Credential::OtherText(_) => Err(Refusal::WrongKey),
+            Credential::OtherText(_) => Err(Refusal::WrongKey),
         }
     }
 

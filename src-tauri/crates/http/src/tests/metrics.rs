@@ -163,4 +163,11 @@ async fn api_key_reads_metrics_until_it_is_revoked() {
         assert!(reply.starts_with(status), "{path} {body}: {reply}");
     }
     assert_eq!(daemon.status_from(other_machine, request("/metrics")).await, StatusCode::UNAUTHORIZED, "revoked");
+    for (text, code) in [(key, "api_key_invalid"), ("other", "unauthorized")] {
+        for path in ["/metrics", "/app/keys"] {
+            let request = Request::get(path).header(header::AUTHORIZATION, format!("Bearer {text}"));
+            let reply = daemon.reply(request.body(Body::empty()).unwrap()).await;
+            assert!(reply.starts_with("401") && reply.contains(&format!(r#""code":"{code}""#)), "{path}: {reply}");
+        }
+    }
 }
