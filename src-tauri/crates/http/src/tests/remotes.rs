@@ -391,7 +391,9 @@ async fn remotes_are_added_checked_and_removed() {
     assert!(gone.starts_with("404") && gone.contains("model_not_found"), "{gone}");
 }
 
-#[tokio::test]
+// The paused clock does not advance while blocking work runs. Otherwise it advances to the next timer when nothing else
+// can run, so that the order of timers does not depend on the speed of the machine.
+#[tokio::test(start_paused = true)]
 async fn remote_that_never_responds_delays_the_first_list_only_a_short_time() {
     let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap();
     // Its connections are opened, and never accepted.
@@ -401,11 +403,26 @@ async fn remote_that_never_responds_delays_the_first_list_only_a_short_time() {
     let stored = json!({"version": 1, "remotes": {"a": remote(silent_url), "b": remote(server.url())}});
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("remotes.json"), stored.to_string()).unwrap();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let stopped_clock = tokio::task::spawn_blocking(move || released.recv());
     let daemon = Daemon::start_in(folder, None, &[]);
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let remotes = daemon.authorized("GET", "/app/remotes", "").await;
+        if remotes.contains(r#""state":"up""#) {
+            break;
+        }
+        assert!(Instant::now() < end, "the other remote is checked: {remotes}");
+        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(5))).await.unwrap();
+    }
+    drop(release);
+    assert!(stopped_clock.await.unwrap().is_err(), "nothing was sent");
     let listed = daemon.get("/api/tags").await;
     let remotes = daemon.authorized("GET", "/app/remotes", "").await;
     assert!(remotes.contains(r#""state":"unknown""#), "the check of the silent remote takes 5 s: {remotes}");
     assert!(listed.contains(r#""remotes":["b"]"#), "the list has what is there: {listed}");
+    // The paused clock would skip the time that the answer takes.
+    tokio::time::resume();
     let reply = daemon.post("/api/chat", &chat("llama3")).await;
     assert!(reply.starts_with("200"), "{reply}");
 }
