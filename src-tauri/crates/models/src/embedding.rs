@@ -1,17 +1,6 @@
 //! How an embedding model turns the rows of a text into one vector.
 
-/// Rows of a text that make its vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// The mean of all rows.
-    Mean,
-    /// The first row.
-    First,
-    /// The last row.
-    Last,
-    /// The first row, from which a classifier computes the score of a text pair.
-    Rank,
-}
+use cairn_gguf::Pooling;
 
 /// Output of an embedding model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

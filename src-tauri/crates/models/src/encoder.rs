@@ -8,13 +8,13 @@ mod nomic_bert;
 #[cfg(test)]
 mod tests;
 
-use cairn_gguf::Metadata;
+use cairn_gguf::{Metadata, Pooling};
 use cairn_tensor::{BufferId, Op, Rows};
 
 use crate::arch::Architecture;
 use crate::block::{Norm, Stream, embed, output_rows};
 use crate::build::Builder;
-use crate::embedding::{EmbeddingOutput, Pooling};
+use crate::embedding::EmbeddingOutput;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys, NormKind};
 

@@ -1,10 +1,10 @@
 //! Hyperparameters from a model's metadata.
 
-use cairn_gguf::{Error, Metadata, Value};
+use cairn_gguf::{Error, Metadata, Pooling, Value};
 use cairn_tensor::Limits;
 
 use crate::build::Builder;
-use crate::embedding::{EmbeddingOutput, Pooling};
+use crate::embedding::EmbeddingOutput;
 use crate::error::LoadError;
 
 /// Kind of normalisation.
@@ -114,14 +114,10 @@ impl<'a> Keys<'a> {
 
     /// Reads `pooling_type` and `attention.causal`. Returns `None` for a model that generates text.
     pub(crate) fn embedding_output(&self) -> Result<Option<EmbeddingOutput>, LoadError> {
-        // The numbers are those of llama.cpp. Its number 0 means that rows are not pooled.
-        let pooling = match self.u32("pooling_type")? {
-            None | Some(0) => return Ok(None),
-            Some(1) => Pooling::Mean,
-            Some(2) => Pooling::First,
-            Some(3) => Pooling::Last,
-            Some(4) => Pooling::Rank,
-            Some(other) => return Err(self.invalid("pooling_type", format!("{other} is not in 0 to 4"))),
+        let pooling = match self.u32(Pooling::KEY)? {
+            None | Some(Pooling::NONE) => return Ok(None),
+            Some(number) => Pooling::from_number(number)
+                .ok_or_else(|| self.invalid(Pooling::KEY, format!("{number} is not in 0 to 4")))?,
         };
         Ok(Some(EmbeddingOutput { pooling, is_causal: self.bool("attention.causal")?.unwrap_or(true) }))
     }

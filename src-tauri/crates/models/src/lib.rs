@@ -22,7 +22,8 @@ mod tiny;
 
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
-pub use embedding::{EmbeddingOutput, Pooling};
+pub use cairn_gguf::Pooling;
+pub use embedding::EmbeddingOutput;
 pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;

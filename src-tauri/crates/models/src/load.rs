@@ -1,12 +1,12 @@
 //! Loading a model into a backend, and its memory requirements.
 
-use cairn_gguf::{DType, Metadata};
+use cairn_gguf::{DType, Metadata, Pooling};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
 use crate::arch::{ARCHITECTURES, Architecture};
 use crate::build::{Builder, RequiredTensor, Source};
-use crate::embedding::{EmbeddingOutput, Pooling};
+use crate::embedding::EmbeddingOutput;
 use crate::encoder::ENCODERS;
 use crate::error::LoadError;
 use crate::file::ModelFile;

@@ -3,7 +3,7 @@
 //! `cairn-models` determines the required tensors. This table contains the metadata, the optional tensors, and the
 //! scales that keep logits distinct.
 
-use cairn_gguf::Value;
+use cairn_gguf::{Pooling, Value};
 
 use crate::spec::{Family, ModelSpec};
 
@@ -144,7 +144,7 @@ fn encoder(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     vec![
         ("attention.layer_norm_epsilon", spec.norm_epsilon.into()),
         ("attention.causal", false.into()),
-        ("pooling_type", 1u32.into()),
+        (Pooling::KEY, Pooling::Mean.into()),
     ]
 }
 
@@ -162,7 +162,7 @@ pub static BERT: Family = Family {
 pub static CROSS_ENCODER: Family = Family {
     keys: |spec| {
         let mut keys = encoder(spec);
-        keys.push(("pooling_type", 4u32.into()));
+        keys.push((Pooling::KEY, Pooling::Rank.into()));
         keys
     },
     has_tensor: |name| name == "cls.weight" || (BERT.has_tensor)(name),
@@ -175,7 +175,7 @@ pub static GEMMA_EMBEDDING: Family = Family {
     tied: Some(false),
     keys: |spec| {
         let mut keys = (GEMMA3.keys)(spec);
-        keys.extend([("pooling_type", 1u32.into()), ("dense_2_feat_out", 48u32.into())]);
+        keys.extend([(Pooling::KEY, Pooling::Mean.into()), ("dense_2_feat_out", 48u32.into())]);
         keys.push(("dense_3_feat_out", u32::try_from(spec.width).expect("a width fits into a u32").into()));
         keys
     },
@@ -192,7 +192,7 @@ pub static NOMIC_BERT: Family = Family {
 };
 
 /// Qwen 3 with the last row as the vector of a text.
-pub static QWEN3_EMBEDDING: Family = Family { keys: |_| vec![("pooling_type", 3u32.into())], ..QWEN3 };
+pub static QWEN3_EMBEDDING: Family = Family { keys: |_| vec![(Pooling::KEY, Pooling::Last.into())], ..QWEN3 };
 
 /// All encoders, in the order of `cairn_models::ENCODERS`.
 pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];

@@ -145,6 +145,8 @@ fn file_type_name(number: u32) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use cairn_gguf::Pooling;
+
     use super::*;
 
     #[test]
@@ -159,7 +161,7 @@ mod tests {
         let encoder = Config { model_family: "bert".to_owned(), ..Config::default() };
         assert_eq!(stored_capabilities(&encoder), ["embedding"], "by its family");
         let mut metadata = head.gguf.metadata().clone();
-        metadata.set(format!("{}.pooling_type", Details::of_file(&head.gguf).family), 3u32);
+        metadata.set(format!("{}.{}", Details::of_file(&head.gguf).family, Pooling::KEY), Pooling::Last);
         assert_eq!(capabilities(&metadata, template.capabilities()), ["embedding"], "instead of all others");
     }
 

@@ -1,6 +1,6 @@
 //! BERT and its cross-encoders, with the tensor names of the `transformers` library.
 
-use cairn_gguf::Metadata;
+use cairn_gguf::{Metadata, Pooling};
 
 use super::description::{CONFIG, Description, invalid};
 use super::error::ConvertError;
@@ -12,8 +12,6 @@ const BERT: &str = "bert";
 const GELU_ERF: [&str; 2] = ["gelu", "gelu_python"];
 /// Names of GELU with tanh in checkpoints.
 const GELU_TANH: [&str; 5] = ["gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "gelu_pytorch_tanh"];
-/// `pooling_type` of a cross-encoder.
-const RANK: u32 = 4;
 const CROSS_ENCODER: &str = "BertForSequenceClassification";
 
 /// Tensors outside of layers: names in the checkpoint and in GGUF, without the ending.
@@ -84,8 +82,8 @@ impl Family for Bert {
         if is_cross_encoder && config["id2label"].as_object().is_some_and(|labels| labels.len() != 1) {
             return Err(invalid(CONFIG, "only a classifier with one label scores pairs of texts"));
         }
-        let pooling = if is_cross_encoder { RANK } else { description.pooling_type()? };
-        metadata.set(format!("{BERT}.pooling_type"), pooling);
+        let pooling = if is_cross_encoder { Pooling::Rank } else { description.pooling()? };
+        metadata.set(format!("{BERT}.{}", Pooling::KEY), pooling);
         word_pieces::add(description, &mut metadata)?;
         Ok(metadata)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
+use cairn_gguf::Pooling;
 use serde_json::Value;
 
 use super::error::ConvertError;
@@ -80,10 +81,9 @@ impl<'a> Description<'a> {
         Ok(Normalizer { lowercase: flag("do_lower_case"), strip_accents: flag("strip_accents") })
     }
 
-    /// Returns the number of `pooling_type` in GGUF: that of the model's pooling module
+    /// Returns the pooling of the model's pooling module
     /// (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>), else the mean.
-    pub(super) fn pooling_type(&self) -> Result<u32, ConvertError> {
-        const MEAN: u32 = 1;
+    pub(super) fn pooling(&self) -> Result<Pooling, ConvertError> {
         let modules = json(self.files, MODULES)?.unwrap_or_default();
         let mut path = None;
         for module in modules.as_array().into_iter().flatten() {
@@ -96,23 +96,23 @@ impl<'a> Description<'a> {
                 _ => return Err(ConvertError::Unsupported { what: format!("the module {kind:?} of {MODULES}") }),
             }
         }
-        let Some(path) = path else { return Ok(MEAN) };
+        let Some(path) = path else { return Ok(Pooling::Mean) };
         let name = format!("{path}/config.json");
-        let Some(pooling) = json(self.files, &name)? else { return Ok(MEAN) };
-        let flags = pooling.as_object().into_iter().flatten().filter(|(_, value)| **value == true);
+        let Some(module) = json(self.files, &name)? else { return Ok(Pooling::Mean) };
+        let flags = module.as_object().into_iter().flatten().filter(|(_, value)| **value == true);
         let modes =
-            flags.filter_map(|(key, _)| key.strip_prefix("pooling_mode_")).chain(pooling["pooling_mode"].as_str());
-        let numbers: BTreeSet<Option<u32>> = modes
+            flags.filter_map(|(key, _)| key.strip_prefix("pooling_mode_")).chain(module["pooling_mode"].as_str());
+        let kinds: BTreeSet<Option<Pooling>> = modes
             .map(|mode| match mode {
-                "mean_tokens" | "mean" => Some(MEAN),
-                "cls_token" | "cls" => Some(2),
-                "lasttoken" => Some(3),
+                "mean_tokens" | "mean" => Some(Pooling::Mean),
+                "cls_token" | "cls" => Some(Pooling::First),
+                "lasttoken" => Some(Pooling::Last),
                 _ => None,
             })
             .collect();
         // Several modes make a vector of several parts.
-        match Vec::from_iter(numbers)[..] {
-            [Some(number)] => Ok(number),
+        match Vec::from_iter(kinds)[..] {
+            [Some(pooling)] => Ok(pooling),
             _ => Err(ConvertError::Unsupported { what: format!("the pooling of {name}") }),
         }
     }
