@@ -30,7 +30,7 @@ impl Architecture for Gemma2 {
         let stream = Stream::new(b, &hparams).norms(Norms::Both);
         let attention = Attention::new(b, &hparams, rope)
             .windows(windows, rope)
-            .scale(score_scale(&hparams, LAYERS_OF_27B))
+            .scale(score_scale(&hparams, Some(LAYERS_OF_27B)))
             .softcap(Some(keys.positive("attn_logit_softcapping")?.unwrap_or(50.0)));
         let mlp = GatedMlp::new(b, &hparams).activation(Glu::Gelu);
         embed_scaled(b, &hparams, &stream);

@@ -1,13 +1,11 @@
 //! Gemma 3, text (arXiv 2503.19786): like Gemma 2, but heads of queries and keys are normalised instead of caps, and
 //! five of six layers have a sliding window with a separate rotation.
 
-use cairn_tensor::{Glu, Op, RopeStyle};
+use cairn_tensor::Op;
 
 use super::Architecture;
-use crate::block::gemma::{embed_scaled, score_scale};
-use crate::block::rope::{local_rope, rope};
-use crate::block::sliding_window::SlidingWindows;
-use crate::block::{Attention, GatedMlp, Norms, QueryKeyNorm, Stream, logits};
+use crate::block::gemma::gemma3_layers;
+use crate::block::logits;
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -30,20 +28,7 @@ impl Architecture for Gemma3 {
         }
         let mut hparams = Hparams::read(b)?;
         let keys = Keys::new(b.metadata())?;
-        let global = rope(b, &mut hparams, RopeStyle::Half)?;
-        let local = local_rope(b, &hparams, RopeStyle::Half, Some(10_000.0))?;
-        let windows = SlidingWindows::read(&keys, &hparams, None, 6)?;
-        let stream = Stream::new(b, &hparams).norms(Norms::Both);
-        let attention = Attention::new(b, &hparams, global)
-            .windows(windows, local)
-            .norm(QueryKeyNorm::Head)
-            .scale(score_scale(&hparams, LAYERS_OF_27B));
-        let mlp = GatedMlp::new(b, &hparams).activation(Glu::Gelu);
-        embed_scaled(b, &hparams, &stream);
-        for layer in 0..hparams.layers {
-            attention.push(b, &hparams, &stream, layer);
-            mlp.push(b, &hparams, &stream, layer);
-        }
+        let stream = gemma3_layers(b, &mut hparams, Some(LAYERS_OF_27B))?;
         let x = logits(b, &hparams, &stream);
         if let (Some(x), Some(cap)) = (x, keys.positive("final_logit_softcapping")?) {
             b.push(Op::Softcap { x, cap });
