@@ -4,10 +4,9 @@ mod host;
 mod page;
 mod table;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -40,10 +39,14 @@ const APP: &str = "/app/";
 /// answers; a browser has only a few connections to one server.
 const PAGE_REFUSAL_DELAY: Duration = Duration::from_millis(100);
 
-/// Middleware that passes an allowed request on, or refuses it.
-pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
+/// Middleware that passes an allowed request on with its client, or refuses it.
+pub(crate) async fn check(State(server): State<Server>, mut request: Request, next: Next) -> Response {
     let row = Row::of(request.uri().path());
-    let (facts, sender) = facts(&server, &request);
+    let client = ClientInfo::of(&server, &request);
+    let (facts, sender) = facts(&server, &request, client.as_ref());
+    if let Some(client) = client {
+        request.extensions_mut().insert(client);
+    }
     let response = match row.decide(&facts) {
         Err(refusal) => {
             if matches!(refusal, Refusal::Page | Refusal::Host) {
@@ -69,16 +72,14 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
 }
 
 /// Returns the properties of a request that the table reads, and the page that sent it.
-fn facts(server: &Server, request: &Request) -> (Facts, Sender) {
+fn facts(server: &Server, request: &Request, client: Option<&ClientInfo>) -> (Facts, Sender) {
     let settings = server.app().settings().at_start();
     let headers = request.headers();
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let client = peer.map(|peer| ClientInfo::new(server, peer, headers));
     let name = text(headers, header::HOST).unwrap_or_default();
     let names = own_names(server);
     let sender = Sender::of(request.method(), headers, name, &settings.server.origins);
     let facts = Facts {
-        is_proxied: client.as_ref().is_some_and(|client| client.is_proxied),
+        is_proxied: client.is_some_and(|client| client.is_proxied),
         is_local: client.is_some_and(|client| client.is_local),
         host: names.classify(name),
         page: sender.page,

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::{ConnectInfo, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 
@@ -47,8 +47,12 @@ pub(crate) struct ClientInfo {
 pub struct LocalAddress(pub SocketAddr);
 
 impl ClientInfo {
-    pub(crate) fn new(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Self {
-        Self::resolve(&server.app().settings().at_start().sharing.trusted_proxies, peer.ip(), headers)
+    /// Resolves the client of a request. Returns `None` if the address of its connection is unknown.
+    pub(crate) fn of(server: &Server, request: &Request) -> Option<Self> {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>()?.0;
+        let local = request.extensions().get::<LocalAddress>().map(|address| address.0);
+        let trusted = &server.app().settings().at_start().sharing.trusted_proxies;
+        Some(Self { local, ..Self::resolve(trusted, peer.ip(), request.headers()) })
     }
 
     fn resolve(trusted: &[IpAddr], connected: IpAddr, headers: &HeaderMap) -> Self {
@@ -79,14 +83,13 @@ impl ClientInfo {
     }
 }
 
-impl FromRequestParts<Server> for ClientInfo {
+impl<S: Sync> FromRequestParts<S> for ClientInfo {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-        let peer = peer.ok_or_else(|| ApiError::bad_request("cannot determine the client's address"))?;
-        let local = parts.extensions.get::<LocalAddress>().map(|address| address.0);
-        Ok(Self { local, ..Self::new(server, peer, &parts.headers) })
+    /// Extracts the client that [`crate::access::check`] added.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let client = parts.extensions.get::<Self>().cloned();
+        client.ok_or_else(|| ApiError::bad_request("cannot determine the client's address"))
     }
 }
 
