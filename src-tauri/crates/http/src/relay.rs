@@ -5,62 +5,79 @@ use std::marker::PhantomData;
 use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cairn_app::inference::{CallError, Endpoint, Error, Inference, Relay, RelayFrame};
+use cairn_app::inference::{CallError, Endpoint, Error, Relay, RelayFrame};
 use cairn_wire::ErrorBody;
+use serde::de::DeserializeOwned;
 
+use crate::body::JsonBytes;
+use crate::client_inference::ClientInference;
 use crate::error::ApiError;
 use crate::request_log::LogHandle;
 use crate::streaming::{Encoder, Events, respond};
-use crate::{Server, ndjson, openai, sse};
+use crate::{ActivityGuard, Server, ndjson, openai, sse};
 
-/// A client's request that a remote may answer as it is.
-pub(crate) struct RelayRequest<'a> {
-    pub(crate) inference: &'a Inference,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) model: &'a str,
-    pub(crate) json: &'a [u8],
-    pub(crate) is_streamed: bool,
-    pub(crate) is_incognito: bool,
+/// A request that a remote may answer as it is.
+pub(crate) trait RelayRequest: DeserializeOwned {
+    const ENDPOINT: Endpoint;
+
+    fn model(&self) -> &str;
+
+    /// Whether the client requests a stream. Embeddings and scores have none.
+    fn is_streamed(&self) -> bool {
+        false
+    }
 }
 
-/// Answers a request if its model is at remotes that have the endpoint.
-pub(crate) async fn relay(
+/// What becomes of a request that a remote may answer.
+pub(crate) enum Relayed<T> {
+    /// No remote has the model and the endpoint: this daemon answers the request.
+    No(T),
+    /// The response of a remote.
+    Response(Response),
+}
+
+/// Parses a request, and answers it if its model is at remotes that have the endpoint. Afterwards its bytes are freed.
+pub(crate) async fn relay<T: RelayRequest>(
     server: &Server,
+    client: &ClientInference,
     log: &LogHandle,
-    request: RelayRequest<'_>,
-) -> Result<Option<Response>, ApiError> {
-    let RelayRequest { inference, endpoint, model, json, is_streamed, is_incognito } = request;
-    let Some(mut relay) = inference.relay(endpoint, model, json, is_incognito).await? else {
-        return Ok(None);
-    };
-    log.set_model(model);
+    body: JsonBytes,
+) -> Result<Relayed<T>, ApiError> {
+    let request: T = body.parse()?;
+    let relay = client.inference.relay(T::ENDPOINT, request.model(), &body.json, client.scope.incognito).await?;
+    let Some(relay) = relay else { return Ok(Relayed::No(request)) };
+    log.set_model(request.model());
     let (guard, log) = (server.activity().begin(), log.clone());
-    match endpoint {
-        Endpoint::OllamaChat | Endpoint::OllamaGenerate if is_streamed => {
-            return Ok(Some(respond(Vec::new(), relay, guard, Frames::<Lines>::new(log))));
+    let response = match T::ENDPOINT {
+        Endpoint::OllamaChat | Endpoint::OllamaGenerate if request.is_streamed() => {
+            respond(Vec::new(), relay, guard, Frames::<Lines>::new(log))
         }
-        Endpoint::OpenAiChat | Endpoint::OpenAiCompletions if is_streamed => {
-            return Ok(Some(respond(Vec::new(), relay, guard, Frames::<ServerSentEvents>::new(log))));
+        Endpoint::OpenAiChat | Endpoint::OpenAiCompletions if request.is_streamed() => {
+            respond(Vec::new(), relay, guard, Frames::<ServerSentEvents>::new(log))
         }
-        _ => {}
-    }
+        _ => whole(relay, guard, &log).await?,
+    };
+    Ok(Relayed::Response(response))
+}
+
+/// Collects a response that is not streamed.
+async fn whole(mut relay: Relay, _guard: ActivityGuard, log: &LogHandle) -> Result<Response, ApiError> {
     // A response that is not streamed is one frame with bytes, which may be large.
     let mut body = Bytes::new();
     while let Some(frame) = relay.next().await {
         let frame = frame?;
-        record(&log, &frame);
+        record(log, &frame);
         body = match (body.is_empty(), frame.bytes.is_empty()) {
             (true, _) => frame.bytes,
             (false, true) => body,
             (false, false) => [body, frame.bytes].concat().into(),
         };
     }
-    drop(guard);
     if body.is_empty() {
         return Err(Error::from(CallError::Aborted).into());
     }
     let headers = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
-    Ok(Some((StatusCode::OK, headers, body).into_response()))
+    Ok((StatusCode::OK, headers, body).into_response())
 }
 
 fn record(log: &LogHandle, frame: &RelayFrame) {

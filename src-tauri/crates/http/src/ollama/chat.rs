@@ -17,7 +17,7 @@ use super::unsupported::check_top_logprobs;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 use crate::{Server, images, ndjson};
 
@@ -25,28 +25,32 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/chat", post(chat).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for ChatRequest {
+    const ENDPOINT: Endpoint = Endpoint::OllamaChat;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.stream.unwrap_or(true)
+    }
+}
+
 async fn chat(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: ChatRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OllamaChat,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: request.stream.unwrap_or(true),
-        is_incognito: scope.incognito,
+    let request: ChatRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
+    let ClientInference { inference, scope } = client;
     check_top_logprobs(request.top_logprobs)?;
     log.set_model(&request.model);
-    let stream = request.stream.unwrap_or(true);
+    let stream = request.is_streamed();
     let chunks =
         ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log, calls: AtomicU32::new(0) };
     let answer = match inference.chat(use_case(request, scope)?).await? {

@@ -14,32 +14,31 @@ use crate::Server;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/embed", post(embed).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for EmbedRequest {
+    const ENDPOINT: Endpoint = Endpoint::OllamaEmbed;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+}
+
 async fn embed(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: EmbedRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OllamaEmbed,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: false,
-        is_incognito: scope.incognito,
+    let request: EmbedRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
     log.set_model(&request.model);
     let _guard = server.activity().begin();
     let embed = Embed {
@@ -50,7 +49,7 @@ async fn embed(
         options: request.options,
         keep_alive: request.keep_alive,
     };
-    let embedded = inference.embed(embed).await?;
+    let embedded = client.inference.embed(embed).await?;
     let usage = Usage {
         prompt_tokens: embedded.tokens,
         load: embedded.load,

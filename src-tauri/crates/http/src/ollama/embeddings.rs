@@ -13,32 +13,31 @@ use crate::Server;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/embeddings", post(embeddings).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for EmbeddingsRequest {
+    const ENDPOINT: Endpoint = Endpoint::OllamaEmbeddings;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+}
+
 async fn embeddings(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: EmbeddingsRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OllamaEmbeddings,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: false,
-        is_incognito: scope.incognito,
+    let request: EmbeddingsRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
     log.set_model(&request.model);
     let _guard = server.activity().begin();
     let texts = Some(request.prompt).filter(|text| !text.is_empty()).into_iter().collect();
@@ -49,7 +48,7 @@ async fn embeddings(
         keep_alive: request.keep_alive,
         ..Embed::default()
     };
-    let mut embedded = inference.embed(embed).await?;
+    let mut embedded = client.inference.embed(embed).await?;
     log.set_usage(&Usage { prompt_tokens: embedded.tokens, total: embedded.total, ..Usage::default() });
     let embedding = embedded.vectors.pop().unwrap_or_default();
     Ok(json(StatusCode::OK, &EmbeddingsResponse { embedding }))

@@ -15,7 +15,7 @@ use super::unsupported::check_top_logprobs;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 use crate::{Server, images, ndjson};
 
@@ -23,32 +23,36 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/generate", post(generate).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for GenerateRequest {
+    const ENDPOINT: Endpoint = Endpoint::OllamaGenerate;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.stream.unwrap_or(true)
+    }
+}
+
 async fn generate(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: GenerateRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OllamaGenerate,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: request.stream.unwrap_or(true),
-        is_incognito: scope.incognito,
+    let request: GenerateRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
+    let ClientInference { inference, scope } = client;
     check_top_logprobs(request.top_logprobs)?;
     let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     if request.raw == Some(true) && has_text(&request.template) {
         return Err(cairn_app::inference::Error::RawWithTemplate.into());
     }
     log.set_model(&request.model);
-    let stream = request.stream.unwrap_or(true);
+    let stream = request.is_streamed();
     let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
     let answer = match inference.generate(use_case(request, scope)?).await? {
         Reply::Answer(answer) => answer,

@@ -17,7 +17,7 @@ use super::{Envelope, UsageSum, finish_reason, guided, logprobs, messages, optio
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 use crate::sampling::Sampling;
 use crate::streaming::{self, Encoder};
@@ -27,25 +27,29 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v1/chat/completions", post(chat).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for ChatCompletionRequest {
+    const ENDPOINT: Endpoint = Endpoint::OpenAiChat;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.stream == Some(true)
+    }
+}
+
 async fn chat(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: ChatCompletionRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OpenAiChat,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: request.stream == Some(true),
-        is_incognito: scope.incognito,
+    let request: ChatCompletionRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
+    let ClientInference { inference, scope } = client;
     if request.messages.is_empty() {
         return Err(ApiError::bad_request("[] is too short - 'messages'"));
     }
@@ -53,7 +57,7 @@ async fn chat(
     let count = choices::count(request.n)?;
     let (inference, tier) = service_tier::apply(request.service_tier.as_deref(), inference);
     let envelope = Envelope::new(server.app(), "chatcmpl-", &request.model, tier)?;
-    let is_stream = request.stream == Some(true);
+    let is_stream = request.is_streamed();
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
     let warnings = crate::warnings::of_fields(&request.ignored());
     let chat = use_case(request, scope)?;

@@ -18,7 +18,7 @@ use super::{Envelope, UsageSum, finish_reason, guided, options, service_tier};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 use crate::sampling::Sampling;
 use crate::streaming::{self, Encoder};
@@ -28,25 +28,29 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v1/completions", post(complete).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for CompletionRequest {
+    const ENDPOINT: Endpoint = Endpoint::OpenAiCompletions;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.stream == Some(true)
+    }
+}
+
 async fn complete(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let mut request: CompletionRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OpenAiCompletions,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: request.stream == Some(true),
-        is_incognito: scope.incognito,
+    let mut request: CompletionRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
+    let ClientInference { inference, scope } = client;
     log.set_model(&request.model);
     let prompts = match std::mem::take(&mut request.prompt) {
         Prompts::One(prompt) => vec![prompt],
@@ -63,7 +67,7 @@ async fn complete(
     choices::count(Some(count))?;
     let (inference, tier) = service_tier::apply(request.service_tier.as_deref(), inference);
     let envelope = Envelope::new(server.app(), "cmpl-", &request.model, tier)?;
-    let is_stream = request.stream == Some(true);
+    let is_stream = request.is_streamed();
     let wants_usage = request.stream_options.is_some_and(|options| options.include_usage);
     let warnings = crate::warnings::of_fields(&request.ignored());
     let generate = use_case(request, scope)?;

@@ -16,32 +16,31 @@ use crate::Server;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v1/embeddings", post(embeddings).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for EmbeddingRequest {
+    const ENDPOINT: Endpoint = Endpoint::OpenAiEmbeddings;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+}
+
 async fn embeddings(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: EmbeddingRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::OpenAiEmbeddings,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: false,
-        is_incognito: scope.incognito,
+    let request: EmbeddingRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
     log.set_model(&request.model);
     let is_base64 = match request.encoding_format.as_deref() {
         None | Some("float") => false,
@@ -59,7 +58,7 @@ async fn embeddings(
     };
     let _guard = server.activity().begin();
     let embed = Embed { model: request.model.clone(), input: input(request.input)?, dimensions, ..Embed::default() };
-    let embedded = inference.embed(embed).await?;
+    let embedded = client.inference.embed(embed).await?;
     log.set_usage(&Usage { prompt_tokens: embedded.tokens, total: embedded.total, ..Usage::default() });
     let vector = |vector: Vec<f32>| match is_base64 {
         true => {

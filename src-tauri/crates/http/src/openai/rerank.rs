@@ -14,32 +14,31 @@ use crate::Server;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, relay};
+use crate::relay::{RelayRequest, Relayed, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v1/rerank", post(rerank).layer(BodyLimit::PROMPT.layer()))
 }
 
+impl RelayRequest for RerankRequest {
+    const ENDPOINT: Endpoint = Endpoint::Rerank;
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+}
+
 async fn rerank(
     State(server): State<Server>,
-    ClientInference { inference, scope }: ClientInference,
+    client: ClientInference,
     log: LogHandle,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let request: RerankRequest = body.parse()?;
-    let relayed = RelayRequest {
-        inference: &inference,
-        endpoint: Endpoint::Rerank,
-        model: &request.model,
-        json: &body.json,
-        is_streamed: false,
-        is_incognito: scope.incognito,
+    let request: RerankRequest = match relay(&server, &client, &log, body).await? {
+        Relayed::No(request) => request,
+        Relayed::Response(response) => return Ok(response),
     };
-    if let Some(response) = relay(&server, &log, relayed).await? {
-        return Ok(response);
-    }
-    drop(body);
     log.set_model(&request.model);
     if request.query.is_empty() || request.documents.is_empty() {
         return Err(ApiError::bad_request("query and documents must not be empty"));
@@ -52,7 +51,7 @@ async fn rerank(
     // Documents may be megabytes, and most clients do not request them back.
     let texts = if request.return_documents == Some(true) { documents.clone() } else { Vec::new() };
     let rerank = Rerank { model: request.model.clone(), query: request.query, documents, top: request.top_n };
-    let ranking = inference.rerank(rerank).await?;
+    let ranking = client.inference.rerank(rerank).await?;
     log.set_usage(&Usage { prompt_tokens: ranking.tokens, ..Usage::default() });
     let result = |ranked: cairn_app::inference::RankedDocument| RerankResult {
         index: ranked.index,
