@@ -30,6 +30,7 @@ mod sampler;
 mod scheduler;
 mod sequence;
 mod wake;
+mod worker;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder};

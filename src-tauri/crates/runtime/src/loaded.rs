@@ -1,34 +1,30 @@
 //! Loading a model: from a file to a scheduler thread.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cairn_gguf::DType;
 use cairn_grammar::Vocabulary;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_kv::{Budget, Cache, ModelTiers, Rotation};
+use cairn_kv::{Budget, ModelTiers};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{CostModel, Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
-use crate::embedder::{Embedder, EmbeddingDevice};
 use crate::error::LoadError;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
 use crate::model_use::ModelUses;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::scheduler::{Admission, BATCH_ROWS, Phase, Scheduler, Shares, StepCost};
-
-/// Number of recently used contexts to prefetch when a model is loaded, in addition to pinned ones.
-const PREFETCH_CONTEXTS: usize = 2;
+use crate::scheduler::BATCH_ROWS;
+use crate::worker::{Generating, Worker};
 
 /// A loaded model. Dropping the last reference ends its scheduler thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -145,104 +141,52 @@ impl LoadedModel {
     /// use.
     pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
         let started = Instant::now();
+        let context_tokens = loading.context_tokens as usize;
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
-        let (tokenizer, model) = read(&file, loading.context_tokens as usize, &mut backend)?;
-        let tokenizer = Arc::new(tokenizer);
+        let (tokenizer, Model { plan, hparams }) = read(&file, context_tokens, &mut backend)?;
         let template = chat_template(&file);
-        if let Err(error) = &template {
-            tracing::warn!(%error, "unusable chat template in the model file");
-        }
-        let (kv_type, kv_refused) = model.plan.kv_type(loading.kv_type);
-        if let Some(why) = kv_refused {
-            let requested = loading.kv_type.name();
-            tracing::warn!(requested, used = kv_type.name(), %why, "KV cache type not supported by the model");
-        }
-        let mut backend = (loading.device)(backend.with_kv_type(kv_type));
+        let (kv_type, kv_refused) = supported_kv_type(&plan, loading.kv_type);
+        let backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
-        let file = Arc::new(file);
+        let (file, tokenizer) = (Arc::new(file), Arc::new(tokenizer));
+        let weights_bytes = weights_bytes(&file);
         let (commands, receiver) = CommandSender::channel();
         let alive = Arc::new(AtomicBool::new(true));
-        let (parallel, vocabulary) = (loading.parallel, model.hparams.vocab);
-        let mut tiers = None;
-        let max_text_tokens;
-        let (thread, run): (_, Box<dyn FnOnce() + Send>) = if let Some(output) = model.hparams.embedding {
-            let limits = Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS };
-            let rows = model.hparams.limits(loading.context_tokens as usize, limits).rows;
-            max_text_tokens = Some(rows);
-            let embedder = Embedder {
-                file: Arc::clone(&file),
-                team: loading.team,
-                device: EmbeddingDevice::prepare(backend, model.plan, output, rows)?,
-                vocabulary,
-                parallel,
-                shares: Shares::default(),
-                cost: StepCost::default(),
-                served: 0,
-                deferred: 0,
-                commands: receiver,
-                alive: Arc::clone(&alive),
-            };
-            ("cairn-embedder", Box::new(move || embedder.run()))
-        } else {
-            max_text_tokens = None;
-            let layout = model.plan.page_layout(caps.kv_type);
-            let logits = model.plan.logits.expect("every family's plan ends in logits");
-            let limits = Limits { rows: BATCH_ROWS, logit_rows: parallel };
-            let mut cache = Cache::new(layout, loading.budget);
-            tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &model.plan, &caps));
-            if let Some(tiers) = &tiers {
-                let costs = CostModel::of_weights(weights_bytes(&file));
-                // Weights are read on first use, so the prefetch is done before the first prompt needs its rows.
-                tiers.tiers.prefetch_model(&tiers.fingerprint, PREFETCH_CONTEXTS);
-                cache.attach_tiers(tiers.clone(), costs);
-            }
-            let rotation = Rotation::from_plan(&model.plan, caps.kv_type);
-            let plan = backend.prepare(model.plan, limits)?;
-            let waker = commands.clone();
-            cache.set_waker(Arc::new(move || waker.send(Command::Wake)));
-            let scheduler = Scheduler {
-                file: Arc::clone(&file),
-                team: loading.team,
-                backend,
-                plan,
-                logits,
-                vocabulary,
-                cache,
-                rotation,
-                tokenizer: Arc::clone(&tokenizer),
-                parallel,
-                waiting: VecDeque::new(),
-                admission: Admission::default(),
-                shares: Shares::default(),
-                is_crowded: false,
-                short_of_pages_since: None,
-                step_time: Duration::ZERO,
-                steps: 0,
-                cost: StepCost::default(),
-                seeds: loading.seeds,
-                counters: loading.counters,
-                commands: receiver,
-                received: 0,
-                drain_limits: None,
-                phase: Phase::default(),
-                alive: Arc::clone(&alive),
-                has_changed: false,
-            };
-            ("cairn-scheduler", Box::new(move || scheduler.run()))
-        };
-        std::thread::Builder::new().name(thread.to_owned()).spawn(run).map_err(LoadError::Thread)?;
         let vocabulary = LazyVocabulary::new(&tokenizer);
-        if max_text_tokens.is_none() {
-            vocabulary.build_in_background();
+        let worker = Worker {
+            file: Arc::clone(&file),
+            team: loading.team,
+            backend,
+            plan,
+            vocabulary: hparams.vocab,
+            parallel: loading.parallel,
+            commands: receiver,
+            alive: Arc::clone(&alive),
+        };
+        let (mut tiers, mut max_text_tokens) = (None, None);
+        match hparams.embedding {
+            Some(output) => {
+                let rows = hparams.limits(context_tokens, Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS }).rows;
+                worker.start_embedder(output, rows)?;
+                max_text_tokens = Some(rows);
+            }
+            None => {
+                tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &worker.plan, &caps));
+                let cache = worker.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
+                let tokenizer = Arc::clone(&tokenizer);
+                let (seeds, counters) = (loading.seeds, loading.counters);
+                worker.start_scheduler(Generating { tokenizer, cache, seeds, counters })?;
+                vocabulary.build_in_background();
+            }
         }
         Ok(Self {
-            weights_bytes: weights_bytes(&file),
-            long: model.hparams.is_long(loading.context_tokens as usize),
+            weights_bytes,
+            long: hparams.is_long(context_tokens),
             file,
             tokenizer,
             template,
-            hparams: model.hparams,
+            hparams,
             caps,
             requested_kv_type: loading.kv_type,
             kv_refused,
@@ -304,11 +248,23 @@ fn read(file: &ModelFile, context_tokens: usize, backend: &mut Cpu) -> Result<(T
     Ok((tokenizer, model))
 }
 
+/// Reads the chat template. Logs why it cannot be used.
 fn chat_template(file: &ModelFile) -> Result<Option<Template>, cairn_prompt::Error> {
-    match file.gguf().metadata().str("tokenizer.chat_template") {
+    let template = match file.gguf().metadata().str("tokenizer.chat_template") {
         Ok(Some(source)) => Template::jinja(source).map(Some),
         _ => Ok(None),
+    };
+    template.inspect_err(|error| tracing::warn!(%error, "unusable chat template in the model file"))
+}
+
+/// Returns the type of keys and values that the model supports, and why it is not the requested one. Logs a replacement.
+fn supported_kv_type(plan: &Plan, requested: DType) -> (DType, Option<UnevenHead>) {
+    let (used, refused) = plan.kv_type(requested);
+    if let Some(why) = refused {
+        let (requested, used) = (requested.name(), used.name());
+        tracing::warn!(requested, used, %why, "KV cache type not supported by the model");
     }
+    (used, refused)
 }
 
 /// Total size of the tensors in the file.
