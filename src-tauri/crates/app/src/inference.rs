@@ -30,7 +30,7 @@ pub use chat::Chat;
 pub use conversation::AnswerPrefix;
 pub use embed::{Embed, EmbedInput, Embeddings, MAX_TEXTS};
 pub use error::Error;
-pub use event::{Done, Event};
+pub use event::{Event, Finish};
 pub use generate::Generate;
 pub use handle::Inference;
 pub use load::Reply;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use axum::Router;
 use cairn_app::Error;
-use cairn_app::inference::{Answer, Constraint, Delta, Done, Event, Logprob, TokenLogprob, ToolCall};
+use cairn_app::inference::{Answer, Constraint, Delta, Event, Finish, Logprob, TokenLogprob, ToolCall};
 use cairn_app::library::Details;
 use cairn_wire::Usage;
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
@@ -70,7 +70,7 @@ pub(crate) struct FullAnswer {
     pub(crate) thinking: String,
     pub(crate) tool_calls: Vec<ToolCall>,
     /// Finish reason and usage, with the logprobs of all tokens.
-    pub(crate) done: Done,
+    pub(crate) finish: Finish,
 }
 
 impl FullAnswer {
@@ -88,10 +88,10 @@ impl FullAnswer {
                     }
                     logprobs.extend(more);
                 }
-                Some(Event::Done(mut done)) => {
-                    logprobs.append(&mut done.logprobs);
-                    done.logprobs = logprobs;
-                    return Ok(Self { text, thinking, tool_calls, done });
+                Some(Event::Finish(mut finish)) => {
+                    logprobs.append(&mut finish.logprobs);
+                    finish.logprobs = logprobs;
+                    return Ok(Self { text, thinking, tool_calls, finish });
                 }
                 Some(Event::Failed(error)) => return Err(error.into()),
                 None => return Err(cairn_app::inference::Error::EngineGone.into()),

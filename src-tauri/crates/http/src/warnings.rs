@@ -1,10 +1,10 @@
 //! Warnings of responses: what a request has and the server ignored. Each is named once in an answer.
 
-use cairn_app::inference::Done;
+use cairn_app::inference::Finish;
 
 /// Returns the warnings of ignored options.
-pub(crate) fn of_options(done: &Done) -> Vec<String> {
-    done.ignored_options.iter().map(|name| format!("the option {name:?} is ignored")).collect()
+pub(crate) fn of_options(finish: &Finish) -> Vec<String> {
+    finish.ignored_options.iter().map(|name| format!("the option {name:?} is ignored")).collect()
 }
 
 /// Returns the warnings of ignored fields.

@@ -333,8 +333,8 @@ impl ChatSessions {
                         Delta::ToolCall(call) => progress.content += &call.to_string(),
                     });
                 }
-                Event::Done(done) => {
-                    live.add(Some(done.usage), |_| ());
+                Event::Finish(finish) => {
+                    live.add(Some(finish.usage), |_| ());
                     return Outcome::Done;
                 }
                 Event::Failed(error) => return Outcome::Failed(error.into()),

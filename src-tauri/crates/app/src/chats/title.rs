@@ -100,7 +100,7 @@ impl ChatSessions {
             match event {
                 Event::Delta(Delta::Text(text), _) => title += &text,
                 Event::Failed(_) => return,
-                Event::Delta(Delta::Thinking(_) | Delta::ToolCall(_), _) | Event::Done(_) => {}
+                Event::Delta(Delta::Thinking(_) | Delta::ToolCall(_), _) | Event::Finish(_) => {}
             }
         }
         let title = first_words(&title);

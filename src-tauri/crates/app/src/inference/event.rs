@@ -13,14 +13,14 @@ pub enum Event {
     /// requested.
     Delta(Delta, Vec<Logprob>),
     /// The answer is complete; the last event.
-    Done(Done),
+    Finish(Finish),
     /// The answer is incomplete; the last event.
     Failed(Error),
 }
 
 /// End of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done {
+pub struct Finish {
     /// The usage.
     pub usage: Usage,
     /// Token ids of the prompt and the answer, if requested.

@@ -7,7 +7,7 @@ use cairn_prompt::{AnswerParser, Delta};
 use cairn_runtime::{self as runtime, Logprob};
 
 use super::error::Error;
-use super::event::{Done, Event};
+use super::event::{Event, Finish};
 use super::overflow::OverflowState;
 use super::tool_use::ToolUse;
 use crate::values::Usage;
@@ -122,8 +122,8 @@ impl LocalAnswer {
                     self.push_events(rest);
                     // The rest may have been a call that ended the answer.
                     if !self.ended {
-                        let done = Event::Done(self.done(finish));
-                        self.end(done);
+                        let last = Event::Finish(self.finish(finish));
+                        self.end(last);
                     }
                 }
                 Some(runtime::Event::Error(error)) => self.end(Event::Failed(error.into())),
@@ -173,8 +173,8 @@ impl LocalAnswer {
             dropped_tokens: 0,
             stop: None,
         };
-        let done = Event::Done(self.done(finish));
-        self.end(done);
+        let last = Event::Finish(self.finish(finish));
+        self.end(last);
     }
 
     fn end(&mut self, last: Event) {
@@ -208,7 +208,8 @@ impl LocalAnswer {
         }
     }
 
-    fn done(&mut self, finish: runtime::Finish) -> Done {
+    /// Completes the finish of the generation.
+    fn finish(&mut self, finish: runtime::Finish) -> Finish {
         self.overflow.add_shift(finish.dropped_tokens as u64);
         let length_reached = match finish.reason {
             runtime::FinishReason::Stop => false,
@@ -223,7 +224,7 @@ impl LocalAnswer {
         let thinking_tokens = self.thinking_tokens as u64;
         let logprobs = std::mem::take(&mut self.logprobs);
         let ignored_options = std::mem::take(&mut self.ignored_options);
-        Done { usage, context, logprobs, stop, thinking_tokens, ignored_options }
+        Finish { usage, context, logprobs, stop, thinking_tokens, ignored_options }
     }
 }
 
@@ -276,7 +277,7 @@ mod tests {
                 Event::Delta(Delta::Text(text), logprobs) => format!("{text}{}", "*".repeat(logprobs.len())),
                 Event::Delta(Delta::Thinking(text), logprobs) => format!("({text}{})", "*".repeat(logprobs.len())),
                 Event::Delta(Delta::ToolCall(call), _) => format!("call of {}", call.name),
-                Event::Done(Done { usage, context, logprobs, .. }) => {
+                Event::Finish(Finish { usage, context, logprobs, .. }) => {
                     let reason = if usage.length_reached { "Length" } else { "Stop" };
                     format!("{reason} {:?}{}", context.unwrap(), "*".repeat(logprobs.len()))
                 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_prompt::Delta;
 use cairn_upstream::{Call, Piece};
 
-use super::event::{Done, Event};
+use super::event::{Event, Finish};
 use super::local_answer::call_id;
 use super::tool_use::ToolUse;
 use crate::values::Usage;
@@ -92,7 +92,7 @@ impl RemoteAnswer {
     fn finish(&mut self, usage: Usage) {
         let usage = self.clock.complete(usage);
         let thinking_tokens = self.thinking_deltas.min(usage.answer_tokens);
-        self.end(Event::Done(Done { usage, thinking_tokens, ..Done::default() }));
+        self.end(Event::Finish(Finish { usage, thinking_tokens, ..Finish::default() }));
     }
 
     fn end(&mut self, last: Event) {

@@ -50,7 +50,7 @@ async fn message(
     }
     let _guard = server.activity().begin();
     let full = FullAnswer::collect(*answer).await?;
-    log.set_usage(&full.done.usage);
+    log.set_usage(&full.finish.usage);
     Ok(json(StatusCode::OK, &complete(response, full)))
 }
 
@@ -112,8 +112,8 @@ fn beginning(model: String, answer: &Answer) -> Result<MessageResponse, ApiError
 }
 
 fn complete(response: MessageResponse, full: FullAnswer) -> MessageResponse {
-    let FullAnswer { text, thinking, tool_calls, done } = full;
-    let usage = ending::usage(&done);
+    let FullAnswer { text, thinking, tool_calls, finish } = full;
+    let usage = ending::usage(&finish);
     let mut content = Vec::new();
     if !thinking.is_empty() {
         content.push(ResponseBlock::Thinking { thinking, signature: String::new() });
@@ -121,7 +121,7 @@ fn complete(response: MessageResponse, full: FullAnswer) -> MessageResponse {
     if !text.is_empty() {
         content.push(ResponseBlock::Text { text });
     }
-    let (stop_reason, stop_sequence) = ending::stop(done, !tool_calls.is_empty());
+    let (stop_reason, stop_sequence) = ending::stop(finish, !tool_calls.is_empty());
     let call = |call: ToolCall| {
         let id = call.id.unwrap_or_default();
         ResponseBlock::ToolUse { id, name: call.name, input: call.arguments }

@@ -1,7 +1,7 @@
 //! The events of a streamed response: the text, the reasoning and each tool call are blocks, which follow one another.
 
 use axum::http::StatusCode;
-use cairn_app::inference::{Delta, Done, Event, ToolCall};
+use cairn_app::inference::{Delta, Event, Finish, ToolCall};
 use cairn_wire::ErrorBody;
 use cairn_wire::anthropic::{BlockDelta, MessageDelta, MessageResponse, ResponseBlock, StreamEvent};
 use serde_json::{Map, Value};
@@ -73,11 +73,11 @@ impl MessageStream {
         self.complete_blocks += 1;
     }
 
-    fn finish(&mut self, stream: &mut Vec<u8>, done: Done) {
+    fn finish(&mut self, stream: &mut Vec<u8>, finish: Finish) {
         self.close(stream);
-        self.log.set_usage(&done.usage);
-        let usage = ending::usage(&done);
-        let (stop_reason, stop_sequence) = ending::stop(done, self.has_tool_calls);
+        self.log.set_usage(&finish.usage);
+        let usage = ending::usage(&finish);
+        let (stop_reason, stop_sequence) = ending::stop(finish, self.has_tool_calls);
         let delta = MessageDelta { stop_reason: Some(stop_reason), stop_sequence };
         push(stream, &StreamEvent::MessageDelta { delta, usage });
         push(stream, &StreamEvent::MessageStop);
@@ -104,7 +104,7 @@ impl Encoder<Event> for MessageStream {
                     Delta::ToolCall(call) => self.add_call(&mut stream, call),
                 }
             }
-            Event::Done(done) => self.finish(&mut stream, done),
+            Event::Finish(finish) => self.finish(&mut stream, finish),
             Event::Failed(error) => return Err(error.into()),
         }
         Ok(stream)

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Message, Reply, ToolCall};
+use cairn_app::inference::{CacheScope, Chat, Delta, Endpoint, Event, Finish, Message, Reply, ToolCall};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, FunctionCall, Metrics, ReplyMessage};
@@ -62,9 +62,9 @@ async fn chat(
     if stream {
         return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let FullAnswer { text, thinking, tool_calls, done } = FullAnswer::collect(*answer).await?;
+    let FullAnswer { text, thinking, tool_calls, finish } = FullAnswer::collect(*answer).await?;
     let tool_calls = tool_calls.into_iter().map(|call| chunks.tool_call(call)).collect();
-    let mut chunk = chunks.last(done, text, thinking);
+    let mut chunk = chunks.last(finish, text, thinking);
     chunk.message.tool_calls = tool_calls;
     Ok(json(StatusCode::OK, &chunk))
 }
@@ -144,15 +144,15 @@ impl ChunkBuilder {
         ChatChunk { done: true, done_reason: Some(reason), ..self.delta(String::new(), String::new()) }
     }
 
-    fn last(&self, done: Done, content: String, thinking: String) -> ChatChunk {
-        self.log.set_usage(&done.usage);
+    fn last(&self, finish: Finish, content: String, thinking: String) -> ChatChunk {
+        self.log.set_usage(&finish.usage);
         ChatChunk {
             done: true,
-            done_reason: Some(super::done_reason(&done.usage)),
-            metrics: super::metrics(&done.usage),
-            truncated: done.usage.truncated,
-            warnings: crate::warnings::of_options(&done),
-            logprobs: super::logprobs(done.logprobs),
+            done_reason: Some(super::done_reason(&finish.usage)),
+            metrics: super::metrics(&finish.usage),
+            truncated: finish.usage.truncated,
+            warnings: crate::warnings::of_options(&finish),
+            logprobs: super::logprobs(finish.logprobs),
             ..self.delta(content, thinking)
         }
     }
@@ -172,7 +172,7 @@ impl ChunkBuilder {
                 };
                 Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..chunk })
             }
-            Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
+            Event::Finish(finish) => Ok(self.last(finish, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),
         }
     }

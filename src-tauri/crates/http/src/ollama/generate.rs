@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Delta, Done, Endpoint, Event, Generate, Reply};
+use cairn_app::inference::{CacheScope, Delta, Endpoint, Event, Finish, Generate, Reply};
 use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
@@ -63,8 +63,8 @@ async fn generate(
     if stream {
         return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let FullAnswer { text, thinking, done, .. } = FullAnswer::collect(*answer).await?;
-    Ok(json(StatusCode::OK, &chunks.last(done, text, thinking)))
+    let FullAnswer { text, thinking, finish, .. } = FullAnswer::collect(*answer).await?;
+    Ok(json(StatusCode::OK, &chunks.last(finish, text, thinking)))
 }
 
 fn use_case(request: GenerateRequest, scope: CacheScope) -> Result<Generate, ApiError> {
@@ -125,16 +125,16 @@ impl ChunkBuilder {
         GenerateChunk { done: true, done_reason: Some(reason), ..self.delta(String::new(), String::new()) }
     }
 
-    fn last(&self, done: Done, response: String, thinking: String) -> GenerateChunk {
-        self.log.set_usage(&done.usage);
+    fn last(&self, finish: Finish, response: String, thinking: String) -> GenerateChunk {
+        self.log.set_usage(&finish.usage);
         GenerateChunk {
             done: true,
-            done_reason: Some(super::done_reason(&done.usage)),
-            metrics: super::metrics(&done.usage),
-            truncated: done.usage.truncated,
-            warnings: crate::warnings::of_options(&done),
-            logprobs: super::logprobs(done.logprobs),
-            context: done.context,
+            done_reason: Some(super::done_reason(&finish.usage)),
+            metrics: super::metrics(&finish.usage),
+            truncated: finish.usage.truncated,
+            warnings: crate::warnings::of_options(&finish),
+            logprobs: super::logprobs(finish.logprobs),
+            context: finish.context,
             ..self.delta(response, thinking)
         }
     }
@@ -151,7 +151,7 @@ impl ChunkBuilder {
                 };
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, thinking) })
             }
-            Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
+            Event::Finish(finish) => Ok(self.last(finish, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),
         }
     }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::inference::{CacheScope, Chat, Delta, Done, Endpoint, Event, Reply};
+use cairn_app::inference::{CacheScope, Chat, Delta, Endpoint, Event, Finish, Reply};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
     ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatDelta, Choice, ChunkChoice, FinishReason,
@@ -164,16 +164,16 @@ impl Chunks {
     }
 
     /// Ends an answer. Returns why it ended.
-    fn finish(&mut self, index: u32, done: &Done) -> FinishReason {
+    fn finish(&mut self, index: u32, finish: &Finish) -> FinishReason {
         let state = &mut self.choices[index as usize];
         state.is_done = true;
         let is_last = self.choices.iter().all(|choice| choice.is_done);
         if is_last {
-            self.warnings.extend(crate::warnings::of_options(done));
+            self.warnings.extend(crate::warnings::of_options(finish));
         }
         let state = &self.choices[index as usize];
-        let reason = finish_reason(&done.usage, state.tool_calls > 0);
-        self.log.set_usage(self.usage.add(0, &done.usage));
+        let reason = finish_reason(&finish.usage, state.tool_calls > 0);
+        self.log.set_usage(self.usage.add(0, &finish.usage));
         reason
     }
 
@@ -209,9 +209,9 @@ impl Chunks {
                     parts.tool_calls.extend(tool_calls.into_iter().map(|call| ToolCall { index: None, ..call }));
                     parts.logprobs.extend(logprobs);
                 }
-                Event::Done(mut done) => {
-                    parts.finish_reason = Some(self.finish(index, &done));
-                    parts.logprobs.append(&mut done.logprobs);
+                Event::Finish(mut finish) => {
+                    parts.finish_reason = Some(self.finish(index, &finish));
+                    parts.logprobs.append(&mut finish.logprobs);
                 }
                 Event::Failed(_) => {}
             }
@@ -252,11 +252,11 @@ impl Encoder<(u32, Event)> for ChunkStream {
                 let choice = ChunkChoice { index, delta, logprobs: logprobs(tokens), finish_reason: None };
                 sse::push_data(&mut stream, &chunks.chunk(vec![choice], None));
             }
-            Event::Done(mut done) => {
-                let tokens = std::mem::take(&mut done.logprobs);
+            Event::Finish(mut finish) => {
+                let tokens = std::mem::take(&mut finish.logprobs);
                 let role = (!chunks.choices[index as usize].has_begun).then(|| "assistant".to_owned());
                 let delta = ChatDelta { role, ..ChatDelta::default() };
-                let finish_reason = Some(chunks.finish(index, &done));
+                let finish_reason = Some(chunks.finish(index, &finish));
                 let choice = ChunkChoice { index, delta, logprobs: logprobs(tokens), finish_reason };
                 let mut last = chunks.chunk(vec![choice], None);
                 if chunks.is_complete() {

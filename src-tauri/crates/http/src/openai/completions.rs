@@ -147,13 +147,13 @@ impl Chunks {
             }
             // The API has no place for the reasoning before the text.
             Event::Delta(_, tokens) => (String::new(), tokens, None),
-            Event::Done(done) => {
+            Event::Finish(finish) => {
                 self.open -= 1;
                 if self.open == 0 {
-                    self.warnings.extend(crate::warnings::of_options(&done));
+                    self.warnings.extend(crate::warnings::of_options(&finish));
                 }
-                self.log.set_usage(self.usage.add(index / self.per_prompt, &done.usage));
-                (String::new(), done.logprobs, Some(finish_reason(&done.usage, false)))
+                self.log.set_usage(self.usage.add(index / self.per_prompt, &finish.usage));
+                (String::new(), finish.logprobs, Some(finish_reason(&finish.usage, false)))
             }
             Event::Failed(error) => return Err(error.into()),
         };

@@ -1,7 +1,7 @@
 //! The output of a response: builds its items from the events of an answer, and the events of a stream.
 
 use axum::http::StatusCode;
-use cairn_app::inference::{self, Answer, Delta, Done, Event, Logprob, ToolCall};
+use cairn_app::inference::{self, Answer, Delta, Event, Finish, Logprob, ToolCall};
 use cairn_wire::ErrorBody;
 use cairn_wire::openai::{
     IncompleteDetails, ItemPlace, ItemStatus, OutputItem, OutputPart, OutputTokensDetails, PartPlace,
@@ -43,8 +43,8 @@ impl Output {
         while let Some(event) = answer.next().await {
             match event {
                 Event::Delta(delta, logprobs) => _ = self.delta(delta, logprobs),
-                Event::Done(done) => {
-                    self.finish(&done);
+                Event::Finish(finish) => {
+                    self.finish(&finish);
                     return Ok(self.response);
                 }
                 Event::Failed(error) => return Err(error.into()),
@@ -169,13 +169,13 @@ impl Output {
     }
 
     /// Ends the response.
-    fn finish(&mut self, done: &Done) -> Vec<ResponseEvent> {
-        let is_incomplete = done.usage.length_reached;
+    fn finish(&mut self, finish: &Finish) -> Vec<ResponseEvent> {
+        let is_incomplete = finish.usage.length_reached;
         let mut events = self.close(if is_incomplete { ItemStatus::Incomplete } else { ItemStatus::Completed });
-        self.log.set_usage(&done.usage);
-        self.response.usage = Some(usage(done));
+        self.log.set_usage(&finish.usage);
+        self.response.usage = Some(usage(finish));
         self.response.warnings = std::mem::take(&mut self.warnings);
-        self.response.warnings.extend(crate::warnings::of_options(done));
+        self.response.warnings.extend(crate::warnings::of_options(finish));
         events.push(if is_incomplete {
             self.response.status = ResponseStatus::Incomplete;
             self.response.incomplete_details = Some(IncompleteDetails { reason: "max_output_tokens".to_owned() });
@@ -231,13 +231,13 @@ impl Output {
     }
 }
 
-fn usage(done: &Done) -> ResponseUsage {
-    let usage = &done.usage;
+fn usage(finish: &Finish) -> ResponseUsage {
+    let usage = &finish.usage;
     ResponseUsage {
         input_tokens: usage.prompt_tokens,
         input_tokens_details: PromptTokensDetails { cached_tokens: usage.cached_tokens },
         output_tokens: usage.answer_tokens,
-        output_tokens_details: OutputTokensDetails { reasoning_tokens: done.thinking_tokens },
+        output_tokens_details: OutputTokensDetails { reasoning_tokens: finish.thinking_tokens },
         total_tokens: usage.prompt_tokens + usage.answer_tokens,
     }
 }
@@ -248,7 +248,7 @@ impl Encoder<Event> for Output {
     fn encode(&mut self, event: Event) -> Result<Vec<u8>, cairn_app::Error> {
         let events = match event {
             Event::Delta(delta, logprobs) => self.delta(delta, logprobs),
-            Event::Done(done) => self.finish(&done),
+            Event::Finish(finish) => self.finish(&finish),
             Event::Failed(error) => return Err(error.into()),
         };
         Ok(self.encode_all(events))
