@@ -11,7 +11,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `resources`, `place` | identifiers, positions and references |
+//! | `resources`, `position` | identifiers, positions and references |
 //! | `shape`, `intersect` | unions of shapes, and what two of them have in common |
 //! | `evaluator`, `assert`, `refute`, `contains` | the values that a schema accepts or refuses |
 //! | `emit` | the schema of a union, for the compiler |
@@ -25,7 +25,7 @@ mod evaluator;
 mod formats;
 mod intersect;
 mod pattern;
-mod place;
+mod position;
 mod refute;
 mod resources;
 mod shape;
@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use emit::Emitter;
 use evaluator::Evaluator;
-use place::Place;
+use position::Position;
 use resources::Resources;
 use shape::{AtomKind, Node};
 
@@ -58,6 +58,6 @@ pub(crate) fn normalise_object(schema: &Value) -> Result<Value, Error> {
 
 fn rewrite<'a>(schema: &'a Value, limit: &'a Value) -> Result<Value, Error> {
     let evaluator = Evaluator::new(Resources::of(schema)?);
-    let node = |schema| Node::new(AtomKind::Matches, schema, Place::root());
+    let node = |schema| Node::new(AtomKind::Matches, schema, Position::root());
     Emitter::new(evaluator).document(&node(schema).and(&node(limit)))
 }

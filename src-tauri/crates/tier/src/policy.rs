@@ -106,7 +106,7 @@ impl EvictionPolicy for LeastRecentlyUsed {
         stats.last_use
     }
 
-    fn should_write(&self, stats: &ChunkStats, _place: TierKind) -> bool {
+    fn should_write(&self, stats: &ChunkStats, _tier: TierKind) -> bool {
         stats.hits > 0 || stats.owned || stats.pinned
     }
 }

@@ -120,13 +120,13 @@ impl KvCache {
     }
 
     /// Deletes all chunks of one tier, or of all tiers and the pages of loaded models. Blocks.
-    pub fn clear(&self, place: Option<TierKind>) -> Deletion {
-        if place.is_none() {
+    pub fn clear(&self, tier: Option<TierKind>) -> Deletion {
+        if tier.is_none() {
             self.engine.clear_caches(None);
         }
         let Some(kept) = &self.kept else { return Deletion::default() };
-        match place {
-            Some(place) => kept.tiers.clear_tier(place, DELETION),
+        match tier {
+            Some(tier) => kept.tiers.clear_tier(tier, DELETION),
             None => kept.tiers.clear(DELETION),
         }
     }

@@ -56,9 +56,9 @@ impl KvCache {
         let set = self.metadata.apply_limits(self.settings.reload()).tiers;
         let tiers = &self.settings.tiers;
         let status = self.kept.as_ref().map(|kept| kept.tiers.status());
-        let budget = |place: TierKind| {
-            let places = status.iter().flat_map(|status| &status.tiers);
-            places.into_iter().find(|status| status.kind == place).map(|status| status.budget_bytes)
+        let budget = |tier: TierKind| {
+            let mut tiers = status.iter().flat_map(|status| &status.tiers);
+            tiers.find(|status| status.kind == tier).map(|status| status.budget_bytes)
         };
         let (ram, folder_bytes) = (budget(TierKind::Ram), budget(TierKind::Ssd));
         let waits =
@@ -133,11 +133,11 @@ impl KvCache {
     }
 
     /// Changes the budget of a tier. Returns whether the tier exists.
-    pub(crate) fn set_budget(&self, place: TierKind, bytes: u64) -> bool {
+    pub(crate) fn set_budget(&self, tier: TierKind, bytes: u64) -> bool {
         let Some(kept) = &self.kept else { return false };
-        let there = kept.tiers.status().tiers.iter().any(|status| status.kind == place);
+        let there = kept.tiers.status().tiers.iter().any(|status| status.kind == tier);
         if there {
-            kept.tiers.set_budget(place, bytes);
+            kept.tiers.set_budget(tier, bytes);
         }
         there
     }

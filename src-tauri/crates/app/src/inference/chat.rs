@@ -16,9 +16,9 @@ use super::fit::Fitted;
 use super::handle::Inference;
 use super::load::{Reply, check_answers};
 use super::local_answer::LocalAnswer;
+use super::location::ModelLocation;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
-use super::place::Place;
 use super::tool_use::ToolUse;
 use super::trace;
 use crate::library::catalog::Model;
@@ -74,9 +74,9 @@ impl Inference {
     /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
         let started_at = Instant::now();
-        let model = match self.place(&chat.model).await? {
-            Place::Local(model) => model,
-            Place::Remote(targets) => return self.chat_at_remote(chat, targets, started_at).await,
+        let model = match self.locate(&chat.model).await? {
+            ModelLocation::Local(model) => model,
+            ModelLocation::Remote(targets) => return self.chat_at_remote(chat, targets, started_at).await,
         };
         let chosen = self.chosen(&model, chat.options.as_ref())?;
         if chat.messages.is_empty() {

@@ -13,9 +13,9 @@ use super::error::Error;
 use super::handle::Inference;
 use super::load::{Reply, check_answers};
 use super::local_answer::LocalAnswer;
+use super::location::ModelLocation;
 use super::options::Chosen;
 use super::overflow::{OverflowState, logged};
-use super::place::Place;
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
@@ -65,9 +65,9 @@ impl Inference {
     /// If the model does not exist or cannot be loaded, or the request is invalid. Later failures are events.
     pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
         let started_at = Instant::now();
-        let model = match self.place(&generate.model).await? {
-            Place::Local(model) => model,
-            Place::Remote(targets) => return self.generate_at_remote(generate, targets, started_at).await,
+        let model = match self.locate(&generate.model).await? {
+            ModelLocation::Local(model) => model,
+            ModelLocation::Remote(targets) => return self.generate_at_remote(generate, targets, started_at).await,
         };
         let chosen = self.chosen(&model, generate.options.as_ref())?;
         let unload = generate.prompt.is_empty() && generate.keep_alive == Some(KeepAlive::ZERO);

@@ -10,8 +10,8 @@ use cairn_tier::WeightsDigest;
 use super::answer::Answer;
 use super::error::Error;
 use super::handle::Inference;
+use super::location::ModelLocation;
 use super::options::{self, Chosen};
-use super::place::Place;
 use crate::library::catalog::Model;
 use crate::library::template;
 
@@ -33,10 +33,10 @@ impl Inference {
     /// # Errors
     /// If the model does not exist or cannot be loaded.
     pub async fn load(&self, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> Result<(), Error> {
-        let model = match self.place(model).await? {
-            Place::Local(model) => model,
+        let model = match self.locate(model).await? {
+            ModelLocation::Local(model) => model,
             // Its server loads the model with the first request.
-            Place::Remote(_) => return Ok(()),
+            ModelLocation::Remote(_) => return Ok(()),
         };
         let chosen = options::choose(&model.params, None)?;
         self.lease(&model, &chosen, force, keep_alive).await.map(drop)

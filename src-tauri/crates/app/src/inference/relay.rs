@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::handle::Inference;
-use super::place::Place;
+use super::location::ModelLocation;
 use super::remote::STATUS_WAIT;
 use super::remote_answer::AnswerClock;
 use crate::remotes::canonical;
@@ -50,7 +50,7 @@ impl Inference {
         if !self.uses_remotes || self.remotes.is_settled() && self.targets(model).is_none() {
             return Ok(None);
         }
-        let Place::Remote(mut targets) = self.place(model).await? else { return Ok(None) };
+        let ModelLocation::Remote(mut targets) = self.locate(model).await? else { return Ok(None) };
         let is_served = |target: &Target| endpoint.is_served_by(target.upstream.kind());
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(json) else { return Ok(None) };
         if endpoint.has_answer() {

@@ -13,7 +13,7 @@ use super::error::Error;
 use super::generate::Generate;
 use super::handle::Inference;
 use super::load::Reply;
-use super::place::is_absent;
+use super::location::is_absent;
 use super::remote_answer::RemoteAnswer;
 use super::tool_use::ToolUse;
 use crate::library;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::conversation::{Conversation, Cut, Rendering, run_blocking, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
-use super::place::Place;
+use super::location::ModelLocation;
 use cairn_prompt::Message;
 
 /// A prompt to look up.
@@ -60,9 +60,11 @@ impl Inference {
     /// # Errors
     /// If the model does not exist or cannot be loaded, or the prompt cannot be rendered.
     pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
-        let model = match self.place(&trace.model).await? {
-            Place::Local(model) => model,
-            Place::Remote(_) => return Err(Error::Unsupported("counting and tracing the tokens of a remote's model")),
+        let model = match self.locate(&trace.model).await? {
+            ModelLocation::Local(model) => model,
+            ModelLocation::Remote(_) => {
+                return Err(Error::Unsupported("counting and tracing the tokens of a remote's model"));
+            }
         };
         let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::evaluator::Evaluator;
 use super::formats::{self, Format};
 use super::intersect;
-use super::place::Place;
+use super::position::Position;
 use super::shape::{Arrays, AtomKind, Bound, Evaluated, Node, Numbers, Objects, Set, Shape, Texts, Type};
 use super::{pattern, values};
 use crate::error::Error;
@@ -67,18 +67,18 @@ const ASSERTIONS: &[&str] = &[
 
 impl<'a> Evaluator<'a> {
     /// The values that a schema accepts.
-    pub(super) fn accepted(&mut self, schema: &'a Value, place: &Place) -> Result<Set<'a>, Error> {
+    pub(super) fn accepted(&mut self, schema: &'a Value, position: &Position) -> Result<Set<'a>, Error> {
         self.work.add_schema()?;
         let keywords = match schema {
             Value::Bool(true) => return Ok(Set::any()),
             Value::Bool(false) => return Ok(Set::never()),
             Value::Object(keywords) => keywords,
-            _ => return Err(Error::NotASchema { at: place.pointer.to_string() }),
+            _ => return Err(Error::NotASchema { at: position.pointer.to_string() }),
         };
-        let mut place = place.with_base_of(schema);
+        let mut position = position.with_base_of(schema);
         let unevaluated = ["unevaluatedProperties", "unevaluatedItems"].map(|keyword| keywords.get(keyword));
-        place.is_observed |= unevaluated.iter().flatten().any(|value| !values::is_any(value));
-        let place = &place;
+        position.is_observed |= unevaluated.iter().flatten().any(|value| !values::is_any(value));
+        let position = &position;
         let mut set: Option<Set<'a>> = None;
         // They belong together: `additionalProperties` depends on the keywords beside it. Properties are in the order of the schema.
         let is_own = |keyword: &String| ASSERTIONS.contains(&keyword.as_str());
@@ -88,9 +88,9 @@ impl<'a> Evaluator<'a> {
             .or_else(|| keywords.keys().find(|name| is_own(name)));
         for (keyword, value) in keywords {
             let part = if IN_PLACE.contains(&keyword.as_str()) {
-                self.in_place(keyword, value, keywords, place)?
+                self.in_place(keyword, value, keywords, position)?
             } else if Some(keyword) == own {
-                self.own(keywords, place)?
+                self.own(keywords, position)?
             } else {
                 continue;
             };
@@ -102,7 +102,7 @@ impl<'a> Evaluator<'a> {
         let mut set = set.unwrap_or_else(Set::any);
         let [properties, items] = unevaluated;
         if let Some(value) = properties {
-            let node = Node::new(AtomKind::Matches, value, place.child(&["unevaluatedProperties"]));
+            let node = Node::new(AtomKind::Matches, value, position.child(&["unevaluatedProperties"]));
             for shape in &mut set.0 {
                 if let Shape::Object(objects) = shape {
                     self.limit_unevaluated_properties(objects, &node)?;
@@ -110,7 +110,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         if let Some(value) = items {
-            let node = Node::new(AtomKind::Matches, value, place.child(&["unevaluatedItems"]));
+            let node = Node::new(AtomKind::Matches, value, position.child(&["unevaluatedItems"]));
             for shape in &mut set.0 {
                 if let Shape::Array(arrays) = shape {
                     for (item, is_evaluated) in arrays.prefix.iter_mut().chain([&mut arrays.rest]) {
@@ -154,37 +154,39 @@ impl<'a> Evaluator<'a> {
         keyword: &str,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
         match keyword {
-            "$ref" | "$dynamicRef" | "$recursiveRef" => self.referenced(keyword, value, place, AtomKind::Matches),
+            "$ref" | "$dynamicRef" | "$recursiveRef" => self.referenced(keyword, value, position, AtomKind::Matches),
             "allOf" => {
                 let mut all = Set::any();
-                for (schema, place) in members(keyword, value, place)? {
-                    let part = self.accepted(schema, &place)?;
+                for (schema, position) in members(keyword, value, position)? {
+                    let part = self.accepted(schema, &position)?;
                     all = intersect::sets(&all, &part, &mut self.work)?;
                 }
                 Ok(all)
             }
             "anyOf" => {
-                let members = members(keyword, value, place)?;
-                let sets: Vec<Set<'a>> =
-                    members.iter().map(|(schema, place)| self.accepted(schema, place)).collect::<Result<_, _>>()?;
-                self.any_of(sets, place.is_observed)
+                let members = members(keyword, value, position)?;
+                let sets: Vec<Set<'a>> = members
+                    .iter()
+                    .map(|(schema, position)| self.accepted(schema, position))
+                    .collect::<Result<_, _>>()?;
+                self.any_of(sets, position.is_observed)
             }
-            "oneOf" => self.one_of(&members(keyword, value, place)?, place),
-            "const" => self.constant(value, keyword, place),
+            "oneOf" => self.one_of(&members(keyword, value, position)?, position),
+            "const" => self.constant(value, keyword, position),
             "enum" => {
                 let mut all = Set::never();
-                for value in values::constants(value, place)? {
-                    all.0.extend(self.constant(value, keyword, place)?.0);
+                for value in values::constants(value, position)? {
+                    all.0.extend(self.constant(value, keyword, position)?.0);
                 }
                 Ok(join_texts(all))
             }
-            "not" => self.refused(value, &place.in_place(&[keyword])),
-            "if" => self.condition(value, keywords, place),
-            "contains" => self.contains(value, keywords, place),
-            "format" => Ok(match formats::format(value, place)? {
+            "not" => self.refused(value, &position.in_place(&[keyword])),
+            "if" => self.condition(value, keywords, position),
+            "contains" => self.contains(value, keywords, position),
+            "format" => Ok(match formats::format(value, position)? {
                 None => Set::any(),
                 Some(Format::BuiltIn(name)) => {
                     let formats = vec![name.to_owned()];
@@ -194,7 +196,7 @@ impl<'a> Evaluator<'a> {
                     Set::limited(Shape::Text(Texts { patterns: vec![pattern], max_chars, ..Texts::default() }))
                 }
             }),
-            _ => self.dependencies(keyword, value, place),
+            _ => self.dependencies(keyword, value, position),
         }
     }
 
@@ -203,15 +205,15 @@ impl<'a> Evaluator<'a> {
         &mut self,
         keyword: &str,
         value: &'a Value,
-        place: &Place,
+        position: &Position,
         kind: AtomKind,
     ) -> Result<Set<'a>, Error> {
-        let (schema, target) = place.resolve(keyword, value, &self.resources)?;
+        let (schema, target) = position.resolve(keyword, value, &self.resources)?;
         at_most("nesting of the JSON schema", target.depth, crate::limits::MAX_DEPTH)?;
         let key = (std::ptr::from_ref(schema) as usize, kind);
         // A reference that leads back to itself before any part of the value is consumed.
         if self.open.contains(&key) {
-            return Err(place.invalid(keyword, "it refers to itself"));
+            return Err(position.invalid(keyword, "it refers to itself"));
         }
         self.open.push(key);
         let set = match kind {
@@ -247,9 +249,9 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Values that exactly one alternative accepts.
-    fn one_of(&mut self, members: &[(&'a Value, Place)], place: &Place) -> Result<Set<'a>, Error> {
+    fn one_of(&mut self, members: &[(&'a Value, Position)], position: &Position) -> Result<Set<'a>, Error> {
         let sets: Vec<Set<'a>> =
-            members.iter().map(|(schema, place)| self.accepted(schema, place)).collect::<Result<_, _>>()?;
+            members.iter().map(|(schema, position)| self.accepted(schema, position)).collect::<Result<_, _>>()?;
         let mut overlaps: Vec<(usize, usize)> = Vec::new();
         for (first, own) in sets.iter().enumerate() {
             for (second, other) in sets.iter().enumerate().skip(first + 1) {
@@ -257,7 +259,7 @@ impl<'a> Evaluator<'a> {
                 if !self.is_empty(&common, 0)? {
                     if members.len() > MAX_OVERLAPPING {
                         let reason = format!("alternatives {first} and {second} may overlap; use `anyOf`");
-                        return Err(place.unsupported("oneOf", &reason));
+                        return Err(position.unsupported("oneOf", &reason));
                     }
                     overlaps.push((first, second));
                 }
@@ -272,11 +274,11 @@ impl<'a> Evaluator<'a> {
                     index if index == second => first,
                     _ => continue,
                 };
-                let Some((schema, place)) = members.get(other) else { continue };
-                let refused = self.refused(schema, place)?;
+                let Some((schema, position)) = members.get(other) else { continue };
+                let refused = self.refused(schema, position)?;
                 only = intersect::sets(&only, &refused, &mut self.work)?;
             }
-            all = all.union(only, place.is_observed);
+            all = all.union(only, position.is_observed);
         }
         Ok(all)
     }
@@ -286,50 +288,50 @@ impl<'a> Evaluator<'a> {
         &mut self,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
         let branches = ["then", "else"].map(|keyword| keywords.get(keyword));
-        if branches.iter().all(Option::is_none) && !place.is_observed {
+        if branches.iter().all(Option::is_none) && !position.is_observed {
             return Ok(Set::any());
         }
-        let here = place.in_place(&["if"]);
+        let here = position.in_place(&["if"]);
         let conditions = [self.accepted(value, &here)?, self.refused(value, &here)?];
         let mut all = Set::never();
         for ((branch, keyword), condition) in branches.into_iter().zip(["then", "else"]).zip(conditions) {
             let set = match branch {
                 Some(schema) => {
-                    let part = self.accepted(schema, &place.in_place(&[keyword]))?;
+                    let part = self.accepted(schema, &position.in_place(&[keyword]))?;
                     intersect::sets(&condition, &part, &mut self.work)?
                 }
                 None => condition,
             };
-            all = all.union(set, place.is_observed);
+            all = all.union(set, position.is_observed);
         }
         Ok(all)
     }
 
     /// `dependentRequired`, `dependentSchemas`, and `dependencies` of old drafts.
-    fn dependencies(&mut self, keyword: &str, value: &'a Value, place: &Place) -> Result<Set<'a>, Error> {
+    fn dependencies(&mut self, keyword: &str, value: &'a Value, position: &Position) -> Result<Set<'a>, Error> {
         let mut all = Set::any();
-        for (name, dependency) in values::object(keyword, value, place)? {
+        for (name, dependency) in values::object(keyword, value, position)? {
             let present = match dependency {
-                Value::Array(_) => Set::of(Shape::Object(requiring(values::names(keyword, dependency, place)?))),
-                schema => self.accepted(schema, &place.in_place(&[keyword, name]))?,
+                Value::Array(_) => Set::of(Shape::Object(requiring(values::names(keyword, dependency, position)?))),
+                schema => self.accepted(schema, &position.in_place(&[keyword, name]))?,
             };
             let having = Set::of(Shape::Object(requiring([name.as_str()])));
             let present = intersect::sets(&having, &present, &mut self.work)?;
             let absent = Set::limited(Shape::Object(lacking(name)));
             // The property comes before those that depend on it.
-            let either = present.union(absent, place.is_observed);
+            let either = present.union(absent, position.is_observed);
             all = intersect::sets(&all, &either, &mut self.work)?;
         }
         Ok(all)
     }
 
     /// The value of `const`, or one of `enum`.
-    pub(super) fn constant(&mut self, value: &'a Value, keyword: &str, place: &Place) -> Result<Set<'a>, Error> {
-        values::check_constant(value, keyword, place)?;
-        let part = |value: &'a Value| Node::new(AtomKind::Equals, value, place.child(&[keyword]));
+    pub(super) fn constant(&mut self, value: &'a Value, keyword: &str, position: &Position) -> Result<Set<'a>, Error> {
+        values::check_constant(value, keyword, position)?;
+        let part = |value: &'a Value| Node::new(AtomKind::Equals, value, position.child(&[keyword]));
         Ok(Set::of(match value {
             Value::Null => Shape::Null,
             Value::Bool(value) => Shape::Boolean(Some(*value)),
@@ -355,17 +357,17 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The set of the keywords that assert something about a value itself.
-    fn own(&mut self, keywords: &'a Map<String, Value>, place: &Place) -> Result<Set<'a>, Error> {
+    fn own(&mut self, keywords: &'a Map<String, Value>, position: &Position) -> Result<Set<'a>, Error> {
         let types = match keywords.get("type") {
-            Some(value) => values::types(value, place)?,
+            Some(value) => values::types(value, position)?,
             None => Type::ALL.map(|kind| (kind, false)).to_vec(),
         };
         let mut all = Set::never();
         // All keywords are checked, also those for other types.
-        let texts = texts(keywords, place)?;
-        let numbers = numbers(keywords, place)?;
-        let arrays = self.arrays(keywords, place)?;
-        let objects = self.objects(keywords, place)?;
+        let texts = texts(keywords, position)?;
+        let numbers = numbers(keywords, position)?;
+        let arrays = self.arrays(keywords, position)?;
+        let objects = self.objects(keywords, position)?;
         for (kind, is_integer) in types {
             all.0.extend(match kind {
                 Type::Null => Some(Shape::Null),
@@ -379,50 +381,50 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    fn arrays(&mut self, keywords: &'a Map<String, Value>, place: &Place) -> Result<Option<Arrays<'a>>, Error> {
+    fn arrays(&mut self, keywords: &'a Map<String, Value>, position: &Position) -> Result<Option<Arrays<'a>>, Error> {
         let mut arrays = Arrays::any();
         // In draft 2019-09 and before, `items` may be a list, and `additionalItems` is for the rest.
         let list = keywords.get("items").filter(|items| items.is_array());
         if list.is_some() && keywords.contains_key("prefixItems") {
-            return Err(place.invalid("items", "a list beside `prefixItems`"));
+            return Err(position.invalid("items", "a list beside `prefixItems`"));
         }
         let (prefix, rest) = match list {
             Some(_) => ("items", "additionalItems"),
             None => ("prefixItems", "items"),
         };
         if let Some(value) = keywords.get(prefix) {
-            for (index, (item, _)) in members(prefix, value, place)?.into_iter().enumerate() {
-                let node = Node::new(AtomKind::Matches, item, place.child(&[prefix, &index.to_string()]));
+            for (index, (item, _)) in members(prefix, value, position)?.into_iter().enumerate() {
+                let node = Node::new(AtomKind::Matches, item, position.child(&[prefix, &index.to_string()]));
                 arrays.prefix.push((node, true));
             }
         }
         if let Some(item) = keywords.get(rest) {
-            arrays.rest = (Node::new(AtomKind::Matches, item, place.child(&[rest])), true);
+            arrays.rest = (Node::new(AtomKind::Matches, item, position.child(&[rest])), true);
         }
-        let count = |keyword: &str| values::count(keyword, keywords.get(keyword), place);
+        let count = |keyword: &str| values::count(keyword, keywords.get(keyword), position);
         arrays.min_items = count("minItems")?.unwrap_or(0);
         arrays.max_items = count("maxItems")?;
         if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
-            arrays.unique = Some(Rc::new(place.clone()));
+            arrays.unique = Some(Rc::new(position.clone()));
         }
         Ok(arrays.max_items.is_none_or(|max| max >= arrays.min_items).then_some(arrays))
     }
 
-    fn objects(&mut self, keywords: &'a Map<String, Value>, place: &Place) -> Result<Option<Objects<'a>>, Error> {
+    fn objects(&mut self, keywords: &'a Map<String, Value>, position: &Position) -> Result<Option<Objects<'a>>, Error> {
         let mut objects = Objects::any();
         if let Some(value) = keywords.get("patternProperties") {
-            for (pattern, schema) in values::object("patternProperties", value, place)? {
-                let child = place.child(&["patternProperties", pattern]);
+            for (pattern, schema) in values::object("patternProperties", value, position)? {
+                let child = position.child(&["patternProperties", pattern]);
                 let translated =
-                    pattern::translate(pattern).map_err(|why| place.unsupported("patternProperties", &why))?;
+                    pattern::translate(pattern).map_err(|why| position.unsupported("patternProperties", &why))?;
                 objects.evaluated.patterns.insert(translated.clone());
                 objects.patterns.insert(translated, Node::new(AtomKind::Matches, schema, child));
             }
             self.work.add_pattern_pairs(objects.patterns.len())?;
         }
         if let Some(value) = keywords.get("properties") {
-            for (name, schema) in values::object("properties", value, place)? {
-                let mut node = Node::new(AtomKind::Matches, schema, place.child(&["properties", name]));
+            for (name, schema) in values::object("properties", value, position)? {
+                let mut node = Node::new(AtomKind::Matches, schema, position.child(&["properties", name]));
                 for (pattern, other) in &objects.patterns {
                     if intersect::matches(pattern, name, &mut self.work)? {
                         node = node.and(other);
@@ -433,20 +435,20 @@ impl<'a> Evaluator<'a> {
             }
         }
         if let Some(schema) = keywords.get("additionalProperties") {
-            objects.rest = Node::new(AtomKind::Matches, schema, place.child(&["additionalProperties"]));
+            objects.rest = Node::new(AtomKind::Matches, schema, position.child(&["additionalProperties"]));
             objects.evaluated = Evaluated { is_all: true, ..Evaluated::default() };
         }
         if let Some(schema) = keywords.get("propertyNames") {
-            objects.names = Node::new(AtomKind::Matches, schema, place.child(&["propertyNames"]));
+            objects.names = Node::new(AtomKind::Matches, schema, position.child(&["propertyNames"]));
         }
         if let Some(value) = keywords.get("required") {
-            objects.required = values::names("required", value, place)?.map(str::to_owned).collect();
+            objects.required = values::names("required", value, position)?.map(str::to_owned).collect();
         }
-        let count = |keyword: &str| values::count(keyword, keywords.get(keyword), place);
+        let count = |keyword: &str| values::count(keyword, keywords.get(keyword), position);
         objects.min_properties = count("minProperties")?.unwrap_or(0);
         objects.max_properties = count("maxProperties")?;
         if objects.min_properties > 0 || objects.max_properties.is_some() {
-            objects.counted = Some(Rc::new(place.clone()));
+            objects.counted = Some(Rc::new(position.clone()));
         }
         let least = objects.min_properties.max(objects.required.len() as u64);
         let has_room = objects.max_properties.is_none_or(|max| max >= least);
@@ -468,29 +470,33 @@ pub(super) fn lacking(name: &str) -> Objects<'static> {
 }
 
 /// The schemas of a list that is not empty, with their places.
-pub(super) fn members<'a>(keyword: &str, value: &'a Value, place: &Place) -> Result<Vec<(&'a Value, Place)>, Error> {
+pub(super) fn members<'a>(
+    keyword: &str,
+    value: &'a Value,
+    position: &Position,
+) -> Result<Vec<(&'a Value, Position)>, Error> {
     let members = value.as_array().filter(|members| !members.is_empty());
-    let members = members.ok_or_else(|| place.invalid(keyword, "not a list of schemas, or an empty one"))?;
+    let members = members.ok_or_else(|| position.invalid(keyword, "not a list of schemas, or an empty one"))?;
     at_most("number of schemas in a list of the JSON schema", members.len(), MAX_PROPERTIES)?;
-    let at = |index: usize| place.in_place(&[keyword, &index.to_string()]);
+    let at = |index: usize| position.in_place(&[keyword, &index.to_string()]);
     Ok(members.iter().enumerate().map(|(index, schema)| (schema, at(index))).collect())
 }
 
-fn texts(keywords: &Map<String, Value>, place: &Place) -> Result<Option<Texts>, Error> {
-    let count = |keyword: &str| values::count(keyword, keywords.get(keyword), place);
+fn texts(keywords: &Map<String, Value>, position: &Position) -> Result<Option<Texts>, Error> {
+    let count = |keyword: &str| values::count(keyword, keywords.get(keyword), position);
     let mut texts =
         Texts { min_chars: count("minLength")?.unwrap_or(0), max_chars: count("maxLength")?, ..Texts::default() };
     if let Some(value) = keywords.get("pattern") {
-        let text = value.as_str().ok_or_else(|| place.invalid("pattern", "not a text"))?;
-        texts.patterns.push(pattern::translate(text).map_err(|why| place.unsupported("pattern", &why))?);
+        let text = value.as_str().ok_or_else(|| position.invalid("pattern", "not a text"))?;
+        texts.patterns.push(pattern::translate(text).map_err(|why| position.unsupported("pattern", &why))?);
     }
     Ok(texts.max_chars.is_none_or(|max| max >= texts.min_chars).then_some(texts))
 }
 
-fn numbers(keywords: &Map<String, Value>, place: &Place) -> Result<Numbers, Error> {
+fn numbers(keywords: &Map<String, Value>, position: &Position) -> Result<Numbers, Error> {
     let bound = |inclusive: &str, exclusive: &str, sign: f64| {
         let value =
-            |keyword: &str| keywords.get(keyword).map(|value| values::number(keyword, value, place)).transpose();
+            |keyword: &str| keywords.get(keyword).map(|value| values::number(keyword, value, position)).transpose();
         let (own, other) = (value(inclusive)?.flatten(), value(exclusive)?.flatten());
         // In draft 4, `exclusiveMinimum` is a boolean that changes `minimum`.
         let is_changed = keywords.get(exclusive) == Some(&Value::Bool(true));
@@ -502,7 +508,9 @@ fn numbers(keywords: &Map<String, Value>, place: &Place) -> Result<Numbers, Erro
         })
     };
     let factor = match keywords.get("multipleOf") {
-        Some(value) => values::number("multipleOf", value, place)?.map(|_| (value.clone(), Rc::new(place.clone()))),
+        Some(value) => {
+            values::number("multipleOf", value, position)?.map(|_| (value.clone(), Rc::new(position.clone())))
+        }
         None => None,
     };
     Ok(Numbers {

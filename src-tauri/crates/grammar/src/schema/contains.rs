@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::evaluator::Evaluator;
-use super::place::Place;
+use super::position::Position;
 use super::shape::{Arrays, AtomKind, Node, Set, Shape, Type};
 use super::values;
 use crate::error::Error;
@@ -28,10 +28,10 @@ impl<'a> Evaluator<'a> {
         &mut self,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
         let mut all = Set::without(Type::Array);
-        all.0.extend(self.arrays_with(value, range(keywords, place)?, place)?.0);
+        all.0.extend(self.arrays_with(value, range(keywords, position)?, position)?.0);
         Ok(all)
     }
 
@@ -40,21 +40,21 @@ impl<'a> Evaluator<'a> {
         &mut self,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
-        let Range { min, max } = range(keywords, place)?;
+        let Range { min, max } = range(keywords, position)?;
         let mut all = Set::never();
         if let Some(most) = min.checked_sub(1) {
-            all.0.extend(self.arrays_with(value, Range { min: 0, max: Some(most) }, place)?.0);
+            all.0.extend(self.arrays_with(value, Range { min: 0, max: Some(most) }, position)?.0);
         }
         if let Some(max) = max {
-            all.0.extend(self.arrays_with(value, Range { min: max + 1, max: None }, place)?.0);
+            all.0.extend(self.arrays_with(value, Range { min: max + 1, max: None }, position)?.0);
         }
         Ok(all)
     }
 
-    fn arrays_with(&mut self, value: &'a Value, range: Range, place: &Place) -> Result<Set<'a>, Error> {
-        let child = || place.child(&["contains"]);
+    fn arrays_with(&mut self, value: &'a Value, range: Range, position: &Position) -> Result<Set<'a>, Error> {
+        let child = || position.child(&["contains"]);
         let matching = Node::new(AtomKind::Matches, value, child());
         let other = match range.max {
             None => Node::any(),
@@ -64,7 +64,7 @@ impl<'a> Evaluator<'a> {
         if range.min == 0 && range.max.is_none() {
             all.0.push(Shape::all(Type::Array));
         }
-        if place.is_observed && range.max.is_none() {
+        if position.is_observed && range.max.is_none() {
             // All items may match, and are evaluated then.
             all.0.push(Shape::Array(Arrays { rest: (matching.clone(), true), min_items: range.min, ..Arrays::any() }));
         }
@@ -76,7 +76,7 @@ impl<'a> Evaluator<'a> {
             if count == 0 && range.max.is_none() {
                 continue;
             }
-            for places in choices(count).ok_or_else(|| place.unsupported("contains", "so many matching items"))? {
+            for places in choices(count).ok_or_else(|| position.unsupported("contains", "so many matching items"))? {
                 let length = places.last().map_or(0, |last| last + 1);
                 let item = |index: u64| match places.contains(&index) {
                     true => (matching.clone(), true),
@@ -93,8 +93,8 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-fn range(keywords: &Map<String, Value>, place: &Place) -> Result<Range, Error> {
-    let count = |keyword: &str| values::count(keyword, keywords.get(keyword), place);
+fn range(keywords: &Map<String, Value>, position: &Position) -> Result<Range, Error> {
+    let count = |keyword: &str| values::count(keyword, keywords.get(keyword), position);
     Ok(Range { min: count("minContains")?.unwrap_or(1), max: count("maxContains")? })
 }
 
@@ -118,10 +118,10 @@ fn choices(count: u64) -> Option<Vec<Vec<u64>>> {
 /// Choices of `count` of the first `places` places.
 fn of(count: u64, places: u64) -> Vec<Vec<u64>> {
     let mut all = vec![Vec::new()];
-    for place in 0..places {
-        let left = places - place - 1;
+    for position in 0..places {
+        let left = places - position - 1;
         let with = all.iter().filter(|chosen: &&Vec<u64>| (chosen.len() as u64) < count);
-        let with: Vec<Vec<u64>> = with.map(|chosen| chosen.iter().copied().chain([place]).collect()).collect();
+        let with: Vec<Vec<u64>> = with.map(|chosen| chosen.iter().copied().chain([position]).collect()).collect();
         all.retain(|chosen| chosen.len() as u64 + left >= count);
         all.extend(with);
         all.retain(|chosen| chosen.len() as u64 + left >= count);
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn choices_are_limited() {
         assert_eq!(of(2, 3), [[0, 1], [0, 2], [1, 2]].map(Vec::from), "all choices");
-        assert_eq!(choices(0), Some(vec![Vec::new()]), "no place");
+        assert_eq!(choices(0), Some(vec![Vec::new()]), "no position");
         assert_eq!(choices(1).map(|all| all.len()), Some(8), "eight places");
-        assert_eq!(choices(40).map(|all| all.len()), Some(41), "one place may be left out");
+        assert_eq!(choices(40).map(|all| all.len()), Some(41), "one position may be left out");
         assert_eq!(choices(65), None, "too many");
     }
 }

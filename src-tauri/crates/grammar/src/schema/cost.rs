@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::place::Place;
+use super::position::Position;
 use crate::error::Error;
 use crate::limits::MAX_COMMON_MULTIPLE;
 
@@ -12,8 +12,8 @@ use crate::limits::MAX_COMMON_MULTIPLE;
 ///
 /// # Errors
 /// When their least common multiple is too large.
-pub(super) fn check_factors(factors: &[(Value, Rc<Place>)]) -> Result<(), Error> {
-    let [.., (_, place)] = factors else { return Ok(()) };
+pub(super) fn check_factors(factors: &[(Value, Rc<Position>)]) -> Result<(), Error> {
+    let [.., (_, position)] = factors else { return Ok(()) };
     let all: Vec<(Option<u64>, u32)> = factors.iter().map(|(factor, _)| decimal(factor)).collect();
     let decimals = all.iter().map(|(_, decimals)| *decimals).max().unwrap_or(0);
     let mut common = Some(1);
@@ -22,7 +22,7 @@ pub(super) fn check_factors(factors: &[(Value, Rc<Place>)]) -> Result<(), Error>
         common = common.zip(scaled()).and_then(|(first, second)| least_common_multiple(first, second));
     }
     if factors.len() > 1 && common.is_none_or(|multiple| multiple > MAX_COMMON_MULTIPLE) {
-        return Err(place.unsupported("multipleOf", "its common multiple with others is too large"));
+        return Err(position.unsupported("multipleOf", "its common multiple with others is too large"));
     }
     Ok(())
 }

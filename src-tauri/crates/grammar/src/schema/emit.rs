@@ -48,7 +48,7 @@ impl<'a> Emitter<'a> {
             Value::Object(result) => result,
             Value::Bool(false) => {
                 return Err(match self.evaluator.left_out {
-                    Some((keyword, place)) => place.unsupported(&keyword, "its negation has no other value"),
+                    Some((keyword, position)) => position.unsupported(&keyword, "its negation has no other value"),
                     None => Error::Unsatisfiable("its keywords contradict each other".to_owned()),
                 });
             }
@@ -127,11 +127,11 @@ impl<'a> Emitter<'a> {
     fn arrays(&mut self, arrays: Arrays<'a>) -> Result<Vec<Value>, Error> {
         let is_short =
             arrays.max_items.is_some_and(|max| max <= 1) || (arrays.prefix.len() <= 1 && arrays.rest.0.is_never());
-        let Some(place) = arrays.unique.clone().filter(|_| !is_short) else {
+        let Some(position) = arrays.unique.clone().filter(|_| !is_short) else {
             return Ok(self.array(arrays)?.into_iter().collect());
         };
         let reason = "except for items of an enumeration of at most eight values";
-        let refuse = || place.unsupported("uniqueItems", reason);
+        let refuse = || position.unsupported("uniqueItems", reason);
         if !arrays.prefix.is_empty() {
             return Err(refuse());
         }
@@ -226,10 +226,10 @@ impl<'a> Emitter<'a> {
         if is_closed && possible < objects.min_properties {
             return Ok(None);
         }
-        if let Some(place) = &objects.counted {
+        if let Some(position) = &objects.counted {
             // An object could have the same property twice, which counts only once.
             if objects.min_properties > required + 1 && !is_closed {
-                return Err(place.unsupported("minProperties", "more than one property that is not required"));
+                return Err(position.unsupported("minProperties", "more than one property that is not required"));
             }
             let listed = objects.required.iter().filter(|name| objects.properties.contains_key(*name)).count() as u64;
             let is_counted = objects.min_properties > required || objects.max_properties.is_some();
@@ -239,7 +239,7 @@ impl<'a> Emitter<'a> {
                 && patterns.is_empty();
             if possible > listed && is_counted && !is_one {
                 let keyword = if objects.max_properties.is_some() { "maxProperties" } else { "minProperties" };
-                return Err(place.unsupported(keyword, "beside properties that are not required"));
+                return Err(position.unsupported(keyword, "beside properties that are not required"));
             }
         }
         let mut result = Map::from_iter([("type".to_owned(), json!("object"))]);
@@ -271,9 +271,9 @@ impl<'a> Emitter<'a> {
             return Ok(Some(objects));
         }
         let names = std::mem::replace(&mut objects.names, Node::any());
-        let place = names.0.iter().flatten().next().map(|atom| atom.place.clone());
-        let refuse = |reason: &str| match &place {
-            Some(place) => place.unsupported("propertyNames", reason),
+        let position = names.0.iter().flatten().next().map(|atom| atom.position.clone());
+        let refuse = |reason: &str| match &position {
+            Some(position) => position.unsupported("propertyNames", reason),
             None => Error::Unsatisfiable("no name of a property is possible".to_owned()),
         };
         let set = self.evaluator.evaluate(&names)?;

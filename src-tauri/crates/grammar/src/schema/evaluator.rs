@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::intersect::{self, Work};
-use super::place::Place;
+use super::position::Position;
 use super::resources::Resources;
 use super::shape::{Arrays, AtomKind, Node, Objects, Set, Shape};
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub(super) struct Evaluator<'a> {
     pub(super) open: Vec<(usize, AtomKind)>,
     pub(super) work: Work,
     /// The first keyword with incomplete refused values.
-    pub(super) left_out: Option<(String, Rc<Place>)>,
+    pub(super) left_out: Option<(String, Rc<Position>)>,
     /// Whether nothing matches a node, by its key.
     empty: HashMap<Vec<(usize, AtomKind)>, bool>,
 }
@@ -35,13 +35,13 @@ impl<'a> Evaluator<'a> {
         let Some(atoms) = &node.0 else { return Ok(Set::never()) };
         let mut all: Option<Set<'a>> = None;
         for atom in atoms {
-            at_most("nesting of the JSON schema", atom.place.depth, MAX_DEPTH)?;
+            at_most("nesting of the JSON schema", atom.position.depth, MAX_DEPTH)?;
             // The value is a part of the one that open references apply to.
             let open = std::mem::take(&mut self.open);
             let set = match atom.kind {
-                AtomKind::Matches => self.accepted(atom.value, &atom.place),
-                AtomKind::Differs => self.refused(atom.value, &atom.place),
-                AtomKind::Equals => self.constant(atom.value, "const", &atom.place),
+                AtomKind::Matches => self.accepted(atom.value, &atom.position),
+                AtomKind::Differs => self.refused(atom.value, &atom.position),
+                AtomKind::Equals => self.constant(atom.value, "const", &atom.position),
             };
             self.open = open;
             all = Some(match all {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::place::Place;
+use super::position::Position;
 use crate::error::Error;
 
 /// A format that is enforced.
@@ -61,8 +61,8 @@ const HOST_NAME_CHARS: u64 = 253;
 ///
 /// # Errors
 /// When its name is not a text.
-pub(super) fn format(value: &Value, place: &Place) -> Result<Option<Format>, Error> {
-    let name = value.as_str().ok_or_else(|| place.invalid("format", "not a text"))?;
+pub(super) fn format(value: &Value, position: &Position) -> Result<Option<Format>, Error> {
+    let name = value.as_str().ok_or_else(|| position.invalid("format", "not a text"))?;
     let pattern = |pattern: String| Some(Format::Pattern(format!("^{pattern}$"), None));
     Ok(match name {
         "date" => pattern(DATE.to_owned()),

@@ -7,7 +7,7 @@ use llguidance::derivre::{RegexAst, RegexBuilder};
 use llguidance::regex_to_lark;
 use serde_json::Value;
 
-use super::place::Place;
+use super::position::Position;
 use super::shape::{Arrays, Bound, Evaluated, Node, Numbers, Objects, Set, Shape, Texts};
 use crate::error::Error;
 use crate::limits::{MAX_ALTERNATIVES, MAX_SHAPE_STEPS, at_most};
@@ -92,7 +92,7 @@ fn numbers(first: &Numbers, second: &Numbers) -> Option<Numbers> {
         return None;
     }
     let mut factors = first.factors.clone();
-    let is_new = |factor: &&(Value, Rc<Place>)| first.factors.iter().all(|(own, _)| *own != factor.0);
+    let is_new = |factor: &&(Value, Rc<Position>)| first.factors.iter().all(|(own, _)| *own != factor.0);
     factors.extend(second.factors.iter().filter(is_new).cloned());
     Some(Numbers { is_integer: first.is_integer || second.is_integer, min, max, factors })
 }

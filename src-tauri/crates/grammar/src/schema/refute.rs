@@ -12,7 +12,7 @@ use super::assert::{lacking, members, requiring};
 use super::evaluator::Evaluator;
 use super::intersect;
 use super::pattern;
-use super::place::Place;
+use super::position::Position;
 use super::shape::{Arrays, AtomKind, Bound, Node, Numbers, Objects, Set, Shape, Texts, Type};
 use super::values;
 use crate::error::Error;
@@ -22,18 +22,18 @@ const DIFFERENT_ITEMS: usize = 4;
 
 impl<'a> Evaluator<'a> {
     /// The values that a schema refuses.
-    pub(super) fn refused(&mut self, schema: &'a Value, place: &Place) -> Result<Set<'a>, Error> {
+    pub(super) fn refused(&mut self, schema: &'a Value, position: &Position) -> Result<Set<'a>, Error> {
         self.work.add_schema()?;
         let keywords = match schema {
             Value::Bool(true) => return Ok(Set::never()),
             Value::Bool(false) => return Ok(Set::any()),
             Value::Object(keywords) => keywords,
-            _ => return Err(Error::NotASchema { at: place.pointer.to_string() }),
+            _ => return Err(Error::NotASchema { at: position.pointer.to_string() }),
         };
-        let place = &place.with_base_of(schema).unobserved();
+        let position = &position.with_base_of(schema).unobserved();
         let mut all = Set::never();
         for (keyword, value) in keywords {
-            let part = self.refused_by(keyword, value, keywords, place)?;
+            let part = self.refused_by(keyword, value, keywords, position)?;
             self.work.add(part.0.len())?;
             all = all.union(part, false);
         }
@@ -45,25 +45,27 @@ impl<'a> Evaluator<'a> {
         keyword: &str,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
         let one = |shape: Shape<'a>| Ok(Set::of(shape));
         match keyword {
-            "$ref" | "$dynamicRef" | "$recursiveRef" => self.referenced(keyword, value, place, AtomKind::Differs),
-            "not" => self.accepted(value, &place.in_place(&[keyword]).unobserved()),
+            "$ref" | "$dynamicRef" | "$recursiveRef" => self.referenced(keyword, value, position, AtomKind::Differs),
+            "not" => self.accepted(value, &position.in_place(&[keyword]).unobserved()),
             "allOf" => {
                 let mut all = Set::never();
-                for (schema, place) in members(keyword, value, place)? {
-                    all = all.union(self.refused(schema, &place)?, false);
+                for (schema, position) in members(keyword, value, position)? {
+                    all = all.union(self.refused(schema, &position)?, false);
                 }
                 Ok(all)
             }
-            "anyOf" => self.none_of(&members(keyword, value, place)?),
+            "anyOf" => self.none_of(&members(keyword, value, position)?),
             "oneOf" => {
-                let members = members(keyword, value, place)?;
+                let members = members(keyword, value, position)?;
                 let mut all = self.none_of(&members)?;
-                let sets: Vec<Set<'a>> =
-                    members.iter().map(|(schema, place)| self.accepted(schema, place)).collect::<Result<_, _>>()?;
+                let sets: Vec<Set<'a>> = members
+                    .iter()
+                    .map(|(schema, position)| self.accepted(schema, position))
+                    .collect::<Result<_, _>>()?;
                 for (first, own) in sets.iter().enumerate() {
                     for other in sets.iter().skip(first + 1) {
                         all = all.union(intersect::sets(own, other, &mut self.work)?, false);
@@ -71,20 +73,20 @@ impl<'a> Evaluator<'a> {
                 }
                 Ok(all)
             }
-            "const" => self.other_than(&[value], keyword, place),
-            "enum" => self.other_than(&values::constants(value, place)?.collect::<Vec<_>>(), keyword, place),
-            "if" => self.refused_condition(value, keywords, place),
+            "const" => self.other_than(&[value], keyword, position),
+            "enum" => self.other_than(&values::constants(value, position)?.collect::<Vec<_>>(), keyword, position),
+            "if" => self.refused_condition(value, keywords, position),
             "type" => {
-                let types = values::types(value, place)?;
+                let types = values::types(value, position)?;
                 let mut all = Set::any();
                 if types.iter().any(|(kind, is_integer)| *kind == Type::Number && *is_integer) {
-                    self.leave_out(keyword, place);
+                    self.leave_out(keyword, position);
                 }
                 all.0.retain(|shape| types.iter().all(|(kind, _)| *kind != shape.kind()));
                 Ok(all)
             }
             "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" => {
-                let Some(bound) = values::number(keyword, value, place)? else { return Ok(Set::never()) };
+                let Some(bound) = values::number(keyword, value, position)? else { return Ok(Set::never()) };
                 // With `exclusiveMinimum: true` of draft 4, `minimum` itself is refused too.
                 let is_changed = match keyword {
                     "minimum" => keywords.get("exclusiveMinimum") == Some(&Value::Bool(true)),
@@ -97,30 +99,30 @@ impl<'a> Evaluator<'a> {
                     false => Numbers { min: bound, ..Numbers::default() },
                 }))
             }
-            "minLength" => self.fewer(keyword, value, place, |max_chars| {
+            "minLength" => self.fewer(keyword, value, position, |max_chars| {
                 Shape::Text(Texts { max_chars: Some(max_chars), ..Texts::default() })
             }),
-            "minItems" => self.fewer(keyword, value, place, |max_items| {
+            "minItems" => self.fewer(keyword, value, position, |max_items| {
                 Shape::Array(Arrays { max_items: Some(max_items), ..Arrays::any() })
             }),
-            "minProperties" => self.fewer(keyword, value, place, |max_properties| {
+            "minProperties" => self.fewer(keyword, value, position, |max_properties| {
                 Shape::Object(Objects { max_properties: Some(max_properties), ..Objects::any() })
             }),
             "maxLength" => {
-                self.more(keyword, value, place, |min_chars| Shape::Text(Texts { min_chars, ..Texts::default() }))
+                self.more(keyword, value, position, |min_chars| Shape::Text(Texts { min_chars, ..Texts::default() }))
             }
             "maxItems" => {
-                self.more(keyword, value, place, |min_items| Shape::Array(Arrays { min_items, ..Arrays::any() }))
+                self.more(keyword, value, position, |min_items| Shape::Array(Arrays { min_items, ..Arrays::any() }))
             }
-            "maxProperties" => self.more(keyword, value, place, |min_properties| {
+            "maxProperties" => self.more(keyword, value, position, |min_properties| {
                 Shape::Object(Objects { min_properties, ..Objects::any() })
             }),
-            "items" | "prefixItems" => self.different_items(keyword, value, keywords, place),
-            "contains" => self.contains_otherwise(value, keywords, place),
+            "items" | "prefixItems" => self.different_items(keyword, value, keywords, position),
+            "contains" => self.contains_otherwise(value, keywords, position),
             "properties" => {
                 let mut all = Set::never();
-                for (name, schema) in values::object(keyword, value, place)? {
-                    let node = Node::new(AtomKind::Differs, schema, place.child(&[keyword, name]));
+                for (name, schema) in values::object(keyword, value, position)? {
+                    let node = Node::new(AtomKind::Differs, schema, position.child(&[keyword, name]));
                     if !node.is_never() {
                         let properties = IndexMap::from([(name.clone(), node)]);
                         all.0.push(Shape::Object(Objects { properties, ..requiring([name.as_str()]) }));
@@ -129,25 +131,25 @@ impl<'a> Evaluator<'a> {
                 Ok(all)
             }
             "required" => {
-                let names = values::names(keyword, value, place)?;
+                let names = values::names(keyword, value, position)?;
                 Ok(Set(names.map(|name| Shape::Object(lacking(name))).collect()))
             }
             "dependentRequired" | "dependentSchemas" | "dependencies" => {
                 let mut all = Set::never();
-                for (name, dependency) in values::object(keyword, value, place)? {
+                for (name, dependency) in values::object(keyword, value, position)? {
                     let refused = match dependency {
                         Value::Array(_) => {
-                            let names = values::names(keyword, dependency, place)?;
+                            let names = values::names(keyword, dependency, position)?;
                             Set(names.map(|name| Shape::Object(lacking(name))).collect())
                         }
-                        schema => self.refused(schema, &place.in_place(&[keyword, name]))?,
+                        schema => self.refused(schema, &position.in_place(&[keyword, name]))?,
                     };
                     let having = Set::of(Shape::Object(requiring([name.as_str()])));
                     all = all.union(intersect::sets(&having, &refused, &mut self.work)?, false);
                 }
                 Ok(all)
             }
-            "pattern" | "format" => Err(place.unsupported(keyword, "the negation of a pattern")),
+            "pattern" | "format" => Err(position.unsupported(keyword, "the negation of a pattern")),
             "uniqueItems" if *value != Value::Bool(true) => Ok(Set::never()),
             "additionalProperties"
             | "patternProperties"
@@ -157,7 +159,7 @@ impl<'a> Evaluator<'a> {
             | "multipleOf"
             | "uniqueItems" => {
                 if !values::is_any(value) {
-                    self.leave_out(keyword, place);
+                    self.leave_out(keyword, position);
                 }
                 Ok(Set::never())
             }
@@ -166,10 +168,10 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Values that all alternatives refuse.
-    fn none_of(&mut self, members: &[(&'a Value, Place)]) -> Result<Set<'a>, Error> {
+    fn none_of(&mut self, members: &[(&'a Value, Position)]) -> Result<Set<'a>, Error> {
         let mut all = Set::any();
-        for (schema, place) in members {
-            let refused = self.refused(schema, place)?;
+        for (schema, position) in members {
+            let refused = self.refused(schema, position)?;
             all = intersect::sets(&all, &refused, &mut self.work)?;
         }
         Ok(all)
@@ -179,14 +181,14 @@ impl<'a> Evaluator<'a> {
         &mut self,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
-        let here = place.in_place(&["if"]).unobserved();
+        let here = position.in_place(&["if"]).unobserved();
         let mut all = Set::never();
         for (keyword, is_met) in [("then", true), ("else", false)] {
             if let Some(branch) = keywords.get(keyword) {
                 let condition = if is_met { self.accepted(value, &here)? } else { self.refused(value, &here)? };
-                let refused = self.refused(branch, &place.in_place(&[keyword]))?;
+                let refused = self.refused(branch, &position.in_place(&[keyword]))?;
                 all = all.union(intersect::sets(&condition, &refused, &mut self.work)?, false);
             }
         }
@@ -198,10 +200,10 @@ impl<'a> Evaluator<'a> {
         &mut self,
         keyword: &str,
         value: &Value,
-        place: &Place,
+        position: &Position,
         shape: impl FnOnce(u64) -> Shape<'a>,
     ) -> Result<Set<'a>, Error> {
-        let count = values::count(keyword, Some(value), place)?.unwrap_or(0);
+        let count = values::count(keyword, Some(value), position)?.unwrap_or(0);
         Ok(count.checked_sub(1).map_or_else(Set::never, |most| Set::of(shape(most))))
     }
 
@@ -210,10 +212,10 @@ impl<'a> Evaluator<'a> {
         &mut self,
         keyword: &str,
         value: &Value,
-        place: &Place,
+        position: &Position,
         shape: impl FnOnce(u64) -> Shape<'a>,
     ) -> Result<Set<'a>, Error> {
-        let count = values::count(keyword, Some(value), place)?;
+        let count = values::count(keyword, Some(value), position)?;
         Ok(count.map_or_else(Set::never, |count| Set::of(shape(count + 1))))
     }
 
@@ -223,18 +225,21 @@ impl<'a> Evaluator<'a> {
         keyword: &str,
         value: &'a Value,
         keywords: &'a Map<String, Value>,
-        place: &Place,
+        position: &Position,
     ) -> Result<Set<'a>, Error> {
         let mut nodes = Vec::new();
         if value.is_array() {
-            for (index, (schema, _)) in members(keyword, value, place)?.into_iter().enumerate() {
-                nodes.push((index, Node::new(AtomKind::Differs, schema, place.child(&[keyword, &index.to_string()]))));
+            for (index, (schema, _)) in members(keyword, value, position)?.into_iter().enumerate() {
+                nodes.push((
+                    index,
+                    Node::new(AtomKind::Differs, schema, position.child(&[keyword, &index.to_string()])),
+                ));
             }
         } else {
             let first = keywords.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len);
-            let node = Node::new(AtomKind::Differs, value, place.child(&[keyword]));
+            let node = Node::new(AtomKind::Differs, value, position.child(&[keyword]));
             nodes.extend((first..first + DIFFERENT_ITEMS).map(|index| (index, node.clone())));
-            self.leave_out(keyword, place);
+            self.leave_out(keyword, position);
         }
         let array = |(index, node): (usize, Node<'a>)| {
             let mut prefix = vec![(Node::any(), false); index];
@@ -245,11 +250,11 @@ impl<'a> Evaluator<'a> {
     }
 
     /// All values but these.
-    fn other_than(&mut self, values: &[&'a Value], keyword: &str, place: &Place) -> Result<Set<'a>, Error> {
+    fn other_than(&mut self, values: &[&'a Value], keyword: &str, position: &Position) -> Result<Set<'a>, Error> {
         let mut all = Set::any();
         let mut texts = Vec::new();
         for value in values {
-            values::check_constant(value, keyword, place)?;
+            values::check_constant(value, keyword, position)?;
             match value {
                 Value::Null => all.0.retain(|shape| shape.kind() != Type::Null),
                 Value::Bool(value) => {
@@ -264,12 +269,12 @@ impl<'a> Evaluator<'a> {
                 }
                 Value::String(text) => texts.push(text.as_str()),
                 Value::Array(_) | Value::Object(_) => {
-                    return Err(place.unsupported(keyword, "the negation of an array or object"));
+                    return Err(position.unsupported(keyword, "the negation of an array or object"));
                 }
             }
         }
         if !texts.is_empty() {
-            let pattern = pattern::other_than(&texts).map_err(|why| place.unsupported(keyword, &why))?;
+            let pattern = pattern::other_than(&texts).map_err(|why| position.unsupported(keyword, &why))?;
             let other = Set::limited(Shape::Text(Texts { patterns: vec![pattern], ..Texts::default() }));
             all = intersect::sets(&all, &other, &mut self.work)?;
         }
@@ -277,7 +282,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Remembers a keyword with incomplete refused values.
-    fn leave_out(&mut self, keyword: &str, place: &Place) {
-        self.left_out.get_or_insert_with(|| (keyword.to_owned(), Rc::new(place.clone())));
+    fn leave_out(&mut self, keyword: &str, position: &Position) {
+        self.left_out.get_or_insert_with(|| (keyword.to_owned(), Rc::new(position.clone())));
     }
 }

@@ -60,13 +60,17 @@ impl<'a> Resources<'a> {
         let root_name = Named { schema: root, pointer: "#".to_owned(), base: String::new() };
         resources.by_uri.insert(String::new(), root_name.clone());
         let mut open = vec![(root_name, 0)];
-        while let Some((place, depth)) = open.pop() {
+        while let Some((position, depth)) = open.pop() {
             at_most("nesting of the JSON schema", depth, MAX_DEPTH)?;
-            let Value::Object(keywords) = place.schema else { continue };
-            let base = base_of(keywords, &place.base);
-            resources.add(keywords, Named { base: base.clone(), ..place.clone() }, base != place.base || depth == 0);
+            let Value::Object(keywords) = position.schema else { continue };
+            let base = base_of(keywords, &position.base);
+            resources.add(
+                keywords,
+                Named { base: base.clone(), ..position.clone() },
+                base != position.base || depth == 0,
+            );
             let child = |schema: &'a Value, names: &[&str]| {
-                (Named { schema, pointer: pointer(&place.pointer, names), base: base.clone() }, depth + 1)
+                (Named { schema, pointer: pointer(&position.pointer, names), base: base.clone() }, depth + 1)
             };
             for (keyword, value) in keywords {
                 match value {
@@ -84,10 +88,10 @@ impl<'a> Resources<'a> {
         Ok(resources)
     }
 
-    fn add(&mut self, keywords: &'a Map<String, Value>, place: Named<'a>, is_resource: bool) {
+    fn add(&mut self, keywords: &'a Map<String, Value>, position: Named<'a>, is_resource: bool) {
         for (keyword, is_dynamic) in [("$anchor", false), ("$dynamicAnchor", true)] {
             if let Some(name) = keywords.get(keyword).and_then(Value::as_str) {
-                self.anchors.entry((place.base.clone(), name.to_owned())).or_insert_with(|| place.clone());
+                self.anchors.entry((position.base.clone(), name.to_owned())).or_insert_with(|| position.clone());
                 if is_dynamic {
                     *self.dynamic.entry(name.to_owned()).or_default() += 1;
                 }
@@ -95,7 +99,7 @@ impl<'a> Resources<'a> {
         }
         self.is_recursive |= keywords.get("$recursiveAnchor") == Some(&Value::Bool(true));
         if is_resource {
-            self.by_uri.entry(place.base.clone()).or_insert(place);
+            self.by_uri.entry(position.base.clone()).or_insert(position);
         }
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::place::Place;
+use super::position::Position;
 
 /// A reference to what a part of a value must match: all of these schemas. `None`: nothing matches.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Node<'a>(pub(super) Option<Vec<Atom<'a>>>);
 pub(super) struct Atom<'a> {
     pub(super) kind: AtomKind,
     pub(super) value: &'a Value,
-    pub(super) place: Rc<Place>,
+    pub(super) position: Rc<Position>,
 }
 
 /// How the value of an [`Atom`] is meant.
@@ -41,7 +41,7 @@ impl<'a> Node<'a> {
         Self(None)
     }
 
-    pub(super) fn new(kind: AtomKind, value: &'a Value, place: Place) -> Self {
+    pub(super) fn new(kind: AtomKind, value: &'a Value, position: Position) -> Self {
         let is_any = match value {
             Value::Bool(is_any) => Some(*is_any),
             Value::Object(keywords) if keywords.is_empty() => Some(true),
@@ -50,7 +50,7 @@ impl<'a> Node<'a> {
         match (kind, is_any) {
             (AtomKind::Matches, Some(true)) | (AtomKind::Differs, Some(false)) => Self::any(),
             (AtomKind::Matches, Some(false)) | (AtomKind::Differs, Some(true)) => Self::never(),
-            _ => Self(Some(vec![Atom { kind, value, place: Rc::new(place) }])),
+            _ => Self(Some(vec![Atom { kind, value, position: Rc::new(position) }])),
         }
     }
 
@@ -113,7 +113,7 @@ pub(super) struct Numbers {
     pub(super) min: Option<Bound>,
     pub(super) max: Option<Bound>,
     /// Values of `multipleOf`, and where they are.
-    pub(super) factors: Vec<(Value, Rc<Place>)>,
+    pub(super) factors: Vec<(Value, Rc<Position>)>,
 }
 
 /// The end of a range.
@@ -146,7 +146,7 @@ pub(super) struct Arrays<'a> {
     pub(super) min_items: u64,
     pub(super) max_items: Option<u64>,
     /// Where `uniqueItems` demands different items.
-    pub(super) unique: Option<Rc<Place>>,
+    pub(super) unique: Option<Rc<Position>>,
 }
 
 /// Objects.
@@ -162,7 +162,7 @@ pub(super) struct Objects<'a> {
     pub(super) min_properties: u64,
     pub(super) max_properties: Option<u64>,
     /// Where these numbers are.
-    pub(super) counted: Option<Rc<Place>>,
+    pub(super) counted: Option<Rc<Position>>,
     /// Schemas of the names.
     pub(super) names: Node<'a>,
     pub(super) evaluated: Evaluated,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::place::Place;
+use super::position::Position;
 use super::shape::Type;
 use crate::error::Error;
 use crate::limits::{MAX_COUNT, MAX_DEPTH, MAX_NUMBER, MAX_PROPERTIES, at_most};
@@ -22,7 +22,7 @@ const TYPES: [(&str, Type, bool); 7] = [
 const MAX_DIGITS: usize = 24;
 
 /// The types of `type`, and whether numbers are integers.
-pub(super) fn types(value: &Value, place: &Place) -> Result<Vec<(Type, bool)>, Error> {
+pub(super) fn types(value: &Value, position: &Position) -> Result<Vec<(Type, bool)>, Error> {
     let kind =
         |name: &Value| TYPES.iter().find(|(text, ..)| name == text).map(|(_, kind, is_integer)| (*kind, *is_integer));
     let types: Option<Vec<(Type, bool)>> = match value {
@@ -36,17 +36,17 @@ pub(super) fn types(value: &Value, place: &Place) -> Result<Vec<(Type, bool)>, E
     {
         types.retain(|kind| *kind != (Type::Number, true));
     }
-    types.ok_or_else(|| place.invalid("type", "not one of the seven types, or a list of them"))
+    types.ok_or_else(|| position.invalid("type", "not one of the seven types, or a list of them"))
 }
 
 /// The texts of `required` or of a dependency.
 pub(super) fn names<'a>(
     keyword: &str,
     value: &'a Value,
-    place: &Place,
+    position: &Position,
 ) -> Result<impl Iterator<Item = &'a str>, Error> {
     let names = value.as_array().filter(|names| names.iter().all(Value::is_string));
-    let names = names.ok_or_else(|| place.invalid(keyword, "not a list of texts"))?;
+    let names = names.ok_or_else(|| position.invalid(keyword, "not a list of texts"))?;
     at_most("number of required properties in the JSON schema", names.len(), MAX_PROPERTIES)?;
     Ok(names.iter().filter_map(Value::as_str))
 }
@@ -55,9 +55,9 @@ pub(super) fn names<'a>(
 pub(super) fn object<'a>(
     keyword: &str,
     value: &'a Value,
-    place: &Place,
+    position: &Position,
 ) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, Error> {
-    let members = value.as_object().ok_or_else(|| place.invalid(keyword, "not an object"))?;
+    let members = value.as_object().ok_or_else(|| position.invalid(keyword, "not an object"))?;
     at_most("number of properties of an object in the JSON schema", members.len(), MAX_PROPERTIES)?;
     Ok(members.iter())
 }
@@ -68,53 +68,53 @@ pub(super) fn is_any(schema: &Value) -> bool {
 }
 
 /// The value of a minimum or maximum count.
-pub(super) fn count(keyword: &str, value: Option<&Value>, place: &Place) -> Result<Option<u64>, Error> {
+pub(super) fn count(keyword: &str, value: Option<&Value>, position: &Position) -> Result<Option<u64>, Error> {
     let Some(value) = value else { return Ok(None) };
     let count = value.as_u64().or_else(|| {
         let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=MAX_NUMBER).contains(number));
         whole.map(|number| number as u64)
     });
-    let count = count.ok_or_else(|| place.invalid(keyword, "not a whole number from 0"))?;
+    let count = count.ok_or_else(|| position.invalid(keyword, "not a whole number from 0"))?;
     if count > MAX_COUNT {
-        return Err(place.unsupported(keyword, &format!("at most {MAX_COUNT} are")));
+        return Err(position.unsupported(keyword, &format!("at most {MAX_COUNT} are")));
     }
     Ok(Some(count))
 }
 
 /// The value of a bound of numbers; none for a boolean of draft 4, where `exclusiveMinimum` changes `minimum`.
-pub(super) fn number(keyword: &str, value: &Value, place: &Place) -> Result<Option<f64>, Error> {
+pub(super) fn number(keyword: &str, value: &Value, position: &Position) -> Result<Option<f64>, Error> {
     if value.is_boolean() && keyword.starts_with("exclusive") {
         return Ok(None);
     }
-    let Some(number) = value.as_f64() else { return Err(place.invalid(keyword, "not a number")) };
-    check_number(value, keyword, place)?;
+    let Some(number) = value.as_f64() else { return Err(position.invalid(keyword, "not a number")) };
+    check_number(value, keyword, position)?;
     if keyword == "multipleOf" && number <= 0.0 {
-        return Err(place.invalid(keyword, "not above 0"));
+        return Err(position.invalid(keyword, "not above 0"));
     }
     Ok(Some(number))
 }
 
 /// Refuses numbers that are not exact.
-fn check_number(value: &Value, keyword: &str, place: &Place) -> Result<(), Error> {
+fn check_number(value: &Value, keyword: &str, position: &Position) -> Result<(), Error> {
     let is_exact =
         value.as_f64().is_some_and(|number| number.abs() <= MAX_NUMBER && number.to_string().len() <= MAX_DIGITS);
-    if is_exact { Ok(()) } else { Err(place.unsupported(keyword, "numbers from 2^53, or with too many digits")) }
+    if is_exact { Ok(()) } else { Err(position.unsupported(keyword, "numbers from 2^53, or with too many digits")) }
 }
 
 /// The values of `enum`.
-pub(super) fn constants<'a>(value: &'a Value, place: &Place) -> Result<impl Iterator<Item = &'a Value>, Error> {
+pub(super) fn constants<'a>(value: &'a Value, position: &Position) -> Result<impl Iterator<Item = &'a Value>, Error> {
     let values = value.as_array().filter(|values| !values.is_empty());
-    Ok(values.ok_or_else(|| place.invalid("enum", "not a list, or an empty one"))?.iter())
+    Ok(values.ok_or_else(|| position.invalid("enum", "not a list, or an empty one"))?.iter())
 }
 
 /// Checks a value that an answer may have to contain.
-pub(super) fn check_constant(value: &Value, keyword: &str, place: &Place) -> Result<(), Error> {
-    let mut open = vec![(value, place.depth)];
+pub(super) fn check_constant(value: &Value, keyword: &str, position: &Position) -> Result<(), Error> {
+    let mut open = vec![(value, position.depth)];
     while let Some((value, depth)) = open.pop() {
         at_most("nesting of the JSON schema", depth, MAX_DEPTH)?;
         match value {
-            Value::Number(_) => check_number(value, keyword, place)?,
-            Value::String(text) => check_text(text, keyword, place)?,
+            Value::Number(_) => check_number(value, keyword, position)?,
+            Value::String(text) => check_text(text, keyword, position)?,
             Value::Array(items) => {
                 at_most("number of items of a constant in the JSON schema", items.len(), MAX_PROPERTIES)?;
                 open.extend(items.iter().map(|item| (item, depth + 1)));
@@ -130,10 +130,10 @@ pub(super) fn check_constant(value: &Value, keyword: &str, place: &Place) -> Res
 }
 
 /// Refuses texts that need an escape by number, see `json::ESCAPES`.
-fn check_text(text: &str, keyword: &str, place: &Place) -> Result<(), Error> {
+fn check_text(text: &str, keyword: &str, position: &Position) -> Result<(), Error> {
     let needs_number = |char: char| char.is_ascii_control() && !matches!(char, '\n' | '\r' | '\t' | '\u{8}' | '\u{c}');
     match text.contains(needs_number) {
-        true => Err(place.unsupported(keyword, "a text with a control character")),
+        true => Err(position.unsupported(keyword, "a text with a control character")),
         false => Ok(()),
     }
 }

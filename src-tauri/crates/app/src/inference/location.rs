@@ -8,7 +8,7 @@ use crate::library::catalog::Model;
 use crate::library::{self, pebble};
 
 /// Where a model runs.
-pub(crate) enum Place {
+pub(crate) enum ModelLocation {
     /// On this machine.
     Local(Box<Model>),
     /// At one of these servers.
@@ -36,16 +36,16 @@ impl Inference {
     }
 
     /// Finds where a model runs. A local model takes precedence.
-    pub(super) async fn place(&self, name: &str) -> Result<Place, Error> {
+    pub(super) async fn locate(&self, name: &str) -> Result<ModelLocation, Error> {
         let error = match self.library.find(name) {
-            Ok(model) => return Ok(Place::Local(Box::new(model))),
+            Ok(model) => return Ok(ModelLocation::Local(Box::new(model))),
             Err(error) => error,
         };
         if !is_absent(&error) || !self.uses_remotes {
             return Err(error.into());
         }
         self.remotes.settled().await;
-        self.targets(name).map(Place::Remote).ok_or_else(|| error.into())
+        self.targets(name).map(ModelLocation::Remote).ok_or_else(|| error.into())
     }
 
     /// The remotes' servers that have a model; `None` if there are none, or the request must not go to a remote.

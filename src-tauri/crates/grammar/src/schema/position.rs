@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Where a schema is.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// JSON pointer, as a URI fragment.
     pub(super) pointer: Rc<str>,
     /// Number of schemas around it, also through references.
@@ -20,7 +20,7 @@ pub(super) struct Place {
     base: Rc<str>,
 }
 
-impl Place {
+impl Position {
     pub(super) fn root() -> Self {
         Self { pointer: "#".into(), depth: 0, is_observed: false, base: "".into() }
     }
@@ -30,7 +30,7 @@ impl Place {
         self.in_place(names).unobserved()
     }
 
-    /// The same place, where it does not matter what was evaluated.
+    /// The same position, where it does not matter what was evaluated.
     pub(super) fn unobserved(self) -> Self {
         Self { is_observed: false, ..self }
     }
@@ -40,7 +40,7 @@ impl Place {
         Self { pointer: pointer(&self.pointer, names).into(), depth: self.depth + 1, ..self.clone() }
     }
 
-    /// The same place, after the schema's own `$id`.
+    /// The same position, after the schema's own `$id`.
     pub(super) fn with_base_of(&self, schema: &Value) -> Self {
         match schema {
             Value::Object(keywords) => Self { base: base_of(keywords, &self.base).into(), ..self.clone() },
@@ -84,9 +84,9 @@ impl Place {
             return Err(self.unsupported(keyword, "its target depends on how the schema was reached"));
         }
         let Named { schema, pointer, base } = target;
-        let place =
+        let position =
             Self { pointer: pointer.into(), depth: self.depth + 1, is_observed: self.is_observed, base: base.into() };
-        Ok((schema, place))
+        Ok((schema, position))
     }
 }
 
