@@ -32,7 +32,7 @@ mod revocable_body;
 mod sampling;
 mod server;
 mod session;
-mod sessions;
+mod session_store;
 mod share;
 mod sse;
 mod streaming;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::Activity;
 use crate::request_log::RequestLog;
-use crate::sessions::Sessions;
+use crate::session_store::SessionStore;
 
 /// State of all routes. Clones share one state.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ struct Inner {
     activity: Activity,
     addresses: Vec<SocketAddr>,
     token: SecretDigest,
-    sessions: Sessions,
+    sessions: SessionStore,
     request_log: RequestLog,
     pid: u32,
     host_name: Option<String>,
@@ -48,7 +48,7 @@ impl Server {
             activity,
             addresses,
             token,
-            sessions: Sessions::default(),
+            sessions: SessionStore::default(),
             request_log: RequestLog::default(),
             pid,
             host_name,
@@ -96,7 +96,7 @@ impl Server {
         self.0.token.is(token) | self.0.sessions.has(token)
     }
 
-    pub(crate) fn sessions(&self) -> &Sessions {
+    pub(crate) fn sessions(&self) -> &SessionStore {
         &self.0.sessions
     }
 

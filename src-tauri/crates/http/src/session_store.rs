@@ -18,7 +18,7 @@ const MAX_SESSIONS: usize = 64;
 
 /// Store of tickets and sessions, each from oldest to newest.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<Credentials>);
+pub(crate) struct SessionStore(Mutex<Credentials>);
 
 #[derive(Default)]
 struct Credentials {
@@ -26,7 +26,7 @@ struct Credentials {
     sessions: Vec<SecretDigest>,
 }
 
-impl Sessions {
+impl SessionStore {
     /// Creates a ticket.
     pub(crate) fn create_ticket(&self) -> Result<String, RandomError> {
         let ticket = random_hex::<TOKEN_BYTES>()?;
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ticket_is_valid_once_and_for_a_minute() {
-        let sessions = Sessions::default();
+        let sessions = SessionStore::default();
         let ticket = sessions.create_ticket().unwrap();
         assert_eq!(ticket.len(), 32, "128 bits");
         assert!(sessions.begin(&ticket[1..]).unwrap().is_none(), "another text");
@@ -83,7 +83,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_evict_the_oldest_above_the_limit() {
-        let sessions = Sessions::default();
+        let sessions = SessionStore::default();
         let begin = || sessions.begin(&sessions.create_ticket().unwrap()).unwrap().expect("a valid ticket");
         let first = begin();
         let tokens: Vec<String> = (0..MAX_SESSIONS).map(|_| begin()).collect();
