@@ -266,14 +266,14 @@ impl Sequence {
 
     /// Records that this many pending tokens were restored from a tier. Returns how many are prompt tokens that had not been
     /// counted.
-    pub(crate) fn add_restored(&mut self, tokens: usize, place: TierKind) -> usize {
+    pub(crate) fn add_restored(&mut self, tokens: usize, tier: TierKind) -> usize {
         // The prompt of a sequence that was paused has been counted, and so has the part computed before a late restore.
         let counted = self.cached.max(self.computed);
         self.computed += tokens;
         let prompt_tokens = if self.has_full_prompt { self.job.request.prompt.len() } else { 0 };
         let new_tokens = self.computed.min(prompt_tokens).saturating_sub(counted);
         self.cached += new_tokens;
-        *match place {
+        *match tier {
             TierKind::Ram => &mut self.restored.ram_tokens,
             TierKind::Ssd => &mut self.restored.ssd_tokens,
             TierKind::Remote => &mut self.restored.remote_tokens,

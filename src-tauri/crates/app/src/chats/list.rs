@@ -78,13 +78,13 @@ impl ChatSessions {
         ChatStatus { warmth, answering, temporary }
     }
 
-    /// Nearest place of each owner's contexts. Forgets chats of unloaded models first.
+    /// Nearest tier of each owner's contexts. Forgets chats of unloaded models first.
     fn warmth_by_owner(&self) -> HashMap<Owner, Warmth> {
         self.forget_unloaded();
         let mut near = HashMap::new();
         for kept in self.cache.contexts(usize::MAX) {
             let has =
-                |place: TierKind| kept.context.bytes_by_tier.iter().any(|(held, bytes)| *held == place && *bytes > 0);
+                |tier: TierKind| kept.context.bytes_by_tier.iter().any(|(held, bytes)| *held == tier && *bytes > 0);
             let warmth = match has(TierKind::Ram) {
                 true => Warmth::Warm,
                 false if has(TierKind::Ssd) || has(TierKind::Remote) => Warmth::Disk,

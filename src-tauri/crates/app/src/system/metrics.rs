@@ -150,17 +150,17 @@ const REASONS: [(RemovalReason, &str); 6] = [
     (RemovalReason::Lost, "lost"),
 ];
 
-fn tier(place: TierKind) -> (&'static str, String) {
-    ("tier", place.to_string().to_lowercase())
+fn tier(kind: TierKind) -> (&'static str, String) {
+    ("tier", kind.to_string().to_lowercase())
 }
 
 /// Metrics per tier.
 fn of_tiers(status: &Status) -> Vec<Family> {
-    let of_places = TIER_METRICS.iter().map(|&(name, about, kind, value)| {
+    let per_tier = TIER_METRICS.iter().map(|&(name, about, kind, value)| {
         let sample = |status: &TierStatus| Some(Sample::of(vec![tier(status.kind)], value(status)?));
         Family { name, about, kind, samples: status.tiers.iter().filter_map(sample).collect() }
     });
-    let mut families: Vec<Family> = of_places.collect();
+    let mut families: Vec<Family> = per_tier.collect();
     let mut counts = |name, about, samples: Vec<(Vec<(&'static str, String)>, u64)>| {
         let samples = samples.into_iter().map(|(labels, count)| Sample::of(labels, count as f64));
         families.push(Family { name, about, kind: FamilyKind::Counter, samples: samples.collect() });

@@ -25,16 +25,16 @@ pub(super) fn health(tiers: &Arc<Tiers>) {
     }
 }
 
-fn log(tiers: &Weak<Tiers>, place: TierKind, health: Health) {
-    let places = tiers.upgrade().map(|tiers| tiers.status().tiers).unwrap_or_default();
-    let reason = places.into_iter().find(|found| found.kind == place).and_then(|found| found.last_error);
+fn log(tiers: &Weak<Tiers>, tier: TierKind, health: Health) {
+    let statuses = tiers.upgrade().map(|tiers| tiers.status().tiers).unwrap_or_default();
+    let reason = statuses.into_iter().find(|found| found.kind == tier).and_then(|found| found.last_error);
     let reason = reason.unwrap_or_default();
     match health {
-        Health::Up | Health::Scanning => tracing::info!(%place, "the tier is available again"),
-        Health::ReadOnly => tracing::warn!(%place, reason, "writes to the tier are paused for a minute"),
-        Health::Suspect => tracing::warn!(%place, reason, "writes to the tier are stopped until the next start"),
+        Health::Up | Health::Scanning => tracing::info!(%tier, "the tier is available again"),
+        Health::ReadOnly => tracing::warn!(%tier, reason, "writes to the tier are paused for a minute"),
+        Health::Suspect => tracing::warn!(%tier, reason, "writes to the tier are stopped until the next start"),
         Health::Unavailable => {
-            tracing::warn!(%place, reason, "the tier is unavailable; the next attempt follows after a pause")
+            tracing::warn!(%tier, reason, "the tier is unavailable; the next attempt follows after a pause")
         }
     }
 }
