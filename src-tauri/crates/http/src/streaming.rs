@@ -2,8 +2,12 @@
 //!
 //! A task reads the events. It ends when the client disconnects, even while it waits for an event. Dropping the events
 //! cancels their work. An [`Encoder`] writes them in the format of the client's API.
+//!
+//! The chunks that a slow client has not read are limited in number and in bytes. At a limit the task takes no more events,
+//! so that their producer pauses.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -11,15 +15,17 @@ use axum::response::{IntoResponse, Response};
 use cairn_app::inference::{Answer, Event};
 use cairn_app::panics::catch;
 use cairn_wire::ErrorBody;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::ActivityGuard;
 use crate::error::{ApiError, last_line};
 
-/// Capacity of the channel to the client in events. A full channel blocks the producer.
-const QUEUED_EVENTS: usize = 16;
+/// Capacity of the channel to the client in chunks.
+const QUEUED_CHUNKS: usize = 16;
+/// Capacity of the channel to the client in bytes. A larger chunk is the only one in the channel.
+const QUEUED_BYTES: usize = 256 << 10;
 
 /// Asynchronous source of events.
 pub(crate) trait Events: Send + 'static {
@@ -71,18 +77,18 @@ pub(crate) fn respond<E: Events, C: Encoder<E::Event>>(
     guard: ActivityGuard,
     mut encoder: C,
 ) -> Response {
-    let (sender, receiver) = mpsc::channel::<Bytes>(QUEUED_EVENTS);
+    let (sender, receiver) = channel();
     tokio::spawn(async move {
         let _guard = guard;
         let last = sender.clone();
         let sending = async move {
-            if !first.is_empty() && sender.send(first.into()).await.is_err() {
+            if !first.is_empty() && !sender.send(first).await {
                 return;
             }
             loop {
                 let event = tokio::select! {
                     event = events.next() => event,
-                    () = sender.closed() => return,
+                    () = sender.chunks.closed() => return,
                 };
                 let Some(event) = event else { return };
                 let bytes = match encoder.encode(event) {
@@ -93,16 +99,106 @@ pub(crate) fn respond<E: Events, C: Encoder<E::Event>>(
                         encoder.fail(&last_line(&error))
                     }
                 };
-                if sender.send(bytes.into()).await.is_err() {
+                if !sender.send(bytes).await {
                     return;
                 }
             }
         };
         if catch(sending).await.is_err() {
             // Without it the response would look complete. The client may have disconnected; that is not an error.
-            let _ = last.send(C::encode_error(&ApiError::panicked().into_body()).into()).await;
+            let _ = last.send(C::encode_error(&ApiError::panicked().into_body())).await;
         }
     });
-    let chunks = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
+    let chunks = ReceiverStream::new(receiver).map(|chunk| Ok::<_, Infallible>(chunk.bytes));
     ([(header::CONTENT_TYPE, C::CONTENT_TYPE)], Body::from_stream(chunks)).into_response()
+}
+
+/// Bytes that the client has not read, with their share of [`QUEUED_BYTES`].
+struct Chunk {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+/// The task's end of the channel to the client.
+#[derive(Clone)]
+struct ChunkSender {
+    chunks: mpsc::Sender<Chunk>,
+    room: Arc<Semaphore>,
+}
+
+fn channel() -> (ChunkSender, mpsc::Receiver<Chunk>) {
+    let (chunks, receiver) = mpsc::channel(QUEUED_CHUNKS);
+    (ChunkSender { chunks, room: Arc::new(Semaphore::new(QUEUED_BYTES)) }, receiver)
+}
+
+impl ChunkSender {
+    /// Sends bytes when the channel has room for them. Returns `false` if the client has disconnected.
+    async fn send(&self, bytes: Vec<u8>) -> bool {
+        let room = bytes.len().min(QUEUED_BYTES) as u32;
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await.expect("the semaphore is never closed");
+        self.chunks.send(Chunk { bytes: bytes.into(), _room: room }).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::Activity;
+
+    /// A source of equal events, which counts those that were taken.
+    struct Source {
+        bytes: usize,
+        left: usize,
+        taken: Arc<AtomicUsize>,
+    }
+
+    impl Events for Source {
+        type Event = Vec<u8>;
+
+        fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send {
+            let event = self.left.checked_sub(1).map(|left| {
+                self.left = left;
+                self.taken.fetch_add(1, Ordering::Relaxed);
+                vec![b'x'; self.bytes]
+            });
+            std::future::ready(event)
+        }
+    }
+
+    struct Raw;
+
+    impl Encoder<Vec<u8>> for Raw {
+        const CONTENT_TYPE: &'static str = "text/plain";
+
+        fn encode(&mut self, event: Vec<u8>) -> Result<Vec<u8>, cairn_app::Error> {
+            Ok(event)
+        }
+
+        fn encode_error(_: &ErrorBody) -> Vec<u8> {
+            Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn events_of_a_client_that_does_not_read_are_limited_in_number_and_bytes() {
+        let check = async |bytes: usize, queued: usize| {
+            let taken = Arc::new(AtomicUsize::new(0));
+            let source = Source { bytes, left: 40, taken: Arc::clone(&taken) };
+            let response = respond(Vec::new(), source, Activity::new(Instant::now()).begin(), Raw);
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            // One more event waits for room.
+            assert_eq!(taken.load(Ordering::Relaxed), queued + 1, "events of {bytes} bytes");
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("the stream does not fail");
+            assert_eq!(body.len(), 40 * bytes, "all events of {bytes} bytes arrive");
+        };
+        check(100, QUEUED_CHUNKS).await;
+        check(QUEUED_BYTES / 4, 4).await;
+        check(QUEUED_BYTES, 1).await;
+        check(3 * QUEUED_BYTES, 1).await;
+    }
 }

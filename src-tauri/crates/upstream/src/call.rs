@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::affinity::Prefix;
@@ -22,6 +22,8 @@ use crate::upstream::{OpenRequest, Upstream};
 
 /// Capacity of the channel in frames. A client that does not read stops the reading from the server.
 const QUEUED_FRAMES: usize = 16;
+/// Capacity of the channel in bytes of frames. A larger frame is the only one in the channel.
+const QUEUED_BYTES: usize = 256 << 10;
 /// Most servers that are tried for one request.
 const MAX_ATTEMPTS: usize = 4;
 /// Bytes of a frame that takes milliseconds to parse.
@@ -104,8 +106,31 @@ pub struct Delivery {
 enum Message {
     /// A server accepted the request.
     Accepted,
-    Frame(Delivery),
+    /// A frame, with its share of [`QUEUED_BYTES`].
+    Frame {
+        frame: Delivery,
+        _room: OwnedSemaphorePermit,
+    },
     Failed(CallError),
+}
+
+/// The task's end of the channel. An error of sending means that the receiver was dropped; then the task ends at its next
+/// wait.
+struct Sender {
+    messages: mpsc::Sender<Message>,
+    room: Arc<Semaphore>,
+}
+
+impl Sender {
+    async fn send(&self, message: Message) {
+        let _ = self.messages.send(message).await;
+    }
+
+    async fn frame(&self, frame: Delivery) {
+        let room = frame.bytes.len().min(QUEUED_BYTES) as u32;
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await.expect("the semaphore is never closed");
+        self.send(Message::Frame { frame, _room: room }).await;
+    }
 }
 
 /// A request in progress. Dropping it cancels it.
@@ -121,7 +146,7 @@ impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Accepted => "Accepted",
-            Self::Frame(_) => "Frame",
+            Self::Frame { .. } => "Frame",
             Self::Failed(_) => "Failed",
         })
     }
@@ -132,8 +157,9 @@ impl Call {
     #[must_use]
     pub fn start(plan: Plan, request: Request) -> Self {
         let (sender, messages) = mpsc::channel(QUEUED_FRAMES);
+        let sender = Sender { messages: sender, room: Arc::new(Semaphore::new(QUEUED_BYTES)) };
         tokio::spawn(async move {
-            let closed = sender.clone();
+            let closed = sender.messages.clone();
             tokio::select! {
                 () = run(&plan, &request, &sender) => {}
                 () = closed.closed() => {}
@@ -170,7 +196,7 @@ impl Call {
             };
             match message {
                 Some(Message::Accepted) => {}
-                Some(Message::Frame(frame)) => return Some(Ok(frame)),
+                Some(Message::Frame { frame, .. }) => return Some(Ok(frame)),
                 Some(Message::Failed(error)) => {
                     self.has_ended = true;
                     return Some(Err(error));
@@ -190,7 +216,7 @@ enum Attempt {
     Failed(CallError, bool),
 }
 
-async fn run(plan: &Plan, request: &Request, sender: &mpsc::Sender<Message>) {
+async fn run(plan: &Plan, request: &Request, sender: &Sender) {
     let mut tried: Vec<usize> = Vec::new();
     let mut last = None;
     // The server with the failure that the next attempt repeats.
@@ -213,8 +239,7 @@ async fn run(plan: &Plan, request: &Request, sender: &mpsc::Sender<Message>) {
         }
     }
     let error = last.unwrap_or_else(|| unavailable(plan));
-    // The receiver may have been dropped; that is not an error.
-    let _ = sender.send(Message::Failed(error)).await;
+    sender.send(Message::Failed(error)).await;
 }
 
 /// Chooses a server that was not tried, and begins the request there.
@@ -251,7 +276,7 @@ async fn attempt(
     open: &mut OpenRequest,
     request: &Request,
     failed: Option<&Upstream>,
-    sender: &mpsc::Sender<Message>,
+    sender: &Sender,
 ) -> Attempt {
     let upstream = &target.upstream;
     let remote = upstream.name().to_owned();
@@ -280,8 +305,7 @@ async fn attempt(
             };
             open.fail(&failure);
             if has_begun {
-                // The receiver may have been dropped; that is not an error.
-                let _ = sender.send(Message::Failed(CallError::Interrupted { remote, failure })).await;
+                sender.send(Message::Failed(CallError::Interrupted { remote, failure })).await;
                 return Attempt::Ended;
             }
             let is_retryable = failure.is_retryable();
@@ -297,14 +321,13 @@ async fn stream(
     outbound: Outbound,
     open: &mut OpenRequest,
     has_begun: &mut bool,
-    sender: &mpsc::Sender<Message>,
+    sender: &Sender,
 ) -> Result<(), Failure> {
     let Outbound { endpoint, body, framing, mut reader, hides_usage } = outbound;
     let deadlines = *upstream.client.deadlines();
     let first_token_at = Instant::now() + deadlines.first_token;
     let mut response = upstream.client.answer(endpoint.path(), body, plan.is_incognito).await?;
-    // The receiver may have been dropped; then this task ends at its next wait.
-    let _ = sender.send(Message::Accepted).await;
+    sender.send(Message::Accepted).await;
     let mut framer = Framer::new(framing);
     // Frames before the first token. They are dropped if the request is repeated.
     let (mut held, mut held_bytes): (Vec<Bytes>, usize) = (Vec::new(), 0);
@@ -347,12 +370,11 @@ async fn stream(
                 open.succeed();
                 *has_begun = true;
                 for bytes in held.drain(..) {
-                    let _ = sender.send(Message::Frame(Delivery { bytes, pieces: Vec::new() })).await;
+                    sender.frame(Delivery { bytes, pieces: Vec::new() }).await;
                 }
             }
             count(upstream, &pieces);
-            // An error means that the receiver was dropped; then this task ends at its next wait.
-            let _ = sender.send(Message::Frame(Delivery { bytes, pieces })).await;
+            sender.frame(Delivery { bytes, pieces }).await;
         }
         if is_last {
             break;
@@ -367,24 +389,23 @@ async fn stream(
         open.succeed();
         *has_begun = true;
         for bytes in held {
-            let _ = sender.send(Message::Frame(Delivery { bytes, pieces: Vec::new() })).await;
+            sender.frame(Delivery { bytes, pieces: Vec::new() }).await;
         }
         let pieces = vec![end];
         count(upstream, &pieces);
-        let _ = sender.send(Message::Frame(Delivery { bytes: Bytes::new(), pieces })).await;
+        sender.frame(Delivery { bytes: Bytes::new(), pieces }).await;
     }
     if has_end { Ok(()) } else { Err(Failure::Malformed { reason: "the response ends before the answer does" }) }
 }
 
 /// Passes on the bytes after the end of an answer.
-async fn pass_rest(response: &mut reqwest::Response, framer: &mut Framer, sender: &mpsc::Sender<Message>) {
+async fn pass_rest(response: &mut reqwest::Response, framer: &mut Framer, sender: &Sender) {
     let mut is_open = true;
     while is_open {
         let chunk = response.chunk().await.ok().flatten();
         is_open = chunk.is_some_and(|chunk| framer.push(&chunk).is_ok());
         while let Some(bytes) = framer.next().or_else(|| if is_open { None } else { framer.finish() }) {
-            // An error means that the receiver was dropped; then this task ends at its next wait.
-            let _ = sender.send(Message::Frame(Delivery { bytes, pieces: Vec::new() })).await;
+            sender.frame(Delivery { bytes, pieces: Vec::new() }).await;
         }
     }
 }
