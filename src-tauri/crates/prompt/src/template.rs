@@ -15,6 +15,7 @@
 //! | `fold` | conversations for strict Jinja templates |
 //! | `python` | `str`, `repr` and `json.dumps` of Python |
 //! | `go` | Go's language |
+//! | `renderer` | templates of Ollama's built-in renderers |
 //! | `trial` | whether a template can render any conversation |
 //! | `local_time` | dates |
 
@@ -27,6 +28,7 @@ mod jinja;
 pub(crate) mod local_time;
 mod operators;
 mod python;
+mod renderer;
 mod trial;
 
 use std::fmt;
@@ -47,7 +49,7 @@ const CHATML: &str = "{%- for message in messages -%}
 {{ '<|im_start|>assistant\\n' }}
 {%- endif -%}";
 
-/// Reasons why a template cannot be parsed or a conversation not be rendered.
+/// Reasons why a template cannot be parsed or chosen, or a conversation not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The source is not a valid template, or uses an unsupported feature.
@@ -73,6 +75,14 @@ pub enum Error {
     TooLarge {
         /// `source`, `depth`, `steps`, `memory` or `output`.
         what: &'static str,
+    },
+    /// The model's configuration names a renderer that is not built in, and the model has no template to replace it.
+    #[error(
+        "the renderer {name:?} is not built in, and the model has no other template; create a model with a TEMPLATE"
+    )]
+    UnknownRenderer {
+        /// The name in the configuration.
+        name: String,
     },
     /// The template does not use `.Suffix`, so it cannot insert text before a suffix.
     #[error("the chat template does not support insert")]

@@ -3,6 +3,10 @@
 //! The repository contains templates for a first test, and recordings of published templates. Published templates
 //! themselves are not part of it: the test looks in `chat-templates` under `CAIRN_CONFORMANCE`, else under
 //! `shared/conformance` of a parent folder. Without them the test is skipped with a message.
+//!
+//! The prompts of Ollama's renderers are in `fixtures/renderers`: `== case`, and the prompt, whose last line break is not
+//! part of it. They are those of the published templates by Python's Jinja2, except that Qwen3-Coder's lists of types are
+//! JSON. FunctionGemma's follow Google's documentation, and Olmo 3 Think's those of Ollama.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +62,7 @@ fn message(json: &Value) -> Message {
     }
 }
 
-fn render(source: &str, case: &Value, tools: &Value) -> Result<String, Error> {
+fn render(template: Result<Template, Error>, case: &Value, tools: &Value) -> Result<String, Error> {
     let messages: Vec<Message> = case["messages"].as_array().expect("messages").iter().map(message).collect();
     let thinking = match &case["thinking"] {
         Value::Bool(true) => Some(ThinkMode::On),
@@ -66,7 +70,7 @@ fn render(source: &str, case: &Value, tools: &Value) -> Result<String, Error> {
         Value::String(level) => Some(ThinkMode::Level(level.clone())),
         _ => None,
     };
-    Template::jinja(source)?.render(&RenderInput {
+    template?.render(&RenderInput {
         messages: &messages,
         tools: case["tools"].as_bool().unwrap_or(false).then_some(tools),
         add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap_or(true),
@@ -123,7 +127,7 @@ fn check(folder: &Path, recording: &str) {
         let wanted = in_full(wanted);
         for case in cases.as_array().expect("a list of cases") {
             let case_name = case["name"].as_str().expect("a case has a name");
-            let (got, wanted) = (render(&source, case, &tools), &wanted[case_name]);
+            let (got, wanted) = (render(Template::jinja(&source), case, &tools), &wanted[case_name]);
             let verdict = verdict(&got, wanted);
             *counts.entry(verdict).or_default() += 1;
             if verdict == "different" {
@@ -145,6 +149,34 @@ fn fixture_templates_match_recordings() {
 fn published_templates_match_recordings() {
     let Some(folder) = published() else { return };
     check(&folder, "published.json");
+}
+
+#[test]
+fn renderers_write_expected_prompts() {
+    let given = json("renderers/cases.json");
+    let (cases, tools) = (given["cases"].as_array().expect("a list of cases"), &given["tools"]);
+    let entries = fs::read_dir(fixtures().join("renderers")).expect("the folder of prompts");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut differ = Vec::new();
+    let mut count = 0;
+    for path in paths.filter(|path| path.extension().is_some_and(|ending| ending == "txt")) {
+        let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".txt")).expect("a name in UTF-8");
+        let template = Template::by_renderer_name(name).unwrap_or_else(|| panic!("no renderer {name}"));
+        let all = read(&path);
+        let prompts = all.strip_prefix("== ").and_then(|all| all.strip_suffix('\n')).expect("prompts").split("\n== ");
+        let prompts: Vec<(&str, &str)> = prompts.map(|part| part.split_once('\n').expect("a prompt")).collect();
+        assert_eq!(prompts.len(), cases.len(), "{name}: a prompt for each case");
+        for (case, (case_name, wanted)) in cases.iter().zip(prompts) {
+            assert_eq!(case["name"], case_name, "{name}: the order of the cases");
+            let got = render(Ok(template.clone()), case, tools);
+            count += 1;
+            if got.as_deref() != Ok(wanted) {
+                differ.push(format!("{name}, {case_name}:\n  got    {got:?}\n  wanted {wanted:?}"));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
+    assert_eq!(count, 8 * cases.len(), "all renderers");
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub(crate) struct Model {
     pub(crate) messages: Vec<Message>,
     /// A Go template from the library. The file's own template is inside the file.
     pub(crate) template: Option<String>,
-    /// Ollama's renderer, which replaces the template in Ollama; empty for none.
+    /// Ollama's renderer, which replaces the template; empty for none.
     pub(crate) renderer: String,
     /// Ollama's parser of answers; empty for none.
     pub(crate) parser: String,

@@ -2,8 +2,8 @@
 //!
 //! A model may have two: a Go template in a library's layer, and a Jinja template in its file. The rules are Ollama's:
 //! the layer has precedence, unless the settings choose the other, or the settings choose none and the file's template
-//! has more capabilities. Ollama's built-in renderers, which configs may name, are not available here: the next best source
-//! replaces them, and the reason reports it. A parser that a config names decides how the answers are read.
+//! has more capabilities. A renderer that the config names has precedence over both, and a parser that it names decides how
+//! the answers are read. If a renderer is not built in, the next best source replaces it, and the reason reports that.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -26,6 +26,9 @@ pub(crate) struct Choice {
     pub(crate) reason: String,
 }
 
+/// Maximum length of a renderer's or parser's name in messages. The longest one of Ollama has 17 characters.
+const MAX_NAME_CHARS: usize = 64;
+
 /// Inputs of the choice.
 struct TemplateSources<'a> {
     renderer: &'a str,
@@ -42,10 +45,28 @@ struct TemplateSources<'a> {
     setting: Option<bool>,
 }
 
+/// Returns a text for each name of a renderer or a parser that is not built in.
+pub(crate) fn unavailable(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
+    let has_renderer = renderer.is_empty() || Template::by_renderer_name(renderer).is_some();
+    let has_parser = parser.is_empty() || AnswerFormat::by_parser_name(parser).is_some();
+    let text = |kind: &str, name: &str| format!("the {kind} {:?} is not built in", shortened(name));
+    let renderer = (!has_renderer).then(|| text("renderer", renderer));
+    renderer.into_iter().chain((!has_parser).then(|| text("parser", parser)))
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(MAX_NAME_CHARS).collect()
+}
+
+/// Whether a layer is the one of Ollama's models with a renderer, whose template is never rendered.
+fn is_stub(layer: &str) -> bool {
+    layer.split_whitespace().eq(["{{", ".Prompt", "}}"]) || layer.trim() == "{{.Prompt}}"
+}
+
 /// Chooses the template of a model. `file` is the template of its file.
 ///
 /// # Errors
-/// If the only template is invalid.
+/// If the only template is invalid, or the renderer is not built in and there is no template.
 pub(crate) fn choose(
     model: &Model,
     file: Result<Option<&Template>, &prompt::Error>,
@@ -81,6 +102,9 @@ impl LoggedTemplates {
 pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>, setting: Option<bool>) {
     let name = model.summary.name.as_str();
     match choose(model, file, setting) {
+        Ok(Choice { reason, .. }) if unavailable(&model.renderer, &model.parser).next().is_some() => {
+            tracing::warn!(model = name, reason, "chat template");
+        }
         Ok(Choice { reason, .. }) => tracing::info!(model = name, reason, "chat template"),
         Err(error) => tracing::warn!(model = name, %error, "chat template"),
     }
@@ -98,10 +122,32 @@ pub(crate) fn check_file(gguf: &Gguf) -> Result<(), prompt::Error> {
 
 impl TemplateSources<'_> {
     fn choose(&self) -> Result<Choice, prompt::Error> {
-        let layer = self.layer.map(Template::go).transpose();
+        let (template, reason) = match Template::by_renderer_name(self.renderer) {
+            Some(template) => (Some(template), format!("the renderer {:?}", self.renderer)),
+            None => self.of_texts()?,
+        };
+        let reasons = unavailable(self.renderer, self.parser).chain([reason]).collect::<Vec<_>>().join("; ");
+        let reason = match &template {
+            Some(template) => format!("{}: {reasons}", template.language()),
+            None => format!("none, the texts alone are the prompt: {reasons}"),
+        };
+        // A parser that the config names knows the model better than a template. Renderers have the names of their parsers.
+        let harmony = self.is_harmony.then_some("harmony");
+        let names = [self.parser, self.renderer].into_iter().chain(harmony);
+        let format = names.into_iter().find_map(AnswerFormat::by_parser_name);
+        let mut format = format.or_else(|| template.as_ref().map(Template::answer_format)).unwrap_or_default();
+        if self.parser.is_empty() && format.thinking.is_none() {
+            format.thinking = self.family_tags.map(|(open, close)| (open.to_owned(), close.to_owned()));
+        }
+        Ok(Choice { template, format, reason })
+    }
+
+    /// Chooses between the layer and the file's template. Returns the template and the reason.
+    fn of_texts(&self) -> Result<(Option<Template>, String), prompt::Error> {
+        let layer = self.layer.filter(|text| self.renderer.is_empty() || !is_stub(text)).map(Template::go).transpose();
         // An empty template counts as none.
         let file = self.file.map(|file| file.filter(|template| !template.source().is_empty()));
-        let (template, mut reason) = match (&layer, file) {
+        let (template, reason) = match (&layer, file) {
             (Ok(Some(go)), Ok(Some(jinja))) => self.of_two(go, jinja),
             (Ok(Some(go)), Ok(None)) if self.setting != Some(false) => (Some(go), "the library's layer".to_owned()),
             (Ok(Some(_)), Ok(None)) => (None, "OLLAMA_GO_TEMPLATE is off, and the file has none".to_owned()),
@@ -116,33 +162,16 @@ impl TemplateSources<'_> {
             (Ok(None), Err(error)) => return Err(error.clone()),
             (Err(error), _) => return Err(error.clone()),
         };
-        if !self.renderer.is_empty() {
-            reason = format!("the renderer {:?} that its config names is not built in; {reason}", self.renderer);
+        if template.is_none() && !self.renderer.is_empty() {
+            return Err(prompt::Error::UnknownRenderer { name: shortened(self.renderer) });
         }
-        if !self.parser.is_empty() && AnswerFormat::by_parser_name(self.parser).is_none() {
-            reason += &format!("; the parser {:?} that its config names is not built in", self.parser);
-        }
-        let reason = match template {
-            Some(template) => format!("{}: {reason}", template.language()),
-            None => format!("none, the texts alone are the prompt: {reason}"),
-        };
-        // A parser that the config names knows the model better than a template.
-        let by_name = || match self.is_harmony {
-            true => AnswerFormat::by_parser_name("harmony"),
-            false => None,
-        };
-        let format = AnswerFormat::by_parser_name(self.parser).or_else(by_name);
-        let mut format = format.or_else(|| template.map(Template::answer_format)).unwrap_or_default();
-        if self.parser.is_empty() && format.thinking.is_none() {
-            format.thinking = self.family_tags.map(|(open, close)| (open.to_owned(), close.to_owned()));
-        }
-        Ok(Choice { template: template.cloned(), format, reason })
+        Ok((template.cloned(), reason))
     }
 
     /// Chooses between two valid templates.
     fn of_two<'a>(&self, go: &'a Template, jinja: &'a Template) -> (Option<&'a Template>, String) {
         let (chosen, reason) = if !self.renderer.is_empty() {
-            // Layers of such models are often stubs, because Ollama never renders them.
+            // Ollama never renders the layers of such models.
             (jinja, "the file's own replaces it")
         } else if !self.parser.is_empty() {
             (go, "the library's layer, as its parser expects")
@@ -174,11 +203,11 @@ fn prefers_jinja(jinja: Capabilities, go: Capabilities) -> bool {
 }
 
 impl Choice {
-    /// Returns the capabilities of the template. A format that the config or the family determines may think although the
-    /// template does not reveal it.
+    /// Returns the capabilities of the template. The format, which the config or the family may determine, decides whether
+    /// the model thinks.
     pub(crate) fn capabilities(&self) -> Capabilities {
         let of_template = self.template.as_ref().map(Template::capabilities).unwrap_or_default();
-        Capabilities { thinking: of_template.thinking || self.format.thinking.is_some(), ..of_template }
+        Capabilities { thinking: self.format.thinking.is_some(), ..of_template }
     }
 }
 
@@ -244,17 +273,59 @@ mod tests {
     }
 
     #[test]
-    fn reason_names_missing_renderers_and_parsers() {
+    fn renderer_has_precedence_over_templates() {
+        let olmo3 = TemplateSources { renderer: "olmo3", ..NOTHING };
+        check("", "", olmo3, "Jinja: the renderer \"olmo3\"");
+        let olmo3 = TemplateSources { renderer: "olmo3", setting: Some(true), ..NOTHING };
+        check(GO_ROUND, JINJA_ROUND, olmo3, "Jinja: the renderer \"olmo3\"");
+        let olmo3 = TemplateSources { renderer: "olmo3", parser: "p", ..NOTHING };
+        check("{{ if }}", "{% if %}", olmo3, "Jinja: the parser \"p\" is not built in; the renderer \"olmo3\"");
+    }
+
+    #[test]
+    fn renderer_and_parser_decide_the_capabilities() {
+        let check = |renderer: &'static str, parser: &'static str, tools: bool, thinking: bool| {
+            let choice = TemplateSources { renderer, parser, layer: Some(GO), ..NOTHING }.choose().expect("built in");
+            let shows = choice.capabilities();
+            assert_eq!((shows.tools, shows.thinking), (tools, thinking), "{renderer} and {parser}");
+        };
+        check("functiongemma", "functiongemma", true, false);
+        check("olmo3", "olmo3", true, false);
+        check("olmo3.1", "olmo3", true, false);
+        check("olmo3-think", "olmo3-think", false, true);
+        check("olmo3-32b-think", "", false, true);
+        check("qwen3-coder", "qwen3-coder", true, false);
+        check("qwen3-vl-instruct", "", true, false);
+        check("qwen3-vl-thinking", "qwen3-vl-thinking", true, true);
+        check("qwen3-vl-thinking", "qwen3-vl-instruct", true, false);
+    }
+
+    #[test]
+    fn missing_renderer_or_parser_is_reported_with_its_replacement() {
         let renderer = TemplateSources { renderer: "r", parser: "p", ..NOTHING };
-        let wanted = "Jinja: the renderer \"r\" that its config names is not built in; the file's own replaces it; the parser \"p\"";
-        check(GO, JINJA, renderer, wanted);
-        check(
-            GO,
-            JINJA,
-            TemplateSources { parser: "p", ..NOTHING },
-            "Go: the library's layer, as its parser expects; the parser",
-        );
-        check(GO, "", TemplateSources { renderer: "r", ..NOTHING }, "Go: the renderer \"r\"");
+        let missing = "the renderer \"r\" is not built in; the parser \"p\" is not built in";
+        check(GO_TOOLS, JINJA, renderer, &format!("Jinja: {missing}; the file's own replaces it"));
+        let renderer = || TemplateSources { renderer: "r", ..NOTHING };
+        check(GO_TOOLS, "", renderer(), "Go: the renderer \"r\" is not built in; the library's layer");
+        check(GO, JINJA, renderer(), "Jinja: the renderer \"r\" is not built in; the file's own");
+        let parser = TemplateSources { parser: "p", ..NOTHING };
+        check(GO, JINJA, parser, "Go: the parser \"p\" is not built in; the library's layer, as its parser expects");
+        assert_eq!(unavailable("olmo3", "qwen3.5").count(), 0, "a renderer, and the parser of another family");
+        let long = "x".repeat(1000);
+        assert_eq!(unavailable(&long, "").next().map(|text| text.len()), Some(95), "the name is cut");
+    }
+
+    #[test]
+    fn missing_renderer_without_replacement_is_refused() {
+        let expected = "! the renderer \"r\" is not built in, and the model has no other template";
+        for layer in ["", GO, " {{.Prompt}}\n"] {
+            check(layer, "", TemplateSources { renderer: "r", ..NOTHING }, expected);
+        }
+        check(GO_TOOLS, "", TemplateSources { renderer: "r", setting: Some(false), ..NOTHING }, expected);
+    }
+
+    #[test]
+    fn family_determines_the_harmony_format() {
         check(
             HARMONY,
             JINJA_THINKS,
