@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::library::catalog::is_pebble;
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
-use crate::library::pebble;
+use crate::library::{pebble, template};
 use base::Base;
 use cairn_prompt::Message;
 pub use steps::CreateStep;
@@ -48,7 +48,7 @@ pub struct Create {
     pub parameters: Option<Map<String, Value>>,
     /// Messages that precede every conversation.
     pub messages: Vec<Message>,
-    /// Ollama's renderer, which replaces the template in Ollama.
+    /// Ollama's renderer, which replaces the template.
     pub renderer: Option<String>,
     /// Ollama's parser of answers.
     pub parser: Option<String>,
@@ -138,6 +138,10 @@ impl ModelLibrary {
             if let Some(text) = non_empty(text) {
                 base.set(field, text);
             }
+        }
+        let (renderer, parser) = (create.renderer.as_deref(), create.parser.as_deref());
+        for problem in template::unavailable(renderer.unwrap_or_default(), parser.unwrap_or_default()) {
+            steps.status(format!("warning: {problem}; `cairn show` names what replaces it"));
         }
         steps.status("writing manifest".to_owned());
         writer.save(&checked.name, &base.config, &base.layers, true)?;

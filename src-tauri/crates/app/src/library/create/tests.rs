@@ -56,6 +56,32 @@ async fn created_model_has_the_base_weights_and_new_texts() {
 }
 
 #[tokio::test]
+async fn renderer_and_parser_are_stored_and_replace_the_template() {
+    let fixture = fixture();
+    let named = |name: &str, from: &str, renderer: &str| Create {
+        renderer: Some(renderer.to_owned()),
+        parser: Some("olmo3-think".to_owned()),
+        ..of(name, from)
+    };
+    let warned = |statuses: &[String]| statuses.iter().filter(|status| status.starts_with("warning: ")).count();
+    let statuses = create(&fixture, named("thinker", "pebble", "olmo3-think")).await.unwrap();
+    assert_eq!(warned(&statuses), 0, "{statuses:?}");
+    create(&fixture, of("child", "thinker")).await.unwrap();
+    let shown = fixture.app.library().show("child", false).unwrap();
+    assert!(shown.modelfile.contains("\nRENDERER olmo3-think\nPARSER olmo3-think\n"), "{}", shown.modelfile);
+    assert_eq!(shown.template_reason, "Jinja: the renderer \"olmo3-think\"", "inherited");
+    assert!(shown.template.contains("<|im_start|>assistant\\n<think>"), "{}", shown.template);
+    let capabilities = shown.summary.capabilities;
+    let has = |name: &str| capabilities.iter().any(|capability| capability == name);
+    assert!(has("thinking") && !has("tools"), "{capabilities:?}");
+    let statuses = create(&fixture, named("other", "pebble", "future")).await.unwrap();
+    let warning = "warning: the renderer \"future\" is not built in; `cairn show` names what replaces it";
+    assert!(warned(&statuses) == 1 && statuses.contains(&warning.to_owned()), "{statuses:?}");
+    let reason = fixture.app.library().show("other", false).unwrap().template_reason;
+    assert_eq!(reason, "Jinja: the renderer \"future\" is not built in; the file's own");
+}
+
+#[tokio::test]
 async fn create_with_too_many_layers_is_refused_before_any_file_is_written() {
     let fixture = fixture();
     fixture.import(&fixture.file("one.gguf", 1), Some("base"), false).await.unwrap();

@@ -45,8 +45,13 @@ impl Fixture {
         App::for_test(settings, clock)
     }
 
-    /// Publishes a model with these blobs and a config.
+    /// Publishes a model with these blobs and an empty config.
     fn publish(&self, model: &str, contents: &[&[u8]]) -> Pull {
+        self.publish_with(model, contents, b"{}")
+    }
+
+    /// Publishes a model with these blobs and a config.
+    fn publish_with(&self, model: &str, contents: &[&[u8]], config: &[u8]) -> Pull {
         let layer = |kind: &str, bytes: &[u8]| {
             let digest = Digest::of(bytes).to_string();
             self.registry.put_blob(&digest, bytes.into());
@@ -54,7 +59,7 @@ impl Fixture {
         };
         let layers: Vec<String> =
             contents.iter().map(|bytes| layer("application/vnd.ollama.image.model", bytes)).collect();
-        let config = layer("application/vnd.docker.container.image.v1+json", b"{}");
+        let config = layer("application/vnd.docker.container.image.v1+json", config);
         let manifest = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#, layers.join(","));
         self.registry.put_manifest(&format!("library/{model}"), "latest", manifest.as_bytes());
         self.pull(model)
@@ -125,6 +130,17 @@ async fn watcher_that_joins_late_gets_all_events_after_first_leaves() {
     assert_eq!(texts[texts.len() - 4..], end, "progress precedes the next steps: {texts:?}");
     assert_eq!(state(&app, "/m:"), Some(PullState::Done), "listed until the daemon ends");
     assert_eq!(at.names_in("pulls"), [""; 0], "the journal is empty");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pull_reports_a_renderer_that_is_not_built_in() {
+    let at = fixture();
+    let app = at.app();
+    let config = br#"{"renderer":"future","parser":"qwen3-coder"}"#;
+    let texts = event_texts(app.transfers().pull(at.publish_with("m", &[b"weights"], config)).unwrap()).await;
+    let warning = "the renderer \"future\" is not built in; `cairn show` names what replaces it";
+    let end = ["writing manifest", warning, "success"];
+    assert_eq!(texts[texts.len() - 3..], end, "the warning precedes the end: {texts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

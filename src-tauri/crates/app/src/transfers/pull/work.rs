@@ -17,6 +17,7 @@ use super::blobs::PulledBlob;
 use super::error::PullError;
 use super::job::{Job, PullStep};
 use super::{Inner, nearby};
+use crate::library::template;
 
 /// Media type of a layer with a single tensor, as used by models for Apple's MLX.
 const TENSOR: &str = "application/vnd.ollama.image.tensor";
@@ -171,7 +172,7 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
     job.step(PullStep::Verifying);
     job.step(PullStep::Writing);
     let (within, name, for_clients) = (Arc::clone(inner), job.name.clone(), job.view().request.for_clients);
-    let published = spawn_blocking(move || -> Result<PublishedModel, PullError> {
+    let published = spawn_blocking(move || -> Result<(PublishedModel, Vec<String>), PullError> {
         if for_clients && within.is_local_model(&name) {
             return Err(PullError::MadeHere { name: name.to_string() });
         }
@@ -181,9 +182,13 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
         if let Err(error) = within.pulled_manifests.record(&name, &Digest::of(&fetched.manifest)) {
             tracing::warn!(model = %name, %error, "cannot record the pulled manifest; clients cannot update the model");
         }
-        Ok(published)
+        let config = within.library.config(&published.model.manifest);
+        Ok((published, template::unavailable(&config.renderer, &config.parser).collect()))
     });
-    let published = published.await.expect("publishing does not panic")?;
+    let (published, problems) = published.await.expect("publishing does not panic")?;
+    for problem in problems {
+        job.problem(format!("{problem}; `cairn show` names what replaces it"));
+    }
     if !published.removed.is_empty() {
         job.step(PullStep::Removing);
     }
