@@ -3,6 +3,7 @@
 //! The API does not return prompts. But a greedy answer depends only on the prompt, so a chat and the same raw prompt
 //! must have equal answers.
 
+use cairn_testkit::{Script, scripted};
 use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home};
@@ -12,9 +13,14 @@ const TEMPLATE: &str =
 
 /// Returns a home with a tiny model that has a Jinja template in its file.
 fn home() -> Home {
+    home_of(&cairn_testkit::write(&cairn_testkit::tiny_llama()))
+}
+
+/// Returns a home with this file as the model `tiny`.
+fn home_of(file: &[u8]) -> Home {
     let home = Home::new();
     let path = home.folder.path().join("tiny.gguf");
-    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &path).expect("the home is writable");
+    std::fs::write(&path, file).expect("the home is writable");
     let imported = home.run(&["import", &path.to_string_lossy(), "tiny"]);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let stopped = home.run(&["stop", "--daemon"]);
@@ -69,6 +75,36 @@ fn template_layer_renders_the_prompt() {
     let refused = create(&daemon, "bad", json!({"template": "{{ if .Prompt }}\n{{ nothing }}{{ end }}"}));
     let message = refused["error"].as_str().unwrap_or_default();
     assert!(message.starts_with("template error: ") && message.contains("line 2: there is no function"), "{refused}");
+}
+
+#[test]
+fn renderer_replaces_the_template_and_thinking_is_separate() {
+    let script = Script { begin: "<think>", text: "They greet.</think>\n\nHello!" };
+    let home = home_of(&scripted("{{ messages[-1].content }}", &[script], &["</think>"]));
+    let daemon = home.serve();
+    let names = json!({"renderer": "olmo3-think", "parser": "olmo3-think"});
+    let made = create(&daemon, "thinker", names);
+    assert_eq!(made["status"], "success", "{made}");
+    for more in [json!({}), json!({"think": true}), json!({"think": false})] {
+        let mut request = json!({"model": "thinker", "messages": [{"role": "user", "content": "Hi"}]});
+        request.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let message = &post(&daemon, "/api/chat", request)["message"];
+        let expected = (&json!("They greet."), &json!("Hello!"));
+        assert_eq!((&message["thinking"], &message["content"]), expected, "{more}: the model always thinks");
+    }
+    let shown = post(&daemon, "/api/show", json!({"model": "thinker"}));
+    assert_eq!(shown["template_reason"], "Jinja: the renderer \"olmo3-think\"", "{shown}");
+    assert_eq!(shown["capabilities"], json!(["completion", "thinking"]), "{shown}");
+    let modelfile = shown["modelfile"].as_str().unwrap_or_default();
+    assert!(modelfile.contains("\nRENDERER olmo3-think\nPARSER olmo3-think\n"), "{modelfile}");
+
+    create(&daemon, "other", json!({"renderer": "future"}));
+    post(&daemon, "/api/chat", json!({"model": "other", "messages": [{"role": "user", "content": "Hi"}]}));
+    assert!(daemon.log().contains("is not built in; the file's own"), "the log has the warning: {}", daemon.log());
+    create(&daemon, "bare", json!({"renderer": "future", "template": "{{ .Prompt }}"}));
+    let shown = post(&daemon, "/api/show", json!({"model": "bare"}));
+    let reason = "Jinja: the renderer \"future\" is not built in; the file's own";
+    assert_eq!(shown["template_reason"], reason, "a stub is not a template: {shown}");
 }
 
 #[test]

@@ -342,11 +342,13 @@ impl Conversation {
         let format = &self.choice.format;
         let open = format.thinking.as_ref().map(|(open, _)| open.as_str()).unwrap_or_default();
         let start = match &self.prefix {
-            _ if open.is_empty() || !self.thinks.is_some_and(Think::is_on) => ThinkingStart::Off,
+            _ if open.is_empty() => ThinkingStart::Off,
             // A continued answer has finished its thinking, unless it has no text yet.
             Some(prefix) if !prefix.content.is_empty() => ThinkingStart::Off,
-            Some(AnswerPrefix { thinking: Some(_), .. }) => ThinkingStart::Inside,
+            // Some models always think, also if the request disables it.
             _ if prompt.trim_end().ends_with(open) => ThinkingStart::Inside,
+            _ if !self.thinks.is_some_and(Think::is_on) => ThinkingStart::Off,
+            Some(AnswerPrefix { thinking: Some(_), .. }) => ThinkingStart::Inside,
             _ => ThinkingStart::AtTag,
         };
         let tools = prompt::Tool::list(&self.tools);
