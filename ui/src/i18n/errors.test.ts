@@ -50,6 +50,14 @@ describe("errorText", () => {
     expect(errorText(body("prompt_too_long", { prompt_tokens: "12000", context_tokens: "4096" }))).toBe("The prompt has 12,000 tokens, the context holds 4,096.");
     expect(errorText(body("model_not_found", { model: "12000" })), "names stay as they are").toBe("There is no model “12000”.");
   });
+  it("names scopes of API keys as the Server screen does", () => {
+    const refused = body("api_key_scope", { scope: "models" });
+    expect(errorText(refused)).toBe("This API key doesn't allow that. Use one with the scope “Models”.");
+    locale.set("zh-CN");
+    expect(errorText(refused)).toBe("此 API 密钥权限不足，需要“模型”权限。");
+    expect(errorText(body("api_key_missing", { scope: "admin" }))).toBe("此操作需要具有“全部”权限的 API 密钥。");
+    expect(errorText(body("api_key_missing", { scope: "newer" })), "a scope of a newer daemon").toBe("此操作需要具有“newer”权限的 API 密钥。");
+  });
   it("is English if a parameter is missing", () => {
     locale.set("zh-CN");
     expect(errorText(body("model_not_found", {}))).toBe("English text");
