@@ -38,6 +38,8 @@ export interface ShowResponse {
   system: string;
   details: ModelDetails;
   capabilities: string[];
+  /** Why chats with the model fail because of its template. */
+  template_problem?: string;
   model_info: Record<string, unknown>;
 }
 

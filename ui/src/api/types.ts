@@ -2408,6 +2408,8 @@ export type ShowResponse = {
   template?: string;
   /** Language of the template, and the reason of its choice. Cairn's own field. */
   template_reason?: string;
+  /** Why chats with the model fail because of its template. Cairn's own field. */
+  template_problem?: string;
   system?: string;
   details: Details;
   /** Messages that precede every conversation. */

@@ -151,6 +151,7 @@ pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowRes
         parameters: shown.parameters,
         template: shown.template,
         template_reason: String::new(),
+        template_problem: None,
         system: shown.system,
         details: shown.details,
         messages: Vec::new(),

@@ -1,5 +1,6 @@
 // State of the download queue: progress, sources, and actions.
 import { downloads, type DownloadsApi } from "../../api/downloads";
+import { models, type ModelsApi } from "../../api/models";
 import type { Download, DownloadsResponse } from "../../api/types";
 import { errorLine } from "../../i18n";
 
@@ -14,8 +15,15 @@ export class Downloads {
   status = $state.raw<DownloadsResponse | undefined>(undefined);
   error = $state<string | undefined>(undefined);
   busy = $state.raw<readonly number[]>([]);
+  /** Why chats with a downloaded model fail, by the id of the download. */
+  templateProblems = $state.raw<Readonly<Record<number, string>>>({});
+  /** Ids of the downloads with described models. */
+  readonly #described = new Set<number>();
 
-  constructor(private readonly api: DownloadsApi = downloads) {}
+  constructor(
+    private readonly api: DownloadsApi = downloads,
+    private readonly show: ModelsApi["show"] = models.show,
+  ) {}
 
   /** Unfinished downloads, in order. */
   get queue(): Download[] {
@@ -53,6 +61,7 @@ export class Downloads {
 
   hear(status: DownloadsResponse): void {
     this.status = status;
+    for (const one of status.downloads) if (one.state === "done") void this.#describe(one);
   }
 
   /** Whether all bytes have arrived and are being verified. */
@@ -84,6 +93,17 @@ export class Downloads {
   async place(one: Download, other: Download): Promise<void> {
     const position = (this.status?.downloads ?? []).indexOf(other);
     if (position >= 0 && one.id !== other.id) await this.#act(one.id, () => this.api.move(one.id, position));
+  }
+
+  async #describe({ id, model }: Download): Promise<void> {
+    if (this.#described.has(id)) return;
+    this.#described.add(id);
+    try {
+      const { template_problem } = await this.show(model);
+      if (template_problem !== undefined) this.templateProblems = { ...this.templateProblems, [id]: template_problem };
+    } catch {
+      // The model may have been deleted since.
+    }
   }
 
   async #act(id: number, work: () => Promise<DownloadsResponse>): Promise<void> {

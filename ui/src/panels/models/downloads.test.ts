@@ -1,13 +1,13 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { DownloadsApi } from "../../api/downloads";
-import type { Download, DownloadsResponse } from "../../api/types";
+import type { Download, DownloadsResponse, ShowResponse } from "../../api/types";
 import { Downloads } from "./downloads.svelte";
 
 const download = (id: number, state: Download["state"], part: Partial<Download> = {}): Download => ({
   id, model: `m:${id}`, state, total: 100, completed: 40, bytes_per_second: 0, held_bytes: 40, detached: true, ...part,
 });
 
-function downloads(list: Download[]) {
+function downloads(list: Download[], show: (model: string) => Promise<ShowResponse> = async () => ({}) as ShowResponse) {
   const calls: string[] = [];
   const answer = async (call: string): Promise<DownloadsResponse> => (calls.push(call), { downloads: list });
   const api = {
@@ -16,7 +16,7 @@ function downloads(list: Download[]) {
     move: (id: number, position: number) => answer(`move ${id} ${position}`),
     cap: async () => { throw new Error("too low"); },
   } as unknown as DownloadsApi;
-  const queue = new Downloads(api);
+  const queue = new Downloads(api, show);
   queue.hear({ downloads: list });
   return { calls, queue };
 }
@@ -61,4 +61,19 @@ it("pause all and resume all affect every matching download", async () => {
   await queue.cap(1);
   expect(queue.error).toBe("too low");
   expect(queue.busy).toEqual([]);
+});
+
+it("downloaded model with a broken template has a warning, and each model is described once", async () => {
+  const described: string[] = [];
+  const show = async (model: string): Promise<ShowResponse> => {
+    described.push(model);
+    if (model === "m:3") throw new Error("no such model");
+    return (model === "m:2" ? { template_problem: "line 1" } : {}) as ShowResponse;
+  };
+  const list = [download(1, "running"), download(2, "done"), download(3, "done"), download(4, "done")];
+  const { queue } = downloads(list, show);
+  await vi.waitFor(() => expect(queue.templateProblems).toEqual({ 2: "line 1" }));
+  queue.hear({ downloads: list.map((one) => ({ ...one, state: "done" })) });
+  await vi.waitFor(() => expect(described).toEqual(["m:2", "m:3", "m:4", "m:1"]));
+  expect(queue.templateProblems).toEqual({ 2: "line 1" });
 });

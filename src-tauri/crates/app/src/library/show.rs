@@ -32,6 +32,8 @@ pub struct Shown {
     pub template: String,
     /// Language of the template, and the reason of its choice.
     pub template_reason: String,
+    /// Why chats with the model fail because of its template.
+    pub template_problem: Option<String>,
     /// System message of the model.
     pub system: String,
     /// Messages that precede every conversation.
@@ -72,19 +74,20 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
     let metadata = gguf.metadata();
     let own_template = head::chat_template(metadata);
     let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
-    let (template, template_reason, shows) =
-        match template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template) {
-            Ok(choice) => {
-                let text = choice.template.as_ref().map(|template| template.source().to_owned());
-                let shows = choice.capabilities();
-                // An unused layer is still shown.
-                (text.or_else(|| model.template.clone()).unwrap_or_default(), choice.reason, shows)
-            }
-            Err(error) => {
-                let text = model.template.clone().unwrap_or_else(|| own_template.to_owned());
-                (text, error.to_string(), Capabilities::default())
-            }
-        };
+    let choice = template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template);
+    let template_problem = template::problem(&choice, metadata);
+    let (template, template_reason, shows) = match choice {
+        Ok(choice) => {
+            let text = choice.template.as_ref().map(|template| template.source().to_owned());
+            let shows = choice.capabilities();
+            // An unused layer is still shown.
+            (text.or_else(|| model.template.clone()).unwrap_or_default(), choice.reason, shows)
+        }
+        Err(error) => {
+            let text = model.template.clone().unwrap_or_else(|| own_template.to_owned());
+            (text, error.to_string(), Capabilities::default())
+        }
+    };
     let mut info = Map::new();
     for (key, value) in metadata.iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template")) {
         info.insert(key.to_owned(), json_value(value, verbose));
@@ -112,6 +115,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
         license: model.licenses.join("\n"),
         template,
         template_reason,
+        template_problem,
         info,
         tensors: tensors.collect(),
         summary,

@@ -8,7 +8,7 @@
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
-use cairn_gguf::Gguf;
+use cairn_gguf::{Gguf, Metadata};
 use cairn_prompt::{self as prompt, AnswerFormat, Capabilities, Template};
 
 use crate::library::catalog::Model;
@@ -118,6 +118,18 @@ pub(crate) fn check_file(gguf: &Gguf) -> Result<(), prompt::Error> {
         return Ok(());
     }
     Template::jinja(source)?.check_renders()
+}
+
+/// Why chats with a model fail because of its template; `None` if they do not, or if the model is an embedding model.
+pub(crate) fn problem(choice: &Result<Choice, prompt::Error>, metadata: &Metadata) -> Option<String> {
+    if cairn_runtime::is_embedding_model(metadata) {
+        return None;
+    }
+    let rendered = match choice {
+        Ok(choice) => choice.template.as_ref().map_or(Ok(()), Template::check_renders),
+        Err(error) => Err(error.clone()),
+    };
+    rendered.err().map(|error| error.to_string())
 }
 
 impl TemplateSources<'_> {

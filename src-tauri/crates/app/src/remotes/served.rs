@@ -95,6 +95,7 @@ fn listed_only(upstream: &Upstream, model: &str) -> ShowResponse {
         parameters: String::new(),
         template: String::new(),
         template_reason: String::new(),
+        template_problem: None,
         system: String::new(),
         details: listed.details,
         messages: Vec::new(),

@@ -50,6 +50,7 @@ fn response(shown: Shown) -> ShowResponse {
         parameters: shown.parameters,
         template: shown.template,
         template_reason: shown.template_reason,
+        template_problem: shown.template_problem,
         system: shown.system,
         details: super::details(&shown.summary.details),
         messages: shown.messages.into_iter().map(message).collect(),

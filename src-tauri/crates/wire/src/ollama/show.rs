@@ -36,6 +36,9 @@ pub struct ShowResponse {
     /// Language of the template, and the reason of its choice. Cairn's own field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub template_reason: String,
+    /// Why chats with the model fail because of its template. Cairn's own field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_problem: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system: String,
     pub details: Details,

@@ -153,6 +153,7 @@ async fn create_refuses_a_file_with_a_broken_template_unless_it_is_replaced() {
         assert!(fixture.app.library().show("m", false).is_err(), "nothing was created");
         let replaced = Create { template: Some("{{ .Prompt }}".to_owned()), ..of_files("m", files) };
         create(&fixture, replaced).await.unwrap();
+        assert_eq!(fixture.app.library().show("m", false).unwrap().template_problem, None, "replaced");
         fixture.app.delete("m").unwrap();
     }
 }

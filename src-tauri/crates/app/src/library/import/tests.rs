@@ -77,6 +77,7 @@ async fn imported_file_with_broken_template_has_a_warning() {
     let imported = fixture.import(&path, None, false).await.unwrap();
     let problem = imported.template_problem.expect("a problem");
     assert!(problem.starts_with("the chat template is not valid"), "{problem}");
+    assert_eq!(fixture.app.library().show(&imported.name, false).unwrap().template_problem, Some(problem), "shown too");
 }
 
 #[tokio::test]
@@ -88,6 +89,7 @@ async fn imported_file_becomes_a_model_in_ollamas_format() {
     assert_eq!(imported.size_bytes, fs::metadata(&path).unwrap().len(), "the size of the file");
     assert!(imported.has_chat_template, "the file has one");
     assert_eq!(imported.template_problem, None, "it renders");
+    assert_eq!(fixture.app.library().show(&imported.name, false).unwrap().template_problem, None, "nor later");
     let listed = fixture.app.library().list().unwrap();
     assert_eq!(listed[0].name, "tiny-llama:latest", "the model is listed");
     let details = &listed[0].details;
