@@ -46,6 +46,13 @@ export async function regressions(browser, daemon) {
   await page.waitForSelector(`h1:has-text('${text("settings.title")}')`);
   await page.screenshot({ path: join(OUT, "settings-480.png") });
 
+  const lists = [];
+  page.on("request", (request) => request.url().endsWith("/app/keys") && lists.push(request.url()));
+  await page.goto(`${daemon.address}/ui/#/server`);
+  await page.waitForSelector(".addr");
+  await page.waitForTimeout(1000);
+  check(lists.length === 1, `the Server screen requests the API keys once: ${lists.length} requests`);
+
   for (const width of [1440, 480]) {
     await page.setViewportSize({ width, height: 800 });
     await page.goto(`${daemon.address}/ui/#/chat`);
