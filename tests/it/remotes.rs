@@ -115,5 +115,6 @@ fn key_of_a_remote_is_read_from_standard_input_and_never_shown() {
     assert!(added.status.success(), "{}", text(&added.stderr));
     let shown = format!("{}{}", text(&added.stdout), succeeded(&user.run(&["remote", "list", "--json"])));
     assert!(shown.contains("\"has_key\":true") && !shown.contains("secret"), "{shown}");
+    assert!(shown.contains("\"latency_ms\":"), "{shown}");
     assert!(!serving.log().contains("secret"), "{}", serving.log());
 }

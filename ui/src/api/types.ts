@@ -1205,8 +1205,10 @@ export type Remote = {
   has_key: boolean;
   /** Its state. */
   state: RemoteState;
-  /** Why it is not available. */
+  /** Why it is not available, or gets no requests. */
   reason?: string;
+  /** How long it took to list its models in the last check, in milliseconds; absent if it did not list them. */
+  latency_ms?: number;
   /** Names of its models. */
   models: string[];
   /** Those of them that a local model of the same name hides. */

@@ -71,12 +71,12 @@ fn table(response: &RemotesResponse) -> String {
     let mut rows = vec![row(["NAME", "URL", "KIND", "STATE", "MODELS"])];
     rows.extend(response.remotes.iter().map(|remote| {
         let state = match (remote.state, &remote.reason) {
-            (RemoteState::Up, _) => "up".to_owned(),
+            (RemoteState::Up, _) => remote.latency_ms.map_or_else(|| "up".to_owned(), |ms| format!("up ({ms} ms)")),
             (RemoteState::Unknown, _) => "not checked yet".to_owned(),
-            (RemoteState::Paused, _) => "paused after failures".to_owned(),
-            (RemoteState::Down, reason) => {
+            (state, reason) => {
+                let state = if state == RemoteState::Paused { "paused after failures" } else { "down" };
                 let reason = reason.as_deref().unwrap_or("no reason was given");
-                format!("down: {}", output::escape_controls(reason))
+                format!("{state}: {}", output::escape_controls(reason))
             }
         };
         row([&remote.name, &remote.url, &remote.kind, &state, &output::escape_controls(&shortened(&remote.models))])
@@ -112,7 +112,8 @@ mod tests {
             kind: "openai".to_owned(),
             has_key: true,
             state,
-            reason: (state == RemoteState::Down).then(|| "cannot connect to the server".to_owned()),
+            reason: (state != RemoteState::Up).then(|| "cannot connect to the server".to_owned()),
+            latency_ms: (state == RemoteState::Up).then_some(12),
             models: models.iter().map(|name| (*name).to_owned()).collect(),
             hidden_models: Vec::new(),
             outstanding: 0,
@@ -126,9 +127,11 @@ mod tests {
 
     #[test]
     fn table_shows_state_and_models() {
-        let remotes = vec![remote(RemoteState::Up, &["a", "b", "c", "d", "e"]), remote(RemoteState::Down, &[])];
+        let states = [RemoteState::Down, RemoteState::Paused].map(|state| remote(state, &[]));
+        let remotes = [vec![remote(RemoteState::Up, &["a", "b", "c", "d", "e"])], states.to_vec()].concat();
         let text = table(&RemotesResponse { remotes });
-        assert!(text.contains("up ") && text.contains("a, b, c and 2 more"), "{text}");
+        assert!(text.contains("paused after failures: cannot connect to the server"), "{text}");
+        assert!(text.contains("up (12 ms) ") && text.contains("a, b, c and 2 more"), "{text}");
         assert!(text.contains("down: cannot connect to the server") && text.contains(" - "), "{text}");
         assert!(table(&RemotesResponse { remotes: Vec::new() }).starts_with("no remotes"));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use cairn_wire::ollama::ShowResponse;
 use parking_lot::Mutex;
@@ -41,8 +42,12 @@ pub struct Upstream {
 #[derive(Debug)]
 struct State {
     breaker: Breaker,
+    /// The last failure that counts as an outage.
+    last_outage: Option<Failure>,
     affinity: Affinity,
     health: Health,
+    /// How long the server took to list its models in the last check; `None` if it did not.
+    latency: Option<Duration>,
     models: Arc<Vec<ListedModel>>,
 }
 
@@ -52,8 +57,10 @@ impl Upstream {
     pub fn new(name: &str, kind: ServerKind, client: UpstreamClient) -> Self {
         let state = State {
             breaker: Breaker::default(),
+            last_outage: None,
             affinity: Affinity::new(SERVER_BLOCKS),
             health: Health::Unknown,
+            latency: None,
             models: Arc::default(),
         };
         Self {
@@ -96,6 +103,19 @@ impl Upstream {
         self.state.lock().breaker.is_open()
     }
 
+    /// The failure because of which the circuit breaker holds requests back; `None` if it does not.
+    #[must_use]
+    pub fn circuit_failure(&self) -> Option<Failure> {
+        let state = self.state.lock();
+        state.breaker.is_open().then(|| state.last_outage.clone()).flatten()
+    }
+
+    /// How long the server took to list its models in the last check; `None` if it did not list them.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.state.lock().latency
+    }
+
     /// Our requests that the server has not completed.
     #[must_use]
     pub fn outstanding(&self) -> usize {
@@ -113,7 +133,9 @@ impl Upstream {
     /// # Errors
     /// If the server does not list them. The models of the last successful check stay.
     pub async fn check(&self) -> Result<(), Failure> {
+        let start = Instant::now();
         let mut listed = models::list(&self.client, self.kind).await;
+        let latency = start.elapsed();
         if let Ok(models) = &mut listed
             && self.kind.has_ollama_api()
         {
@@ -123,6 +145,7 @@ impl Upstream {
         match listed {
             Ok(models) => {
                 state.models = Arc::new(models);
+                state.latency = Some(latency);
                 if std::mem::replace(&mut state.health, Health::Up) != Health::Up {
                     state.breaker.half_open(Instant::now());
                     tracing::info!(remote = self.name, "the remote is available");
@@ -134,6 +157,7 @@ impl Upstream {
                     tracing::warn!(remote = self.name, reason = failure.detail(), "the remote is not available");
                 }
                 state.health = Health::Down(failure.clone());
+                state.latency = None;
                 Err(failure)
             }
         }
@@ -162,7 +186,7 @@ impl Upstream {
     }
 
     /// Time until the circuit lets a request through.
-    pub(crate) fn wait(&self, now: Instant) -> std::time::Duration {
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.state.lock().breaker.wait(now)
     }
 
@@ -226,9 +250,12 @@ impl OpenRequest {
             if failure.is_of_request() {
                 return;
             }
-        } else if state.breaker.fail(self.permit, Instant::now()) {
-            add(&upstream.counters.circuit_openings, 1);
-            tracing::warn!(remote = upstream.name, "the remote failed repeatedly; it gets no requests for a while");
+        } else {
+            state.last_outage = Some(failure.clone());
+            if state.breaker.fail(self.permit, Instant::now()) {
+                add(&upstream.counters.circuit_openings, 1);
+                tracing::warn!(remote = upstream.name, "the remote failed repeatedly; it gets no requests for a while");
+            }
         }
         drop(state);
         add(&upstream.counters.failed, 1);
@@ -289,8 +316,10 @@ pub(crate) mod tests {
     fn failed_connections_open_the_circuit_and_clear_the_prefixes() {
         let (upstream, prefix, now) = (upstream(), Prefix::of_hashes(vec![1]), Instant::now());
         for _ in 0..3 {
+            assert_eq!(upstream.circuit_failure(), None, "closed");
             upstream.begin(&prefix, true, now).unwrap().fail(&connect());
         }
+        assert_eq!(upstream.circuit_failure(), Some(connect()));
         assert!(upstream.is_circuit_open() && upstream.candidate(&prefix, now).is_none(), "open");
         assert!(upstream.begin(&prefix, true, now).is_none());
         assert_eq!((upstream.counts().failed, upstream.counts().circuit_openings), (3, 1));

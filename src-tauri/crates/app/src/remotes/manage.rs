@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cairn_upstream::{BaseUrl, Counts, Health, ServerKind, Upstream, detect};
+use cairn_upstream::{BaseUrl, Counts, Failure, Health, ServerKind, Upstream, detect};
 use tokio::task::spawn_blocking;
 
 use super::error::Error;
@@ -39,8 +40,10 @@ pub struct RemoteStatus {
     pub has_key: bool,
     /// Result of the last check.
     pub health: Health,
-    /// Whether the circuit breaker holds requests back.
-    pub is_circuit_open: bool,
+    /// The failure because of which the circuit breaker holds requests back; `None` if it does not.
+    pub circuit_failure: Option<Failure>,
+    /// How long the server took to list its models in the last check; `None` if it did not list them.
+    pub latency: Option<Duration>,
     /// Its models.
     pub models: Vec<String>,
     /// Those of its models that a local model of the same name hides.
@@ -134,7 +137,8 @@ impl Remotes {
                 kind: upstream.kind(),
                 has_key: entry.has_key,
                 health: upstream.health(),
-                is_circuit_open: upstream.is_circuit_open(),
+                circuit_failure: upstream.circuit_failure(),
+                latency: upstream.latency(),
                 hidden_models: models.iter().filter(|model| local.contains(&canonical(model))).cloned().collect(),
                 models,
                 outstanding: upstream.outstanding(),

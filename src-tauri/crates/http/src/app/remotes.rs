@@ -44,11 +44,11 @@ async fn check(State(server): State<Server>, Body(request): Body<CheckRemotesReq
 }
 
 fn row(remote: RemoteStatus) -> Remote {
-    let (state, reason) = match remote.health {
-        Health::Down(failure) => (RemoteState::Down, Some(failure.detail())),
-        _ if remote.is_circuit_open => (RemoteState::Paused, None),
-        Health::Up => (RemoteState::Up, None),
-        Health::Unknown => (RemoteState::Unknown, None),
+    let (state, reason) = match (remote.health, remote.circuit_failure) {
+        (Health::Down(failure), _) => (RemoteState::Down, Some(failure.detail())),
+        (_, Some(failure)) => (RemoteState::Paused, Some(failure.detail())),
+        (Health::Up, None) => (RemoteState::Up, None),
+        (Health::Unknown, None) => (RemoteState::Unknown, None),
     };
     Remote {
         name: remote.name,
@@ -57,6 +57,7 @@ fn row(remote: RemoteStatus) -> Remote {
         has_key: remote.has_key,
         state,
         reason,
+        latency_ms: remote.latency.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         models: remote.models,
         hidden_models: remote.hidden_models,
         outstanding: remote.outstanding as u64,

@@ -435,9 +435,13 @@ async fn server_that_lists_models_and_fails_answers_gets_one_probe_after_each_co
         assert_eq!(server.seen().len(), 3, "round {round}");
         upstream.check().await.unwrap();
         assert!(upstream.is_circuit_open(), "round {round}");
+        let failure = upstream.circuit_failure();
+        assert!(matches!(failure, Some(Failure::Status { status: 502, .. })), "round {round}: {failure:?}");
+        assert!(upstream.latency().is_some(), "it listed its models");
     }
     server.set_list_status(500);
     upstream.check().await.expect_err("the server is down");
+    assert_eq!(upstream.latency(), None, "it did not list them");
     server.set_list_status(200);
     upstream.check().await.unwrap();
     collect(Call::start(plan(&[&upstream]), chat())).await;

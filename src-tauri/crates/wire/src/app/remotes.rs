@@ -60,9 +60,12 @@ pub struct Remote {
     pub has_key: bool,
     /// Its state.
     pub state: RemoteState,
-    /// Why it is not available.
+    /// Why it is not available, or gets no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How long it took to list its models in the last check, in milliseconds; absent if it did not list them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
     /// Names of its models.
     pub models: Vec<String>,
     /// Those of them that a local model of the same name hides.
