@@ -12,6 +12,7 @@ import { looks } from "./looks.mjs";
 import { first, panels } from "./panels.mjs";
 import { prose } from "./prose.mjs";
 import { firstDownload, NO_REGISTRY, regressions } from "./regressions.mjs";
+import { remotes } from "./remotes.mjs";
 import { restart } from "./restart.mjs";
 import { scale } from "./scale.mjs";
 import { sights } from "./sights.mjs";
@@ -20,7 +21,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, regressions, errors, windows, restart };
+const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */

@@ -57,6 +57,19 @@ const CONTEXTS = {
   })),
 };
 
+const remote = (name, url, state, models, more = {}) => ({
+  name, url, kind: "ollama", has_key: false, state, models, outstanding: 0, requests: 0, failures: 0, prompt_tokens: 0, cached_tokens: 0, answer_tokens: 0, ...more,
+});
+const REMOTES = {
+  remotes: [
+    remote("gpu", "http://192.168.1.20:11434", "up", ["qwen3:8b", "pebble:latest"], { kind: "cairn", latency_ms: 14, hidden_models: ["pebble:latest"], requests: 1284, outstanding: 2, failures: 3, prompt_tokens: 2_400_000, cached_tokens: 2_060_000 }),
+    remote("office-machine-with-a-long-name", "https://models.office.example.org/some/long/path/to/the/api", "paused", [LONG], { kind: "openai", has_key: true, requests: 71, failures: 12, reason: "the server sent no first token within 900 s" }),
+    remote("nas", "http://nas:8000", "down", [], { reason: "cannot connect to the server (tcp connect error: Connection refused (os error 111))" }),
+    remote("spare", "http://10.0.0.9:8000", "unknown", [], { kind: "openai", latency_ms: 0 }),
+  ],
+};
+const PROBLEM = "the chat template is not valid: line 12: unexpected end of the template";
+
 /** Answers requests of the page in place of the daemon. */
 async function tell(page, daemon) {
   const json = (route, body) => route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
@@ -66,6 +79,9 @@ async function tell(page, daemon) {
   await page.route(`${daemon.address}/app/cache/events`, (route) => line(route, CACHE));
   await page.route(`${daemon.address}/app/cache`, (route) => json(route, CACHE));
   await page.route(`${daemon.address}/app/cache/contexts`, (route) => json(route, CONTEXTS));
+  await page.route(`${daemon.address}/app/remotes`, (route) => json(route, REMOTES));
+  await page.route(`${daemon.address}/api/show`, async (route) => json(route, { ...(await (await route.fetch()).json()), template_problem: PROBLEM }));
+  await page.route(`${daemon.address}/app/import`, (route) => line(route, { status: "success", model: "broken:latest", size: 1.2 * GB, way: "copied", made_read_only: false, moved: false, chat_template: true, template_problem: PROBLEM }));
 }
 
 export async function sights(browser, daemon) {
@@ -120,11 +136,23 @@ export async function sights(browser, daemon) {
     await page.fill(".sidebar input[type=search]", "");
     await page.waitForSelector(".chat-row");
     await go("models/downloads", ".drow");
+    await page.waitForSelector(".past .problem");
     await shoot("downloads");
     await go("models/installed", ".table tbody tr");
     await layer("model-menu", () => page.click(".table tbody tr [aria-haspopup=menu]"), ".menu .menu-item");
     await layer("fit", () => page.click(".fit >> nth=0"), ".sum dl");
+    await layer("details", () => page.click(".table tbody td.name button"), "dialog[open] .notice");
     await layer("import", () => page.click("header .btn:has(svg)"), "dialog[open]");
+    const imported = async () => {
+      await page.click("header .btn:has(svg)");
+      await page.fill("dialog[open] input >> nth=0", "/home/me/broken.gguf");
+      await page.click("dialog[open] .btn.primary");
+    };
+    await layer("imported", imported, "dialog[open] .notice");
+    await go("server", ".addr");
+    await page.waitForSelector("section .fit.warn");
+    await page.locator("section:has(.fit.warn)").scrollIntoViewIfNeeded();
+    await shoot("remotes");
     await go("cache", ".tier-row");
     await page.waitForSelector("td.context");
     await shoot("cache");
