@@ -174,9 +174,11 @@ pub static GEMMA_EMBEDDING: Family = Family {
     name: "gemma-embedding",
     tied: Some(false),
     keys: |spec| {
+        let width = u32::try_from(spec.width).expect("a width fits into a u32");
         let mut keys = (GEMMA3.keys)(spec);
-        keys.extend([(Pooling::KEY, Pooling::Mean.into()), ("dense_2_feat_out", 48u32.into())]);
-        keys.push(("dense_3_feat_out", u32::try_from(spec.width).expect("a width fits into a u32").into()));
+        keys.extend([(Pooling::KEY, Pooling::Mean.into()), ("dense_2_feat_in", width.into())]);
+        keys.extend([("dense_2_feat_out", 48u32.into()), ("dense_3_feat_in", 48u32.into())]);
+        keys.push(("dense_3_feat_out", width.into()));
         keys
     },
     has_tensor: |name| matches!(name, "dense_2.weight" | "dense_3.weight"),

@@ -151,8 +151,9 @@ impl ModelSpec {
     /// type.
     pub fn dtype(&self, name: &str, row_elements: u64) -> DType {
         let wanted = match self.types {
-            // llama.cpp does not quantise routers.
+            // llama.cpp does not quantise routers, nor tables that are added to the embedding.
             _ if name.ends_with(".ffn_gate_inp.weight") => DType::F32,
+            _ if matches!(name, "position_embd.weight" | "token_types.weight") => DType::F32,
             Types::All(dtype) => dtype,
             Types::Q4KM => self.q4_k_m(name),
             Types::By(choose) => choose(name),

@@ -29,7 +29,8 @@ pub(crate) fn describe(size: u64, writer: &mut Writer<'_>) {
     writer.set("tokenizer.ggml.model", "bert");
     writer.set("tokenizer.ggml.token_type", kinds.collect::<Vec<i32>>());
     writer.set("tokenizer.ggml.tokens", tokens);
-    for (role, id) in [("padding", 0u32), ("unknown", 1), ("cls", 2), ("seperator", 3), ("mask", 4)] {
+    writer.set("tokenizer.ggml.token_type_count", 2u32);
+    for (role, id) in [("padding", 0u32), ("unknown", 1), ("cls", 2), ("bos", 2), ("seperator", 3), ("mask", 4)] {
         writer.set(format!("tokenizer.ggml.{role}_token_id"), id);
     }
 }

@@ -107,6 +107,7 @@ fn tensors_and_metadata_are_converted() {
     assert_eq!(tokens.iter().collect::<Vec<_>>(), ["[PAD]", "\u{2581}a", "b", "[CLS]", "[SEP]", "\u{2581}##"]);
     assert_eq!(metadata.i32s("tokenizer.ggml.token_type").expect("a list"), Some(vec![3, 1, 1, 3, 3, 1]));
     assert_eq!((number("tokenizer.ggml.cls_token_id"), number("tokenizer.ggml.seperator_token_id")), (3, 4));
+    assert_eq!(number("tokenizer.ggml.bos_token_id"), 3, "llama.cpp begins texts with it");
     assert_eq!(metadata.bool("tokenizer.ggml.normalizer.lowercase").expect("a flag"), Some(true));
 }
 

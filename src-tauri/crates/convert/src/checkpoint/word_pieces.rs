@@ -11,9 +11,15 @@ use super::tokenizer::TokenizerFile;
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
 
-/// The special tokens of BERT, and their roles in GGUF.
-const SPECIAL_TOKENS: [(&str, &str); 5] =
-    [("[PAD]", "padding"), ("[UNK]", "unknown"), ("[CLS]", "cls"), ("[SEP]", "seperator"), ("[MASK]", "mask")];
+/// The special tokens of BERT, and their roles in GGUF. llama.cpp begins a text with the role `bos`, whose default is 101.
+const SPECIAL_TOKENS: [(&str, &str); 6] = [
+    ("[PAD]", "padding"),
+    ("[UNK]", "unknown"),
+    ("[CLS]", "cls"),
+    ("[CLS]", "bos"),
+    ("[SEP]", "seperator"),
+    ("[MASK]", "mask"),
+];
 
 /// Adds the vocabulary of a checkpoint.
 pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Result<(), ConvertError> {
