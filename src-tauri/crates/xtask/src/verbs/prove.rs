@@ -98,6 +98,14 @@ const PROOFS: &[Proof] = &[
         slice: KV_SLICE,
     },
     Proof {
+        name: "minilm",
+        about: "500 sentences through all-MiniLM-L6-v2: cosines of at least 0.9999 with a reference implementation in float64",
+        program: INTEGRATION,
+        test: "embeddings::minilm_",
+        scale: &[("CAIRN_PROVE_RUNS", "500")],
+        slice: None,
+    },
+    Proof {
         name: "openapi",
         about: "20,000 requests that schemathesis derives from the OpenAPI document: no undeclared error, every response as documented",
         program: INTEGRATION,
