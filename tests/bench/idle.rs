@@ -2,55 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use it::daemon::Daemon;
 use serde_json::json;
 
 /// Wake-ups per second of the whole process that are acceptable.
 const MAX_WAKE_UPS: f64 = 5.0;
-const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for the work that follows a start and a load.
 const SETTLE: Duration = Duration::from_secs(3);
 const MEASURE: Duration = Duration::from_secs(20);
 
-/// A daemon that is killed on drop.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It may have ended; that is not an error.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a daemon in a new home, loads the built-in model, and counts voluntary context switches by thread name.
 pub(crate) fn run(folder: &Path, cairn: &Path) -> anyhow::Result<()> {
-    let home = std::path::absolute(folder.join("idle-home"))?;
-    if home.exists() {
-        fs::remove_dir_all(&home)?;
-    }
-    fs::create_dir_all(&home)?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let mut serve = Command::new(cairn);
-    serve.arg("serve").env("CAIRN_HOME", &home).env("OLLAMA_HOST", format!("127.0.0.1:{port}"));
-    serve.env_remove("OLLAMA_MODELS").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let daemon = Daemon(serve.spawn()?);
-    let began = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(began.elapsed() < START_TIMEOUT, "the daemon does not answer");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    load(port)?;
+    let daemon = Daemon::start(cairn, &folder.join("idle-home"))?;
+    load(&daemon)?;
     std::thread::sleep(SETTLE);
-    let before = wake_ups(daemon.0.id())?;
+    let before = wake_ups(daemon.process())?;
     std::thread::sleep(MEASURE);
-    let after = wake_ups(daemon.0.id())?;
+    let after = wake_ups(daemon.process())?;
     let mut total = 0.0;
     // The count of a name falls when one of its threads ends.
     for (thread, count) in &after {
@@ -65,18 +37,9 @@ pub(crate) fn run(folder: &Path, cairn: &Path) -> anyhow::Result<()> {
 }
 
 /// Loads the built-in model, without a keep-alive limit.
-fn load(port: u16) -> anyhow::Result<()> {
-    let body = json!({ "model": "pebble", "stream": false, "keep_alive": -1 }).to_string();
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    let length = body.len();
-    let head = format!(
-        "POST /api/generate HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())?;
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply)?;
-    ensure!(reply.contains("\"done_reason\":\"load\""), "the model is not loaded: {reply}");
+fn load(daemon: &Daemon) -> anyhow::Result<()> {
+    let reply = daemon.post("/api/generate", &json!({ "model": "pebble", "stream": false, "keep_alive": -1 }))?;
+    ensure!(reply["done_reason"] == "load", "the model is not loaded: {reply}");
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! The published model all-MiniLM-L6-v2: converted from its safetensors file, and compared with a reference
 //! implementation in float64, through the client libraries of Ollama and OpenAI.
 
+mod recorded;
+
 use std::process::Command;
 
 use base64::Engine;

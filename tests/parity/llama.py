@@ -1,9 +1,13 @@
 """Evaluates GGUF files with llama.cpp, through the PyPI package llama-cpp-python, for `cargo xtask parity`.
 
-Reads lines from standard input, each a JSON object {"model": path, "prompts": [[token, ...], ...], "cache": type, "out": path},
-and writes to `out`, for each prompt in order, the logits of all its positions as little-endian f32 [positions, vocabulary].
-Answers each line with one line of JSON. Batches of 512 rows, two threads, no flash attention; keys and values are kept as
-"f16", llama.cpp's default, or as "f32".
+Reads lines from standard input, each a JSON object, and answers each with one line of JSON. Two threads, no flash attention.
+
+{"model": path, "prompts": [[token, ...], ...], "cache": type, "out": path} writes to `out`, for each prompt in order, the logits
+of all its positions as little-endian f32 [positions, vocabulary]. Batches of 512 rows; keys and values are kept as "f16",
+llama.cpp's default, or as "f32".
+
+{"model": path, "texts": [text, ...], "context": tokens, "out": path} writes to `out` the vector of each text, of length 1, as
+little-endian f32 [texts, elements]. Each text is one batch. The answer has the tokens of each text.
 """
 
 import json
@@ -38,5 +42,27 @@ def evaluate(job):
     return {"vocabulary": llama.n_vocab()}
 
 
+def embed(job):
+    context = job["context"]
+    llama = Llama(
+        job["model"],
+        n_ctx=context,
+        n_batch=context,
+        n_ubatch=context,
+        n_threads=2,
+        embedding=True,
+        flash_attn=False,
+        verbose=False,
+    )
+    tokens = []
+    with open(job["out"], "wb") as out:
+        for text in job["texts"]:
+            vector, count = llama.embed(text, normalize=True, truncate=False, return_count=True)
+            out.write(numpy.asarray(vector, dtype="<f4").tobytes())
+            tokens.append(count)
+    return {"tokens": tokens}
+
+
 for line in sys.stdin:
-    print(json.dumps(evaluate(json.loads(line))), flush=True)
+    job = json.loads(line)
+    print(json.dumps(embed(job) if "texts" in job else evaluate(job)), flush=True)

@@ -1,11 +1,13 @@
 //! Compares the engine with llama.cpp: `cargo xtask parity [--record] [--only PREFIX]`.
 //!
-//! Each case is computed exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel variant
+//! Logits: each case is computed exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel variant
 //! that this machine supports. The errors of both are measured against the exact result. Ours may be at most 10 %
 //! larger, and greedy tokens must agree wherever the exact lead is clear. `--record` writes llama.cpp's logits to
-//! `tests/fixtures/parity`, which other tests use without Python. The last table shows the worst ratio of each family
-//! and type.
+//! `tests/fixtures/parity`, which other tests use without Python. A table shows the worst ratio of each family and type.
+//!
+//! Vectors of texts: a daemon's are compared with llama.cpp's, which `--record` writes to `tests/fixtures/embeddings`.
 
+mod embeddings;
 mod record;
 mod table;
 
@@ -23,7 +25,7 @@ use crate::table::{Cells, Logits, Row};
 
 fn main() -> anyhow::Result<()> {
     let mut folder = PathBuf::from("target/parity");
-    let mut python = None;
+    let (mut python, mut cairn) = (None, None);
     let mut record = None;
     let mut only = String::new();
     let mut args = std::env::args().skip(1);
@@ -32,28 +34,42 @@ fn main() -> anyhow::Result<()> {
         match flag.as_str() {
             "--folder" => folder = value.into(),
             "--python" => python = Some(PathBuf::from(value)),
+            "--cairn" => cairn = Some(PathBuf::from(value)),
             "--record" => record = Some(PathBuf::from(value)),
             "--only" => only = value,
-            _ => bail!("unknown option {flag}; options: --folder, --only, --python, --record"),
+            _ => bail!("unknown option {flag}; options: --cairn, --folder, --only, --python, --record"),
         }
     }
     let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
+    let cairn = cairn.context("--cairn PATH is needed; `cargo xtask parity` builds it and passes it")?;
     std::fs::create_dir_all(&folder)?;
     let mut peer = Peer::start(&python, "parity/llama.py")?;
     let features = cairn_hardware::Machine::probe().cpu.features;
     let variants = cairn_kernels::usable(&features);
-    println!("{}", table::head(variants.iter().map(|variant| variant.name)));
     let mut failed = 0;
     let mut cells = Cells::default();
-    for case in cases::all().iter().filter(|case| case.name.starts_with(&only)) {
-        let record = record.as_deref().filter(|_| case.recorded);
-        let row =
-            compare(case, &folder, &mut peer, &variants, record).with_context(|| format!("the case {}", case.name))?;
+    let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.name.starts_with(&only)).collect();
+    if !cases.is_empty() {
+        println!("{}", table::head(variants.iter().map(|variant| variant.name)));
+    }
+    for case in &cases {
+        let record = record.as_ref().filter(|_| case.recorded).map(|folder| folder.join("parity"));
+        let row = compare(case, &folder, &mut peer, &variants, record.as_deref());
+        let row = row.with_context(|| format!("the case {}", case.name))?;
         println!("{row}");
         failed += usize::from(!row.holds());
         cells.add(case, &row);
     }
-    println!("\n{cells}");
+    if !cases.is_empty() {
+        println!("\n{cells}");
+    }
+    failed += embeddings::compare_all(
+        &cairn,
+        &folder,
+        &mut peer,
+        &only,
+        record.map(|folder| folder.join("embeddings")).as_deref(),
+    )?;
     ensure!(failed == 0, "{failed} cases failed");
     Ok(())
 }

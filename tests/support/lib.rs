@@ -2,6 +2,8 @@
 //! server.
 
 pub mod cases;
+pub mod daemon;
+pub mod embeddings;
 pub mod evaluate;
 pub mod fixture;
 pub mod peer;

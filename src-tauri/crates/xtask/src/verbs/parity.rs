@@ -1,4 +1,4 @@
-//! `parity`: compares the engine's logits with llama.cpp's for every family and quant type.
+//! `parity`: compares the engine's logits with llama.cpp's for every family and quant type, and vectors of texts.
 
 use std::process::ExitCode;
 
@@ -8,20 +8,23 @@ use crate::{Repo, process, python, workspace};
 /// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "parity",
-    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` writes fixtures, `--only PREFIX` selects cases",
+    about: "Compare logits and vectors with llama.cpp's (its first run builds llama.cpp); `--record` writes fixtures, \
+            `--only PREFIX` selects cases",
     run,
 };
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let python = python::LLAMA.python(repo)?;
-    let folder = workspace::target_folder(repo)?.join("parity");
+    process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
+    let target = workspace::target_folder(repo)?;
     let mut parity = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "parity", "--"]);
-    parity.arg("--python").arg(python).arg("--folder").arg(folder);
+    parity.arg("--python").arg(python).arg("--folder").arg(target.join("parity"));
+    parity.arg("--cairn").arg(target.join("release/cairn"));
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match (arg.as_str(), args.clone().next()) {
             ("--record", _) => {
-                parity.arg("--record").arg(repo.root().join("tests/fixtures/parity"));
+                parity.arg("--record").arg(repo.root().join("tests/fixtures"));
             }
             ("--only", Some(prefix)) => {
                 parity.arg("--only").arg(prefix);
