@@ -1,5 +1,7 @@
 //! Remotes as real processes: daemons that serve the models of another `cairn`, which is killed at different times.
 
+mod llama_server;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 

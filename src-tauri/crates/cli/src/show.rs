@@ -72,10 +72,12 @@ fn model_rows(shown: &ShowResponse) -> Vec<Vec<String>> {
         Some(count) => cairn_wire::human_count(count),
         None => shown.details.parameter_size.clone(),
     };
+    // Servers of OpenAI's API have no metadata.
+    let context = number("context_length").or(shown.details.context_length);
     let rows = [
         ("architecture", architecture.clone()),
         ("parameters", parameters),
-        ("context length", number("context_length").map(|n| n.to_string()).unwrap_or_default()),
+        ("context length", context.map(|n| n.to_string()).unwrap_or_default()),
         ("embedding length", number("embedding_length").map(|n| n.to_string()).unwrap_or_default()),
         ("quantization", shown.details.quantization_level.clone()),
         ("template", shown.template_reason.clone()),

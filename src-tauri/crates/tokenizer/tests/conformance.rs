@@ -34,7 +34,7 @@ fn conformance() -> Option<PathBuf> {
 
 /// Returns the folder of vocabularies in the source of llama.cpp, which `cargo xtask bench` puts into the build folder.
 fn llama_cpp() -> Option<PathBuf> {
-    let build = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("llama-bench"));
+    let build = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("llama.cpp"));
     let sources = build.and_then(|build| fs::read_dir(build).ok()).into_iter().flatten().flatten();
     folder("CAIRN_LLAMA_CPP", sources.map(|source| source.path().join("vendor/llama.cpp/models")))
 }

@@ -65,6 +65,16 @@ struct Row {
     created: Option<i64>,
     /// vLLM's and SGLang's field.
     max_model_len: Option<u64>,
+    /// llama-server's field.
+    #[serde(default)]
+    meta: Value,
+}
+
+impl Row {
+    /// Tokens of the context that a request can use.
+    fn context_length(&self) -> Option<u64> {
+        self.max_model_len.or_else(|| self.meta.get("n_ctx").and_then(Value::as_u64))
+    }
 }
 
 /// Lists the models of a server.
@@ -117,13 +127,14 @@ fn of_tag(tag: Tag) -> ListedModel {
 }
 
 fn of_row(row: Row) -> ListedModel {
+    let context_length = row.context_length();
     ListedModel {
         name: row.id,
         modified_at: row
             .created
             .filter(|seconds| *seconds > 0)
             .map(|seconds| Timestamp::from_unix_ms(seconds.saturating_mul(1000))),
-        details: Details { context_length: row.max_model_len, ..Details::default() },
+        details: Details { context_length, ..Details::default() },
         ..ListedModel::default()
     }
 }
@@ -166,6 +177,18 @@ pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowRes
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn context_length_is_read_from_the_fields_of_each_server() {
+        let check = |row: Value, expected| {
+            let row: Row = serde_json::from_value(row).expect("a row");
+            assert_eq!(of_row(row).details.context_length, expected);
+        };
+        check(json!({"id": "vllm", "max_model_len": 4096}), Some(4096));
+        check(json!({"id": "llama-server", "meta": {"n_ctx": 2048, "n_ctx_train": 8192}}), Some(2048));
+        check(json!({"id": "loading", "meta": null}), None);
+        check(json!({"id": "other", "meta": "text"}), None);
+    }
 
     #[test]
     fn long_list_is_cut_and_its_memory_is_freed() {

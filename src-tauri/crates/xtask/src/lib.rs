@@ -9,6 +9,7 @@
 mod cargo_tool;
 mod imports;
 pub mod licence;
+mod llama;
 mod needs;
 mod notices;
 pub mod process;

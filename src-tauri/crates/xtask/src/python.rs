@@ -86,10 +86,14 @@ pub(crate) const NODE: Environment =
 /// llama.cpp, built from source so that it uses the instructions of this machine.
 pub(crate) const LLAMA: Environment = Environment {
     name: "llama",
-    packages: &["llama-cpp-python==0.3.36", "numpy==2.4.6", "cmake==4.4.4", "ninja==1.13.2"],
+    packages: &["llama-cpp-python==0.3.36", "numpy==2.4.6"],
     options: &["--no-binary", "llama-cpp-python"],
     npm: &[],
 };
+
+/// Builds programs of llama.cpp.
+pub(crate) const CMAKE: Environment =
+    Environment { name: "cmake", packages: &["cmake==4.4.4", "ninja==1.13.2"], options: &[], npm: &[] };
 
 impl Environment {
     /// Path of the environment's Python. Creates the environment if it is missing or outdated.

@@ -1,13 +1,12 @@
 //! `bench`: Cairn's speed relative to another program, or to Cairn without the feature, both measured in one run.
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 
 use super::Verb;
 use crate::needs::{For, ensure};
-use crate::{Repo, process, python, ui, workspace};
+use crate::{Repo, llama, process, ui, workspace};
 
 /// Definition of this command.
 pub const VERB: Verb = Verb {
@@ -58,7 +57,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
             bench.arg("--cairn").arg(target.join("release/cairn"));
         }
         "decode" => {
-            bench.arg("--llama-bench").arg(llama_bench(repo)?);
+            bench.arg("--llama-bench").arg(llama::program(repo, "llama-bench")?);
         }
         _ => {}
     }
@@ -96,24 +95,4 @@ fn desktop(repo: &Repo, flags: &[String]) -> anyhow::Result<ExitCode> {
     }
     process::run(&mut bench)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// llama.cpp's benchmark program, built for this machine from the source in the PyPI package.
-fn llama_bench(repo: &Repo) -> anyhow::Result<PathBuf> {
-    let python = python::LLAMA.python(repo)?;
-    let folder = workspace::target_folder(repo)?.join("llama-bench");
-    let program = folder.join("build/bin/llama-bench");
-    if program.exists() {
-        return Ok(program);
-    }
-    let source = python::source(&python, python::LLAMA.packages[0], &folder)?.join("vendor/llama.cpp");
-    let tools = python::LLAMA.folder(repo)?.join("bin");
-    let (build, ninja) = (folder.join("build"), tools.join("ninja"));
-    let mut configure = Command::new(tools.join("cmake"));
-    configure.args(["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF"]);
-    configure.args(["-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF"]);
-    configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", ninja.display()));
-    process::run(configure.arg("-S").arg(source).arg("-B").arg(&build))?;
-    process::run(Command::new(ninja).arg("-C").arg(&build).arg("llama-bench"))?;
-    Ok(program)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::Verb;
 use crate::needs::{For, ensure};
-use crate::{Repo, process, python};
+use crate::{Repo, llama, process, python};
 
 /// Definition of this command.
 pub const VERB: Verb = Verb {
@@ -24,6 +24,8 @@ struct Proof {
     scale: &'static [(&'static str, &'static str)],
     /// The variables of the first seed and of the number of runs, if it can run in slices.
     slice: Option<[&'static str; 2]>,
+    /// The program of llama.cpp that it starts.
+    llama: Option<&'static str>,
 }
 
 /// The integration tests.
@@ -40,6 +42,7 @@ const PROOFS: &[Proof] = &[
         test: "clients::concurrent_conversations",
         scale: &[("CAIRN_PROVE_CHATS", "100")],
         slice: None,
+        llama: None,
     },
     Proof {
         name: "kv-crosstalk",
@@ -48,6 +51,7 @@ const PROOFS: &[Proof] = &[
         test: "crosstalk::",
         scale: &[("CAIRN_PROVE_RUNS", "100")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-exact",
@@ -56,6 +60,7 @@ const PROOFS: &[Proof] = &[
         test: "exact::",
         scale: &[("CAIRN_PROVE_RUNS", "200")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-crash",
@@ -64,6 +69,7 @@ const PROOFS: &[Proof] = &[
         test: "crash::",
         scale: &[("CAIRN_PROVE_RUNS", "2000")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-kept",
@@ -72,6 +78,7 @@ const PROOFS: &[Proof] = &[
         test: "kept::",
         scale: &[("CAIRN_PROVE_RUNS", "3")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-corrupt",
@@ -80,6 +87,7 @@ const PROOFS: &[Proof] = &[
         test: "corrupt::",
         scale: &[("CAIRN_PROVE_RUNS", "8")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-shared",
@@ -88,6 +96,7 @@ const PROOFS: &[Proof] = &[
         test: "shared::",
         scale: &[("CAIRN_PROVE_RUNS", "600")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "kv-budgets",
@@ -96,6 +105,7 @@ const PROOFS: &[Proof] = &[
         test: "budgets::",
         scale: &[("CAIRN_PROVE_RUNS", "10000")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "minilm",
@@ -104,6 +114,7 @@ const PROOFS: &[Proof] = &[
         test: "embeddings::minilm_",
         scale: &[("CAIRN_PROVE_RUNS", "500")],
         slice: None,
+        llama: None,
     },
     Proof {
         name: "openapi",
@@ -112,6 +123,7 @@ const PROOFS: &[Proof] = &[
         test: "openapi::responses_match_the_document",
         scale: &[("CAIRN_PROVE_RUNS", "250")],
         slice: None,
+        llama: None,
     },
     Proof {
         name: "pull",
@@ -120,6 +132,16 @@ const PROOFS: &[Proof] = &[
         test: "pulls::survive::pull_survives_injected_faults_and_kills",
         scale: &[("CAIRN_PROVE_PULLS", "1000"), ("CAIRN_PROVE_PULL_BYTES", "100663296")],
         slice: Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_PULLS"]),
+        llama: None,
+    },
+    Proof {
+        name: "remotes",
+        about: "a real llama-server as a remote: all APIs, tools, vectors, errors, a disconnect, a kill and a restart",
+        program: INTEGRATION,
+        test: "remotes::llama_server::",
+        scale: &[],
+        slice: None,
+        llama: Some("llama-server"),
     },
     Proof {
         name: "requests",
@@ -128,6 +150,7 @@ const PROOFS: &[Proof] = &[
         test: "requests::",
         scale: &[("CAIRN_PROVE_RUNS", "30000")],
         slice: KV_SLICE,
+        llama: None,
     },
     Proof {
         name: "routing",
@@ -136,6 +159,7 @@ const PROOFS: &[Proof] = &[
         test: "routing_",
         scale: &[("CAIRN_PROVE_RUNS", "100000")],
         slice: None,
+        llama: None,
     },
     Proof {
         name: "storm",
@@ -144,6 +168,7 @@ const PROOFS: &[Proof] = &[
         test: "storm::",
         scale: &[("CAIRN_PROVE_STORM", "full")],
         slice: None,
+        llama: None,
     },
     Proof {
         name: "structured",
@@ -152,6 +177,7 @@ const PROOFS: &[Proof] = &[
         test: "structured::",
         scale: &[("CAIRN_PROVE_RUNS", "1000")],
         slice: KV_SLICE,
+        llama: None,
     },
 ];
 
@@ -170,6 +196,9 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         ensure(For::Tests)?;
         python::for_tests(repo)?;
         process::run(&mut process::cargo(repo, &["build", "--release", "--workspace", "--bins", "--quiet"]))?;
+    }
+    if let Some(name) = proof.llama {
+        llama::program(repo, name)?;
     }
     let [package, program] = proof.program;
     let mut words = vec!["test", "--release", "--package", package, "--test", program, "--"];
