@@ -1,13 +1,14 @@
-// `ai` with a provider, which is a function from names to models. `options` limit an answer to 12 tokens.
-const { generateText, streamText, generateObject, tool, jsonSchema, stepCountIs } = require("ai");
-const { caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+// `ai` with a provider: functions from names to models. `options` limit an answer to 12 tokens, `short` requests vectors of
+// `DIMENSIONS` elements.
+const { generateText, streamText, generateObject, embed, embedMany, tool, jsonSchema, stepCountIs } = require("ai");
+const { caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, TOOL, refusal, run } = require("./common.cjs");
 
-module.exports = (model, options = {}) =>
+module.exports = ({ model, embeddingModel, short, options = {} }) =>
   run(async () => {
     const greedy = { model: model("pebble"), temperature: 0, maxOutputTokens: 12, maxRetries: 0 };
-    const short = { ...greedy, ...options, prompt: QUESTION };
-    const report = { chat: (await generateText(short)).text, stream: "" };
-    for await (const part of streamText(short).textStream) report.stream += part;
+    const limited = { ...greedy, ...options, prompt: QUESTION };
+    const report = { chat: (await generateText(limited)).text, stream: "" };
+    for await (const part of streamText(limited).textStream) report.stream += part;
 
     const calls = [];
     const execute = async (input) => {
@@ -29,6 +30,14 @@ module.exports = (model, options = {}) =>
 
     const structured = await generateObject({ ...greedy, maxOutputTokens: 200, prompt: QUESTION, schema: jsonSchema(SCHEMA) });
     report.schema = Object.keys(structured.object);
+
+    const texts = { model: embeddingModel(embedder), values: TEXTS, maxRetries: 0 };
+    report.embeddings = {
+      texts: (await embedMany(texts)).embeddings,
+      one: (await embed({ model: texts.model, value: TEXTS[0], maxRetries: 0 })).embedding,
+      short: (await embedMany({ ...texts, providerOptions: short })).embeddings,
+    };
+
     const content = [{ type: "image", image: IMAGE, mediaType: "image/png" }];
     report.image = await refusal(generateText({ ...greedy, messages: [{ role: "user", content }] }));
     const abort = new AbortController();

@@ -1,7 +1,13 @@
 // `ai` with `ollama-ai-provider-v2`
 const { createOllama } = require("ollama-ai-provider-v2");
-const { host } = require("./common.cjs");
+const { host, DIMENSIONS } = require("./common.cjs");
 
 const provider = createOllama({ baseURL: `${host}/api` });
 // The provider does not send `maxOutputTokens`.
-require("./ai.cjs")((name) => provider(name), { providerOptions: { ollama: { options: { num_predict: 12 } } } });
+const options = { providerOptions: { ollama: { options: { num_predict: 12 } } } };
+require("./ai.cjs")({
+  model: (name) => provider(name),
+  embeddingModel: (name) => provider.embeddingModel(name),
+  short: { ollama: { dimensions: DIMENSIONS } },
+  options,
+});

@@ -1,6 +1,10 @@
 // `ai` with `@ai-sdk/openai-compatible`
 const { createOpenAICompatible } = require("@ai-sdk/openai-compatible");
-const { host } = require("./common.cjs");
+const { host, DIMENSIONS } = require("./common.cjs");
 
 const provider = createOpenAICompatible({ name: "cairn", baseURL: `${host}/v1`, supportsStructuredOutputs: true });
-require("./ai.cjs")((name) => provider(name));
+require("./ai.cjs")({
+  model: (name) => provider(name),
+  embeddingModel: (name) => provider.embeddingModel(name),
+  short: { cairn: { dimensions: DIMENSIONS } },
+});

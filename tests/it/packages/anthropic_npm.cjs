@@ -8,7 +8,8 @@ run(async () => {
   const create = (body) => client.messages.create(body);
   const text = (message) => message.content.filter((block) => block.type === "text").map((block) => block.text).join("");
   const greedy = { model: "pebble", max_tokens: 12, temperature: 0 };
-  const report = { chat: text(await create({ ...greedy, messages: [user(QUESTION)] })) };
+  const report = { list: (await client.models.list()).data.map((model) => model.id).sort() };
+  report.chat = text(await create({ ...greedy, messages: [user(QUESTION)] }));
   report.stream = text(await client.messages.stream({ ...greedy, messages: [user(QUESTION)] }).finalMessage());
 
   const tools = [{ name: "weather", description: "The weather.", input_schema: TOOL.function.parameters }];

@@ -1,5 +1,6 @@
-// Inputs that all scripts of npm packages share. Arguments of a script: host, name of the model that calls tools.
-const [host, caller] = process.argv.slice(2);
+// Inputs that all scripts of npm packages share.
+// Arguments of a script: host, name of the model that calls tools, name of the embedding model.
+const [host, caller, embedder] = process.argv.slice(2);
 
 const SCHEMA = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };
 
@@ -16,10 +17,13 @@ async function refusal(promise) {
 module.exports = {
   host,
   caller,
+  embedder,
   QUESTION: "How do I pull a model?",
   WEATHER: "How is the weather?",
   RESULT: "3",
   IMAGE: "aGk=",
+  TEXTS: ["A stone.", "How far away is the sun?"],
+  DIMENSIONS: 16,
   SCHEMA,
   TOOL: {
     type: "function",

@@ -1,14 +1,27 @@
-"""Inputs that all scripts of Python packages share. Arguments of a script: host, name of the model that calls tools."""
+"""Inputs that all scripts of Python packages share.
+
+Arguments of a script: host, name of the model that calls tools, name of the embedding model.
+"""
 
 import json
 import sys
 
-host, caller = sys.argv[1:]
+host, caller, embedder = sys.argv[1:]
 QUESTION = "How do I pull a model?"
 WEATHER = "How is the weather?"
 RESULT = "3"
 IMAGE = "aGk="
+TEXTS = ["A stone.", "How far away is the sun?"]
+DIMENSIONS = 16
 SCHEMA = {"title": "Check", "description": "A check.", "type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+    },
+}
 
 
 def refusal(call, *errors):

@@ -1,10 +1,10 @@
 """`langchain-ollama`"""
 
 import ollama
-from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_ollama import ChatOllama
+from langchain_ollama import ChatOllama, OllamaEmbeddings
 
 
 @tool
@@ -25,6 +25,13 @@ report["tools"] = [[[call["name"], call["args"]] for call in calls], answered.co
 
 structured = ChatOllama(model="pebble", base_url=host, temperature=0, num_predict=200)
 report["schema"] = list(structured.with_structured_output(SCHEMA, method="json_schema").invoke(QUESTION))
+
+vectors = OllamaEmbeddings(model=embedder, base_url=host)
+report["embeddings"] = {
+    "texts": vectors.embed_documents(TEXTS),
+    "one": vectors.embed_query(TEXTS[0]),
+    "short": OllamaEmbeddings(model=embedder, base_url=host, dimensions=DIMENSIONS).embed_documents(TEXTS),
+}
 
 image = HumanMessage([{"type": "text", "text": "?"}, {"type": "image_url", "image_url": f"data:image/png;base64,{IMAGE}"}])
 report["image"] = refusal(lambda: greedy.invoke([image]), ollama.ResponseError)

@@ -1,10 +1,10 @@
 """`langchain-openai`"""
 
 import openai
-from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 
 @tool
@@ -29,6 +29,23 @@ report["tools"] = [[[call["name"], call["args"]] for call in calls], answered.co
 
 structured = model("pebble", temperature=0, max_tokens=200).with_structured_output(SCHEMA, method="json_schema")
 report["schema"] = list(structured.invoke(QUESTION))
+
+
+
+def vectors(**options):
+    # The package sends texts instead of the tokens of OpenAI's models.
+    settings = {"check_embedding_ctx_length": False, "max_retries": 0}
+    return OpenAIEmbeddings(model=embedder, base_url=f"{host}/v1", api_key="unused", **settings, **options)
+
+
+floats = vectors(model_kwargs={"encoding_format": "float"})
+report["embeddings"] = {
+    "texts": floats.embed_documents(TEXTS),
+    "one": floats.embed_query(TEXTS[0]),
+    "short": vectors(dimensions=DIMENSIONS).embed_documents(TEXTS),
+    # The package requests base64 unless the caller names a format.
+    "base64": vectors().embed_documents(TEXTS),
+}
 
 image = HumanMessage([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}])
 report["image"] = refusal(lambda: greedy.invoke([image]), openai.APIStatusError)

@@ -1,4 +1,4 @@
-"""`litellm` with its provider `ollama_chat`"""
+"""`litellm` with its providers `ollama_chat` and, for the list and embeddings, `ollama`"""
 
 import json
 import os
@@ -6,19 +6,10 @@ import os
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import openai
-from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal
 
 # It prints advice on errors to the output, which has the report.
 litellm.suppress_debug_info = True
-
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "The weather of a city.",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
-    },
-}
 
 
 def complete(model, messages, **options):
@@ -30,7 +21,9 @@ def user(content):
 
 
 greedy = {"temperature": 0, "max_tokens": 12}
-report = {"chat": complete("pebble", user(QUESTION), **greedy).choices[0].message.content}
+names = litellm.get_valid_models(check_provider_endpoint=True, custom_llm_provider="ollama", api_base=host)
+report = {"list": sorted(name.removeprefix("ollama/") for name in names)}
+report["chat"] = complete("pebble", user(QUESTION), **greedy).choices[0].message.content
 chunks = complete("pebble", user(QUESTION), stream=True, **greedy)
 report["stream"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
@@ -43,6 +36,14 @@ report["tools"] = [[[call.function.name, json.loads(call.function.arguments)] fo
 schema = {"type": "json_schema", "json_schema": {"name": "check", "schema": SCHEMA, "strict": True}}
 structured = complete("pebble", user(QUESTION), temperature=0, max_tokens=200, response_format=schema)
 report["schema"] = list(json.loads(structured.choices[0].message.content))
+
+
+
+def vectors(texts, **options):
+    return [item["embedding"] for item in litellm.embedding(f"ollama/{embedder}", texts, api_base=host, **options).data]
+
+
+report["embeddings"] = {"texts": vectors(TEXTS), "one": vectors(TEXTS[0])[0], "short": vectors(TEXTS, dimensions=DIMENSIONS)}
 
 image = [{"type": "text", "text": "?"}, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}]
 report["image"] = refusal(lambda: complete("pebble", user(image)), openai.APIError)

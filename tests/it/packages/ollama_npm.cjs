@@ -1,6 +1,6 @@
 // `ollama` of npm
 const { Ollama } = require("ollama");
-const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new Ollama({ host });
@@ -21,6 +21,11 @@ run(async () => {
   const options = { temperature: 0, num_predict: 200 };
   const structured = await client.chat({ model: "pebble", options, messages: user(QUESTION), format: SCHEMA });
   report.schema = Object.keys(JSON.parse(structured.message.content));
+
+  const vectors = async (input, more = {}) => (await client.embed({ model: embedder, input, ...more })).embeddings;
+  const [one] = await vectors(TEXTS[0]);
+  report.embeddings = { texts: await vectors(TEXTS), one, short: await vectors(TEXTS, { dimensions: DIMENSIONS }) };
+
   report.image = await refusal(client.chat({ ...greedy, messages: user("?", { images: [IMAGE] }) }));
   const stream = await client.chat({ model: "pebble", messages: user(QUESTION), stream: true, options: { num_predict: 5000 } });
   try {

@@ -1,6 +1,6 @@
 // `openai` of npm
 const OpenAI = require("openai").default;
-const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new OpenAI({ baseURL: `${host}/v1`, apiKey: "unused", maxRetries: 0 });
@@ -24,6 +24,17 @@ run(async () => {
   const response_format = { type: "json_schema", json_schema: { name: "check", schema: SCHEMA, strict: true } };
   const structured = await complete({ ...greedy, max_tokens: 200, messages: user(QUESTION), response_format });
   report.schema = Object.keys(JSON.parse(structured.choices[0].message.content));
+
+  const vectors = async (input, more = {}) =>
+    (await client.embeddings.create({ model: embedder, input, ...more })).data.map((item) => item.embedding);
+  report.embeddings = {
+    texts: await vectors(TEXTS, { encoding_format: "float" }),
+    one: (await vectors(TEXTS[0], { encoding_format: "float" }))[0],
+    short: await vectors(TEXTS, { dimensions: DIMENSIONS }),
+    // The package requests base64 unless the caller names a format.
+    base64: await vectors(TEXTS),
+  };
+
   const image = [{ type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } }];
   report.image = await refusal(complete({ ...greedy, messages: user(image) }));
   const stream = await complete({ model: "pebble", messages: user(QUESTION), stream: true, max_tokens: 5000 });
