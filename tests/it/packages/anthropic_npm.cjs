@@ -1,6 +1,6 @@
 // `@anthropic-ai/sdk`
 const Anthropic = require("@anthropic-ai/sdk").default;
-const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new Anthropic({ baseURL: host, apiKey: "unused", maxRetries: 0 });
@@ -20,6 +20,9 @@ run(async () => {
   const answered = await create({ model: caller, max_tokens: 500, messages, tools });
   report.tools = [uses.map((use) => [use.name, use.input]), text(answered)];
 
+  const output_config = { format: { type: "json_schema", schema: SCHEMA } };
+  const structured = await create({ ...greedy, max_tokens: 200, messages: [user(QUESTION)], output_config });
+  report.schema = Object.keys(JSON.parse(text(structured)));
   const source = { type: "base64", media_type: "image/png", data: IMAGE };
   report.image = await refusal(create({ ...greedy, messages: [user([{ type: "image", source }])] }));
   const stream = await create({ model: "pebble", max_tokens: 5000, messages: [user(QUESTION)], stream: true });

@@ -1,7 +1,9 @@
 """`anthropic` of PyPI"""
 
+import json
+
 import anthropic
-from common import IMAGE, QUESTION, RESULT, TOOL, WEATHER, caller, done, host, refusal
+from common import IMAGE, QUESTION, RESULT, SCHEMA, TOOL, WEATHER, caller, done, host, refusal
 
 client = anthropic.Anthropic(base_url=host, api_key="unused", max_retries=0)
 TOOLS = [{"name": "weather", "description": "The weather.", "input_schema": TOOL["function"]["parameters"]}]
@@ -29,6 +31,9 @@ messages = [user(WEATHER), {"role": "assistant", "content": called.content}, res
 answered = client.messages.create(model=caller, max_tokens=500, messages=messages, tools=TOOLS)
 report["tools"] = [[[use.name, use.input] for use in uses], text(answered)]
 
+config = {"format": {"type": "json_schema", "schema": SCHEMA}}
+structured = client.messages.create(**{**greedy, "max_tokens": 200}, messages=[user(QUESTION)], output_config=config)
+report["schema"] = list(json.loads(text(structured)))
 source = {"type": "base64", "media_type": "image/png", "data": IMAGE}
 image = [user([{"type": "image", "source": source}])]
 report["image"] = refusal(lambda: client.messages.create(messages=image, **greedy), anthropic.APIStatusError)

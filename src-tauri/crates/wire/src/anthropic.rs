@@ -9,6 +9,6 @@ mod messages;
 pub use errors::{ErrorDetail, ErrorResponse};
 pub use events::{BlockDelta, MessageDelta, StreamEvent};
 pub use messages::{
-    Block, Blocks, ImageSource, Message, MessageResponse, MessagesRequest, OutputConfig, ResponseBlock, Role,
-    StopReason, Thinking, TokenCount, Tool, Usage,
+    Block, Blocks, ImageSource, Message, MessageResponse, MessagesRequest, OutputConfig, OutputFormat, ResponseBlock,
+    Role, StopReason, Thinking, TokenCount, Tool, Usage,
 };

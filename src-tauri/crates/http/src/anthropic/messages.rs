@@ -85,6 +85,7 @@ fn use_case(mut request: MessagesRequest, scope: CacheScope) -> Result<Chat, Api
     let (tools, tool_use) = request::tools(&mut request)?;
     Ok(Chat {
         options: Some(request::options(&request)),
+        format: request::format(&mut request)?,
         think: request::think(&request)?,
         is_think_optional: true,
         tools,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cairn_app::inference::{Message, ToolCall, ToolUse};
+use cairn_app::inference::{Constraint, Message, ToolCall, ToolUse};
 use cairn_wire::anthropic::{Block, Blocks, MessagesRequest, Role, Tool};
 use cairn_wire::{Level, Think};
 use serde_json::{Map, Value, json};
@@ -44,6 +44,18 @@ pub(super) fn think(request: &MessagesRequest) -> Result<Option<Think>, ApiError
         None | Some("disabled") => Ok(Some(Think::Switch(false))),
         Some("enabled" | "adaptive") => Ok(Some(level.map_or(Think::Switch(true), Think::Level))),
         Some(other) => Err(ApiError::bad_request(format!("invalid thinking.type: {other:?}"))),
+    }
+}
+
+/// Returns the format of the answer.
+pub(super) fn format(request: &mut MessagesRequest) -> Result<Option<Constraint>, ApiError> {
+    let Some(format) = request.output_config.as_mut().and_then(|config| config.format.take()) else { return Ok(None) };
+    match (format.kind.as_str(), format.schema) {
+        ("json_schema", Some(schema)) => Ok(Some(Constraint::JsonSchema(schema))),
+        ("json_schema", None) => Err(ApiError::bad_request("output_config.format has no schema")),
+        (other, _) => Err(ApiError::bad_request(format!(
+            "invalid output_config.format: the type {other:?} (must be \"json_schema\")"
+        ))),
     }
 }
 

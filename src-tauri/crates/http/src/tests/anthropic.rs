@@ -75,6 +75,20 @@ async fn tokens_of_a_prompt_are_counted() {
 }
 
 #[tokio::test]
+async fn message_matches_its_format() {
+    let daemon = Daemon::start();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 5}},
+        "required": ["n"], "additionalProperties": false});
+    let config = json!({"format": {"type": "json_schema", "schema": schema}});
+    let body = request(json!({"output_config": config, "max_tokens": 200}));
+    let (status, response) = daemon.json("/v1/messages", body).await;
+    assert_eq!((status, &response["stop_reason"]), (200, &json!("end_turn")), "{response}");
+    let text = response["content"][0]["text"].as_str().unwrap();
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+    assert!(value["n"].as_u64().is_some_and(|n| (3..=5).contains(&n)), "{value}");
+}
+
+#[tokio::test]
 async fn model_without_thinking_ignores_the_request_to_think() {
     let daemon = Daemon::start();
     let reply = daemon.post("/v1/messages", &request(json!({"thinking": {"type": "enabled"}})).to_string()).await;
@@ -97,6 +111,10 @@ async fn errors_have_the_format_of_the_api() {
     check(json!({"model": "m"}), &bad("max_tokens is required and must be positive")).await;
     check(json!({"model": "m", "max_tokens": 1}), &bad("messages is required")).await;
     check(json!({"max_tokens": 1}), &bad("model is required")).await;
+    let format = |format: Value| request(json!({"output_config": {"format": format}}));
+    check(format(json!({"type": "json_schema"})), &bad("output_config.format has no schema")).await;
+    let other = "invalid output_config.format: the type \\\"xml\\\" (must be \\\"json_schema\\\")";
+    check(format(json!({"type": "xml"})), &bad(other)).await;
     let missing = "404 application/json; charset=utf-8\n{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\
                    \"message\":\"model 'x' not found\"}}";
     check(request(json!({"model": "x"})), missing).await;

@@ -124,6 +124,19 @@ pub struct Thinking {
 pub struct OutputConfig {
     /// How much the model reasons: `low`, `medium`, `high`, `xhigh` or `max`.
     pub effort: Option<String>,
+    /// The format of the answer; any text without it.
+    pub format: Option<OutputFormat>,
+}
+
+/// A format of the answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputFormat {
+    /// `json_schema`
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The schema.
+    pub schema: Option<Value>,
 }
 
 /// A tool that the model may call.
