@@ -9,6 +9,7 @@ from pathlib import Path
 
 host, model, folder = sys.argv[1:]
 os.environ |= {
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MSWEA_CONFIGURED": "1",
     "MSWEA_COST_TRACKING": "ignore_errors",
