@@ -211,7 +211,7 @@ fn langchain_openai_gets_the_expected_results() {
 #[test]
 fn litellm_gets_the_expected_results() {
     check(&Package {
-        name: "`litellm`, `ollama_chat`",
+        name: "`litellm`, `ollama_chat` and `ollama`",
         environment: "packages",
         script: "litellm_package.py",
         image: "BadRequestError",

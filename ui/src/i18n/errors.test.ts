@@ -53,7 +53,10 @@ describe("errorText", () => {
   it("names scopes of API keys as the Server screen does", () => {
     const refused = body("api_key_scope", { scope: "models" });
     expect(errorText(refused)).toBe("This API key doesn't allow that. Use one with the scope “Models”.");
+    const either = body("api_key_missing", { scope: "chat or models" });
+    expect(errorText(either), "one of several").toContain("“Chat” or “Models”");
     locale.set("zh-CN");
+    expect(errorText(either)).toContain("”或“模型”");
     expect(errorText(refused)).toBe("此 API 密钥权限不足，需要“模型”权限。");
     expect(errorText(body("api_key_missing", { scope: "admin" }))).toBe("此操作需要具有“全部”权限的 API 密钥。");
     expect(errorText(body("api_key_missing", { scope: "newer" })), "a scope of a newer daemon").toBe("此操作需要具有“newer”权限的 API 密钥。");

@@ -11,10 +11,15 @@ function isBody(error: unknown): error is Pick<ErrorBody, "code" | "params"> {
   return typeof error === "object" && error !== null && "code" in error && typeof error.code === "string";
 }
 
+/** The name of a scope of API keys. */
+function scope(name: string): string {
+  return has(`server.scope_${name}`) ? t(`server.scope_${name}`) : name;
+}
+
 /** Parameters as the interface shows them: bytes are scaled, counts get separators, and scopes of API keys have their names. */
 function shown(params: Record<string, string>): Params {
   const entries = Object.entries(params).map(([name, value]): [string, string | number] => {
-    if (name === "scope" && has(`server.scope_${value}`)) return [name, t(`server.scope_${value}`)];
+    if (name === "scope") return [name, value.split(" or ").map(scope).join(t("server.scope_or"))];
     const count = Number(value);
     if (Number.isNaN(count)) return [name, value];
     if (name.endsWith("_bytes")) return [name, bytes(count)];

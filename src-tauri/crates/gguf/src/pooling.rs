@@ -20,7 +20,7 @@ pub enum Pooling {
 impl Pooling {
     /// The key, without the prefix of the architecture.
     pub const KEY: &str = "pooling_type";
-    /// Number of rows that are not pooled.
+    /// Value of models whose rows are not pooled.
     pub const NONE: u32 = 0;
     const ALL: [Self; 4] = [Self::Mean, Self::First, Self::Last, Self::Rank];
 

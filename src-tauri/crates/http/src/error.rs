@@ -12,9 +12,6 @@ use cairn_app::settings::SettingProblem;
 use cairn_app::transfers::PullError;
 use cairn_wire::{ErrorBody, ErrorCode};
 use serde::Serialize;
-use tokio::sync::Semaphore;
-
-use crate::pace;
 
 use classify::{Class, classify};
 pub(crate) use registry::RegistryError;
@@ -135,16 +132,6 @@ pub fn chat_error(error: &chats::Error) -> ErrorBody {
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
     let bytes = serde_json::to_vec(body).expect("wire types have string keys and finite numbers");
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response()
-}
-
-/// Number of lists and descriptions of models that are read at once.
-static MODEL_READERS: Semaphore = Semaphore::const_new(2);
-
-/// Reads models of the store like [`blocking`]. A flood of requests waits, so that answers keep the processor.
-pub(crate) async fn read_models<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    pace::wait_for_turn().await;
-    let _turn = MODEL_READERS.acquire().await.expect("the semaphore is never closed");
-    blocking(work).await
 }
 
 /// Runs blocking work, such as disk access, on a thread for it. Returns an internal error if the work panics.

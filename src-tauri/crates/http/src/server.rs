@@ -9,6 +9,7 @@ use cairn_app::secret::SecretDigest;
 use tokio::sync::watch;
 
 use crate::Activity;
+use crate::pace::Pace;
 use crate::request_log::RequestLog;
 use crate::session_store::SessionStore;
 
@@ -23,6 +24,7 @@ struct Inner {
     token: SecretDigest,
     sessions: SessionStore,
     request_log: RequestLog,
+    pace: Pace,
     pid: u32,
     host_name: Option<String>,
     started_at: SystemTime,
@@ -50,6 +52,7 @@ impl Server {
             token,
             sessions: SessionStore::default(),
             request_log: RequestLog::default(),
+            pace: Pace::default(),
             pid,
             host_name,
             started_at,
@@ -102,6 +105,10 @@ impl Server {
 
     pub(crate) fn request_log(&self) -> &RequestLog {
         &self.0.request_log
+    }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.0.pace
     }
 
     /// Returns the URL of the daemon for programs on this machine, for example `http://127.0.0.1:11434`.

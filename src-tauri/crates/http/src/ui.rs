@@ -5,13 +5,12 @@
 //! framing. So a script that is injected through a model's answer cannot send data to another server.
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
 use crate::Server;
-use crate::pace;
 
 /// Path prefix of the interface.
 pub(crate) const PATH: &str = "/ui";
@@ -36,12 +35,15 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .route(PATH, get(async || with_headers(Redirect::permanent("/ui/"))))
-        .route("/ui/", get(async || file("index.html").await))
-        .route("/ui/{*path}", get(async |Path(path): Path<String>| file(&path).await))
+        .route("/ui/", get(async |State(server): State<Server>| file(&server, "index.html").await))
+        .route(
+            "/ui/{*path}",
+            get(async |State(server): State<Server>, Path(path): Path<String>| file(&server, &path).await),
+        )
 }
 
-async fn file(path: &str) -> Response {
-    pace::wait_for_turn().await;
+async fn file(server: &Server, path: &str) -> Response {
+    server.pace().wait_for_turn().await;
     let Some((_, bytes)) = FILES.iter().find(|(name, _)| *name == path) else {
         return with_headers((StatusCode::NOT_FOUND, "404 page not found"));
     };

@@ -77,9 +77,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The model's configuration names a renderer that is not built in, and the model has no template to replace it.
-    #[error(
-        "the renderer {name:?} is not built in, and the model has no other template; create a model with a TEMPLATE"
-    )]
+    #[error("the renderer {name:?} is not built in, and no other template can be used; create a model with a TEMPLATE")]
     UnknownRenderer {
         /// The name in the configuration.
         name: String,

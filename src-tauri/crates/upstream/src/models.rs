@@ -1,5 +1,7 @@
 //! The models of a server, as it lists and describes them.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{Details, ShowResponse};
@@ -92,6 +94,8 @@ fn usable(mut models: Vec<ListedModel>) -> Vec<ListedModel> {
         let is_clean = !model.name.is_empty() && !model.name.chars().any(char::is_control);
         is_clean && model.name.len() <= MAX_NAME_BYTES
     });
+    let mut names = HashSet::new();
+    models.retain(|model| names.insert(model.name.clone()));
     models.truncate(MAX_MODELS);
     models.shrink_to_fit();
     models
@@ -199,5 +203,6 @@ mod tests {
         let unusable = ["", "a\nb", &"x".repeat(MAX_NAME_BYTES + 1)].map(str::to_owned);
         let unusable = unusable.map(|name| ListedModel { name, ..ListedModel::default() });
         assert!(usable(unusable.to_vec()).is_empty(), "unusable names");
+        assert_eq!(usable(vec![model(1), model(1)]).len(), 1, "each name once");
     }
 }

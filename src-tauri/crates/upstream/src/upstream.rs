@@ -103,7 +103,7 @@ impl Upstream {
         self.state.lock().breaker.is_open()
     }
 
-    /// The failure because of which the circuit breaker holds requests back; `None` if it does not.
+    /// The last outage, while the circuit is open or half open.
     #[must_use]
     pub fn circuit_failure(&self) -> Option<Failure> {
         let state = self.state.lock();

@@ -57,7 +57,7 @@ pub enum ErrorCode {
     RemoteUrlInvalid,
     /// The API key of a remote cannot be sent. Parameters: reason.
     RemoteKeyInvalid,
-    /// The server does not list its models. Parameters: url, reason.
+    /// The server does not list its models. Parameters: url, reason, status.
     RemoteNotAServer,
     /// The file of the remotes cannot be read. Parameters: path, reason.
     RemotesUnreadable,

@@ -110,8 +110,13 @@ pub(crate) const LLAMA: Environment = Environment {
 };
 
 /// Builds programs of llama.cpp.
-pub(crate) const CMAKE: Environment =
-    Environment { name: "cmake", packages: &["cmake==4.4.4", "ninja==1.13.2"], without_dependencies: &[], options: &[], npm: &[] };
+pub(crate) const CMAKE: Environment = Environment {
+    name: "cmake",
+    packages: &["cmake==4.4.4", "ninja==1.13.2"],
+    without_dependencies: &[],
+    options: &[],
+    npm: &[],
+};
 
 impl Environment {
     /// Path of the environment's Python. Creates the environment if it is missing or outdated.

@@ -42,8 +42,8 @@ it("server that does not respond may have the usual port", () => {
 });
 
 it("refusal of the server is a problem of the key", () => {
-  check(refused("remote_not_a_server", { reason: "the server responded with status 401: no key" }), {}, "key");
-  check(refused("remote_not_a_server", { reason: "the server responded with status 404" }), { url: "http://gpu:1" }, "url");
+  check(refused("remote_not_a_server", { reason: "the server responded with status 401: no key", status: "401" }), {}, "key");
+  check(refused("remote_not_a_server", { reason: "the server responded with status 404: not status 401", status: "404" }), { url: "http://gpu:1" }, "url");
 });
 
 it("key is sent encrypted or without invalid characters", () => {

@@ -42,8 +42,7 @@ export function problemOf(error: unknown, form: RemoteForm, taken: readonly stri
       if (isPlain(form.url) && !form.insecure) return { ...at("key", "url", encryptedUrl(form.url)), isKeyPlain: true };
       return at("key", "key", form.key.replace(/[^\x21-\x7e]/g, ""));
     case "remote_not_a_server":
-      // The reason is the daemon's English text, which has the status of the server.
-      return /\bstatus 40[13]\b/.test(error.params["reason"] ?? "") ? at("key", "key", undefined) : at("url", "url", urlWithPort(form.url));
+      return ["401", "403"].includes(error.params["status"] ?? "") ? at("key", "key", undefined) : at("url", "url", urlWithPort(form.url));
     default:
       return undefined;
   }

@@ -140,8 +140,8 @@ impl ModelLibrary {
             }
         }
         let (renderer, parser) = (create.renderer.as_deref(), create.parser.as_deref());
-        for problem in template::unavailable(renderer.unwrap_or_default(), parser.unwrap_or_default()) {
-            steps.status(format!("warning: {problem}; `cairn show` names what replaces it"));
+        for problem in template::warnings(renderer.unwrap_or_default(), parser.unwrap_or_default()) {
+            steps.status(format!("warning: {problem}"));
         }
         steps.status("writing manifest".to_owned());
         writer.save(&checked.name, &base.config, &base.layers, true)?;

@@ -45,8 +45,13 @@ struct TemplateSources<'a> {
     setting: Option<bool>,
 }
 
+/// Returns a warning for each name of a renderer or a parser that is not built in.
+pub(crate) fn warnings(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
+    unavailable(renderer, parser).map(|problem| format!("{problem}; see `cairn show` for the template in use"))
+}
+
 /// Returns a text for each name of a renderer or a parser that is not built in.
-pub(crate) fn unavailable(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
+fn unavailable(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
     let has_renderer = renderer.is_empty() || Template::by_renderer_name(renderer).is_some();
     let has_parser = parser.is_empty() || AnswerFormat::by_parser_name(parser).is_some();
     let text = |kind: &str, name: &str| format!("the {kind} {:?} is not built in", shortened(name));
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn missing_renderer_without_replacement_is_refused() {
-        let expected = "! the renderer \"r\" is not built in, and the model has no other template";
+        let expected = "! the renderer \"r\" is not built in, and no other template can be used";
         for layer in ["", GO, " {{.Prompt}}\n"] {
             check(layer, "", TemplateSources { renderer: "r", ..NOTHING }, expected);
         }

@@ -322,7 +322,12 @@ fn of_remotes(error: &remotes::Error) -> Class {
         E::Url(reason) => with_reason(BAD, Code::RemoteUrlInvalid, reason),
         E::Key | E::PlainKey(_) => with_reason(BAD, Code::RemoteKeyInvalid, error),
         E::NoServer { url, failure } => {
-            Class::new(BAD_GATEWAY, Code::RemoteNotAServer).with("url", url).with("reason", failure.detail())
+            let class =
+                Class::new(BAD_GATEWAY, Code::RemoteNotAServer).with("url", url).with("reason", failure.detail());
+            match failure {
+                Failure::Status { status, .. } => class.with("status", status),
+                _ => class,
+            }
         }
         E::Network(reason) => with_reason(INTERNAL, Code::ProxyInvalid, reason),
         E::Unreadable { path, reason } => {

@@ -12,7 +12,7 @@ use cairn_wire::ollama::{Message, ShowRequest, ShowResponse, ShowTensor};
 use crate::Server;
 use crate::body::Body;
 use crate::daemon_request::IsFromDaemon;
-use crate::error::{ApiError, json, read_models};
+use crate::error::{ApiError, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/show", post(show))
@@ -32,7 +32,7 @@ async fn show(
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let is_editor = agent.is_some_and(|agent| agent.starts_with(EDITOR));
     let (app, local) = (server.app().clone(), name.clone());
-    let mut shown = match read_models(move || app.library().show(&local, verbose)).await? {
+    let mut shown = match server.pace().read(move || app.library().show(&local, verbose)).await? {
         Ok(shown) => response(shown),
         Err(error) => is_from_daemon.inference(&server).show_at_remote(&name, error).await?,
     };

@@ -11,7 +11,7 @@ use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::Server;
 use crate::daemon_request::IsFromDaemon;
-use crate::error::{ApiError, json, read_models};
+use crate::error::{ApiError, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/tags", get(tags))
@@ -26,10 +26,10 @@ async fn tags(State(server): State<Server>, is_from_daemon: IsFromDaemon) -> Res
 pub(crate) async fn served(server: &Server, is_from_daemon: IsFromDaemon) -> Result<Vec<ServedModel>, ApiError> {
     let remotes = server.app().remotes().clone();
     if is_from_daemon.0 {
-        return Ok(read_models(move || remotes.local()).await??);
+        return Ok(server.pace().read(move || remotes.local()).await??);
     }
     remotes.settled().await;
-    Ok(read_models(move || remotes.served()).await??)
+    Ok(server.pace().read(move || remotes.served()).await??)
 }
 
 fn row(model: ServedModel) -> TagsModel {

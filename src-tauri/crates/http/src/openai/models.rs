@@ -12,7 +12,7 @@ use cairn_wire::openai::{Model, ModelList};
 
 use crate::Server;
 use crate::daemon_request::IsFromDaemon;
-use crate::error::{ApiError, json, read_models};
+use crate::error::{ApiError, json};
 use crate::ollama::tags::served;
 
 pub(super) fn routes() -> Router<Server> {
@@ -32,7 +32,7 @@ async fn show(
     Path(model): Path<String>,
 ) -> Result<Response, ApiError> {
     let (app, name) = (server.app().clone(), model.clone());
-    let error = match read_models(move || app.library().show(&name, false)).await? {
+    let error = match server.pace().read(move || app.library().show(&name, false)).await? {
         Ok(shown) => return Ok(json(StatusCode::OK, &row(shown.summary))),
         Err(error) => error,
     };

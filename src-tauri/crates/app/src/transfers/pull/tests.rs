@@ -138,7 +138,7 @@ async fn pull_reports_a_renderer_that_is_not_built_in() {
     let app = at.app();
     let config = br#"{"renderer":"future","parser":"qwen3-coder"}"#;
     let texts = event_texts(app.transfers().pull(at.publish_with("m", &[b"weights"], config)).unwrap()).await;
-    let warning = "the renderer \"future\" is not built in; `cairn show` names what replaces it";
+    let warning = "the renderer \"future\" is not built in; see `cairn show` for the template in use";
     let end = ["writing manifest", warning, "success"];
     assert_eq!(texts[texts.len() - 3..], end, "the warning precedes the end: {texts:?}");
 }

@@ -183,11 +183,11 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
             tracing::warn!(model = %name, %error, "cannot record the pulled manifest; clients cannot update the model");
         }
         let config = within.library.config(&published.model.manifest);
-        Ok((published, template::unavailable(&config.renderer, &config.parser).collect()))
+        Ok((published, template::warnings(&config.renderer, &config.parser).collect()))
     });
     let (published, problems) = published.await.expect("publishing does not panic")?;
     for problem in problems {
-        job.problem(format!("{problem}; `cairn show` names what replaces it"));
+        job.problem(problem);
     }
     if !published.removed.is_empty() {
         job.step(PullStep::Removing);
