@@ -20,7 +20,7 @@ pub enum Pooling {
 impl Pooling {
     /// The key, without the prefix of the architecture.
     pub const KEY: &str = "pooling_type";
-    /// Value of models whose rows are not pooled.
+    /// Value of models without pooling.
     pub const NONE: u32 = 0;
     const ALL: [Self; 4] = [Self::Mean, Self::First, Self::Last, Self::Rank];
 

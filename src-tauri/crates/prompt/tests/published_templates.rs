@@ -4,7 +4,7 @@
 //! themselves are not part of it: the test looks in `chat-templates` under `CAIRN_CONFORMANCE`, else under
 //! `shared/conformance` of a parent folder. Without them the test is skipped with a message.
 //!
-//! The prompts of Ollama's renderers are in `fixtures/renderers`: `== case`, and the prompt, whose last line break is not
+//! The prompts of Ollama's renderers are in `fixtures/renderers`: `== case`, and the prompt; its last line break is not
 //! part of it. They are those of the published templates by Python's Jinja2, except that Qwen3-Coder's lists of types are
 //! JSON. FunctionGemma's follow Google's documentation, and Olmo 3 Think's those of Ollama.
 
@@ -177,6 +177,24 @@ fn renderers_write_expected_prompts() {
     }
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
     assert_eq!(count, 8 * cases.len(), "all renderers");
+}
+
+#[test]
+fn result_without_an_id_belongs_to_the_call_at_its_position() {
+    let call = |name: &str| serde_json::json!({"name": name, "arguments": {}});
+    let result = |text: &str| serde_json::json!({"role": "tool", "content": text});
+    let case = serde_json::json!({"messages": [
+        {"role": "user", "content": "Both?"},
+        {"role": "assistant", "content": "", "tool_calls": [call("f"), call("g")]},
+        result("1"),
+        result("2"),
+        result("3"),
+    ]});
+    let template = Template::by_renderer_name("functiongemma").expect("a renderer");
+    let prompt = render(Ok(template), &case, &Value::Null).expect("a prompt");
+    for part in ["response:f{value:<escape>1", "response:g{value:<escape>2", "response:unknown{value:<escape>3"] {
+        assert!(prompt.contains(part), "{part} is not in {prompt}");
+    }
 }
 
 #[test]

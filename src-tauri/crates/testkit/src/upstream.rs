@@ -211,8 +211,9 @@ impl Shared {
                 && !matches!(step, Step::Status(..) | Step::EndlessStatus(..) | Step::Redirect(_) | Step::Pause(_))
             {
                 has_head = true;
-                let head =
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+                // One response for each connection.
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\nconnection: close\r\n\
+                            transfer-encoding: chunked\r\n\r\n";
                 stream.write_all(head.as_bytes())?;
             }
             let sent = match step {

@@ -8,6 +8,7 @@ use cairn_prompt::{self as prompt, AnswerParser, CallLimits, ThinkingStart};
 use cairn_runtime::{Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
@@ -60,10 +61,19 @@ pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) ->
     messages
 }
 
+/// Number of prompts that are rendered at once. Each may use as much memory as the budget of a template.
+static PROMPT_WORK: Semaphore = Semaphore::const_new(4);
+
 /// Runs prompt work on a blocking thread. Long prompts take a while, and must not block the threads that serve clients.
 pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
+    let turn = PROMPT_WORK.acquire().await.expect("the semaphore is never closed");
+    let work = move || {
+        // A request that is dropped does not end its work.
+        let _turn = turn;
+        work()
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

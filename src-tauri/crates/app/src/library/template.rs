@@ -63,7 +63,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(MAX_NAME_CHARS).collect()
 }
 
-/// Whether a layer is the one of Ollama's models with a renderer, whose template is never rendered.
+/// Whether a layer is the unused template of Ollama's models with a renderer.
 fn is_stub(layer: &str) -> bool {
     layer.split_whitespace().eq(["{{", ".Prompt", "}}"]) || layer.trim() == "{{.Prompt}}"
 }

@@ -1,6 +1,7 @@
 //! BERT and its cross-encoders, with the tensor names of the `transformers` library.
 
 use cairn_gguf::{Metadata, Pooling};
+use serde_json::Value;
 
 use super::description::{CONFIG, Description, invalid};
 use super::error::ConvertError;
@@ -45,8 +46,12 @@ impl Family for Bert {
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
-        let text = |key: &str| config[key].as_str();
-        let activation = match text("hidden_act") {
+        let text = |key: &str| match &config[key] {
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text.as_str())),
+            _ => Err(ConvertError::Unsupported { what: format!("BERT with a `{key}` that is not a text") }),
+        };
+        let activation = match text("hidden_act")? {
             None => None,
             Some(name) if GELU_ERF.contains(&name) => None,
             Some(name) if GELU_TANH.contains(&name) => Some("gelu_pytorch_tanh"),
@@ -54,13 +59,15 @@ impl Family for Bert {
                 return Err(ConvertError::Unsupported { what: format!("BERT with the activation {other:?}") });
             }
         };
-        if let Some(other) = text("position_embedding_type").filter(|name| *name != "absolute") {
+        if let Some(other) = text("position_embedding_type")?.filter(|name| *name != "absolute") {
             return Err(ConvertError::Unsupported { what: format!("BERT with {other:?} positions") });
         }
         let mut metadata = Metadata::new();
         metadata.set("general.architecture", BERT);
         metadata.set("general.type", "model");
-        if let Some(name) = text("_name_or_path").and_then(|path| path.rsplit('/').next()).filter(|n| !n.is_empty()) {
+        if let Some(name) =
+            config["_name_or_path"].as_str().and_then(|path| path.rsplit('/').next()).filter(|n| !n.is_empty())
+        {
             metadata.set("general.name", name);
         }
         for (key, name) in [

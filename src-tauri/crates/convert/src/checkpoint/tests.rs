@@ -167,6 +167,7 @@ fn checkpoint_that_cannot_be_converted_is_refused() {
     for activation in ["relu", "gelu_10", "quick_gelu"] {
         let expected = format!("BERT with the activation {activation:?} is not supported");
         refused(&with("hidden_act", json!(activation)), &expected);
+        refused(&with("hidden_act", json!([activation])), "a `hidden_act` that is not a text");
     }
     refused(&with("position_embedding_type", json!("relative_key")), "BERT with \"relative_key\" positions");
     refused(&[file("model.safetensors", &weights)], "config.json is missing");

@@ -11,7 +11,7 @@ use super::tokenizer::TokenizerFile;
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
 
-/// The special tokens of BERT, and their roles in GGUF. llama.cpp begins a text with the role `bos`, whose default is 101.
+/// The special tokens of BERT, and their roles in GGUF. llama.cpp begins a text with the role `bos`, 101 by default.
 const SPECIAL_TOKENS: [(&str, &str); 6] = [
     ("[PAD]", "padding"),
     ("[UNK]", "unknown"),

@@ -431,14 +431,13 @@ fn of_inference(error: &inference::Error) -> Class {
             .with("prompt_tokens", prompt_tokens)
             .with("context_tokens", context_tokens)
             .with("min_tokens", least_tokens),
-        // The conversation is wrong for this model. Clients would repeat a request that fails with 500.
-        E::Template(reason @ TemplateError::Refused { .. }) => with_reason(BAD, Code::PromptFailed, reason),
         // Only a template of the request is parsed here; that of a model was parsed when it was loaded. A model with an
         // unknown renderer needs another template.
         E::Template(reason @ (TemplateError::Syntax { .. } | TemplateError::UnknownRenderer { .. })) => {
             with_reason(BAD, Code::TemplateInvalid, reason)
         }
-        E::Template(reason) => with_reason(INTERNAL, Code::PromptFailed, reason),
+        // The conversation is wrong for this model. Clients would repeat a request that fails with 500.
+        E::Template(reason) => with_reason(BAD, Code::PromptFailed, reason),
         E::Load(error) => of_load(error),
         E::Generate(GenerateError::Displaced(reason)) => with_reason(BUSY, Code::GenerationDisplaced, reason),
         E::Generate(reason) => with_reason(INTERNAL, Code::GenerationFailed, reason),

@@ -73,7 +73,8 @@ fn use_case(request: ChatRequest, scope: CacheScope) -> Result<Chat, ApiError> {
     let tool_call = |call: cairn_wire::ollama::ToolCall| ToolCall {
         id: call.id,
         name: call.function.name,
-        arguments: call.function.arguments,
+        // A function without parameters.
+        arguments: if call.function.arguments.is_null() { serde_json::json!({}) } else { call.function.arguments },
     };
     let message = |message: cairn_wire::ollama::Message| {
         Ok::<_, ApiError>(Message {
