@@ -1812,7 +1812,7 @@ export type ErrorCode =
   | "remote_url_invalid"
   /** The API key of a remote cannot be sent. Parameters: reason. */
   | "remote_key_invalid"
-  /** The server does not list its models. Parameters: url, reason. */
+  /** The server does not list its models. Parameters: url, reason, status. */
   | "remote_not_a_server"
   /** The file of the remotes cannot be read. Parameters: path, reason. */
   | "remotes_unreadable"
