@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::answer::Answer;
 use super::conversation::{
-    AnswerPrefix, Conversation, Cut, Parsing, Rendering, constraint, run_blocking, with_model_messages,
+    AnswerPrefix, Conversation, Cut, Parsing, Rendering, constraint, run_prompt_work, with_model_messages,
 };
 use super::error::Error;
 use super::fit::Fitted;
@@ -85,7 +85,7 @@ impl Inference {
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
         check_answers(&lease, &chat.model, "chat")?;
         let rendering = self.rendering();
-        run_blocking(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
+        run_prompt_work(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 

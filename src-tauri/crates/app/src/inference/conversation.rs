@@ -61,19 +61,26 @@ pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) ->
     messages
 }
 
-/// Number of prompts that are rendered at once. Each may use as much memory as the budget of a template.
+/// Number of prompts that are rendered or tokenized at once. Each may use as much memory as the budget of a template.
 static PROMPT_WORK: Semaphore = Semaphore::const_new(4);
 
-/// Runs prompt work on a blocking thread. Long prompts take a while, and must not block the threads that serve clients.
-pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
+/// Runs prompt work on a blocking thread, in turn with other requests.
+pub(super) async fn run_prompt_work<T: Send + 'static, E: From<Error> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     let turn = PROMPT_WORK.acquire().await.expect("the semaphore is never closed");
-    let work = move || {
+    run_blocking(move || {
         // A request that is dropped does not end its work.
         let _turn = turn;
         work()
-    };
+    })
+    .await
+}
+
+/// Runs work on a blocking thread. Work that takes a while must not block the threads that serve clients.
+pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -8,7 +8,7 @@ use cairn_runtime::{CacheScope, Lease, Request};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run_blocking};
+use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run_prompt_work};
 use super::error::Error;
 use super::handle::Inference;
 use super::load::{Reply, check_answers};
@@ -80,7 +80,7 @@ impl Inference {
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
         check_answers(&lease, &generate.model, "generate")?;
         let rendering = self.rendering();
-        run_blocking(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
+        run_prompt_work(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 

@@ -3,7 +3,7 @@
 use cairn_prompt::Message;
 use cairn_runtime::ContextFull;
 
-use super::conversation::{Conversation, run_blocking};
+use super::conversation::{Conversation, run_prompt_work};
 use super::error::Error;
 use super::fit;
 use crate::values::{Overflow, Truncated};
@@ -44,7 +44,7 @@ impl OverflowState {
         let Some(mut turns) = self.turns.take() else { return };
         let answer_tokens = full.answer_tokens;
         // Rendering a long conversation takes a while, so it runs on a blocking thread.
-        let shortened = run_blocking(move || Ok((turns.shorten(answer_tokens)?, turns)));
+        let shortened = run_prompt_work(move || Ok((turns.shorten(answer_tokens)?, turns)));
         match shortened.await {
             Ok((Some(Shorter { prompt, truncated }), turns)) => {
                 self.truncated = Truncated::merge(self.truncated, truncated);

@@ -8,7 +8,7 @@ use cairn_tier::TierKind;
 use cairn_tier::tiers::{MissReason, RemovalReason};
 use serde_json::{Map, Value};
 
-use super::conversation::{Conversation, Cut, Rendering, run_blocking, with_model_messages};
+use super::conversation::{Conversation, Cut, Rendering, run_prompt_work, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
 use super::location::ModelLocation;
@@ -69,7 +69,7 @@ impl Inference {
         let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = Rendering { is_think_optional: trace.is_think_optional, ..self.rendering() };
-        run_blocking(move || {
+        run_prompt_work(move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
             let conversation = conversation.with_tools(trace.tools)?;
             let (tokens, cut, all_tokens) = if trace.raw {

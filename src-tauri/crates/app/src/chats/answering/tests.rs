@@ -20,7 +20,9 @@ async fn answer_that_panics_fails_and_leaves_the_chat_usable() {
     let app = App::for_test(
         settings,
         Clock::from_fn(move || {
-            assert!(!armed.swap(false, Ordering::Relaxed), "the clock panics once");
+            // The scheduler reads the clock too, and would end with the model.
+            let is_scheduler = std::thread::current().name() == Some("cairn-scheduler");
+            assert!(is_scheduler || !armed.swap(false, Ordering::Relaxed), "the clock panics once");
             SystemTime::UNIX_EPOCH
         }),
     );
