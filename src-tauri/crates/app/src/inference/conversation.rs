@@ -61,10 +61,10 @@ pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) ->
     messages
 }
 
-/// Number of prompts that are rendered or tokenized at once. Each may use as much memory as the budget of a template.
+/// Number of prompts that are rendered at once. Each may use as much memory as the budget of a template.
 static PROMPT_WORK: Semaphore = Semaphore::const_new(4);
 
-/// Runs prompt work on a blocking thread, in turn with other requests.
+/// Renders prompts on a blocking thread, in turn with other requests.
 pub(super) async fn run_prompt_work<T: Send + 'static, E: From<Error> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {

@@ -8,7 +8,7 @@ use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::conversation::run_prompt_work;
+use super::conversation::run_blocking;
 use super::error::Error;
 use super::handle::Inference;
 use crate::values::KeepAlive;
@@ -124,7 +124,7 @@ pub(super) async fn encode_each<T: Send + 'static, U: Send + 'static>(
     // The receiver is dropped with this future.
     let (request, _receiver) = oneshot::channel::<()>();
     let encode = move |text| if request.is_closed() { Err(Error::EngineGone) } else { encode(text) };
-    run_prompt_work(move || texts.into_iter().map(encode).collect()).await
+    run_blocking(move || texts.into_iter().map(encode).collect()).await
 }
 
 /// Returns how a model pools rows.

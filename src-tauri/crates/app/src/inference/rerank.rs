@@ -5,7 +5,7 @@
 
 use cairn_runtime::Pooling;
 
-use super::conversation::run_prompt_work;
+use super::conversation::run_blocking;
 use super::embed::{EmbedInput, MAX_TEXTS, TextEncoder, encode_each, pooling, vectors};
 use super::error::Error;
 use super::handle::Inference;
@@ -58,7 +58,7 @@ impl Inference {
         let (scores, tokens) = match pooling(&lease, &name)? {
             Pooling::Rank => {
                 let encoder = TextEncoder::new(&lease, false);
-                let pairs = run_prompt_work::<_, Error>(move || Ok(encoder.pairs(&query))).await?;
+                let pairs = run_blocking::<_, Error>(move || Ok(encoder.pairs(&query))).await?;
                 let pairs = encode_each(documents, move |document| pairs.encode(&document)).await?;
                 let tokens = pairs.iter().map(|pair| pair.tokens.len() as u64).sum();
                 let scores = lease.embed(pairs).await?;
