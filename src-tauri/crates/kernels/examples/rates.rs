@@ -102,6 +102,7 @@ fn attend(variant: &Variant, dtype: DType, queries: usize) {
             dtype,
             k: [&page; 4],
             v: [&page; 4],
+            next: &[],
             scale: 0.1,
             softcap: 0.0,
             scratch,

@@ -37,6 +37,8 @@ pub struct AttendSpan<'a> {
     pub k: [&'a [u8]; 4],
     /// Values, likewise.
     pub v: [&'a [u8]; 4],
+    /// Bytes that the next call of this thread reads first, if they are known. They are only prefetched.
+    pub next: &'a [u8],
     /// Factor on the scores.
     pub scale: f32,
     /// `softcap * tanh(score / softcap)` replaces each scaled score; 0 where there is no cap.

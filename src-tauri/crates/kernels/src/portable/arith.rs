@@ -28,6 +28,10 @@ pub(crate) trait Arith {
         }
     }
 
+    /// Asks for the cache lines of bytes that are read soon.
+    #[inline(always)]
+    fn prefetch(_bytes: &[u8]) {}
+
     /// Sixteen little-endian `f32`.
     #[inline(always)]
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {

@@ -70,18 +70,25 @@ fn page_part(slots: &Range<usize>, page: usize) -> Range<usize> {
     inside(slots.start)..inside(slots.end)
 }
 
+/// The first page from `start` on that is there.
+#[inline(always)]
+fn next_visible<'a>(pages: &[&'a [u8]; SPAN_POSITIONS / PAGE_POSITIONS], start: usize) -> Option<&'a [u8]> {
+    pages[start..].iter().copied().find(|page| !page.is_empty())
+}
+
 /// One page's keys to `[head_dim, PAGE_POSITIONS]` in `f32`.
 #[inline(always)]
 fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
     let (keys, row_bytes, dim) = (s.k[page], s.dtype.row_bytes(s.head_dim), s.head_dim);
+    let next = next_visible(&s.k, page + 1).or_else(|| next_visible(&s.v, 0)).unwrap_or_default();
     assert_eq!(keys.len(), s.page_bytes(), "a visible page of keys is there");
     s.scratch.keys.resize(dim.max(s.scratch.keys.len()), [0.0; PAGE_POSITIONS]);
     let out = &mut s.scratch.keys[..dim];
     match s.dtype {
-        DType::F16 => rows::transpose::<A, Half>(keys, row_bytes, out),
-        DType::BF16 => rows::transpose::<A, UpperHalf>(keys, row_bytes, out),
-        DType::Q8_0 => rows::transpose::<A, Q80>(keys, row_bytes, out),
-        DType::Q4_0 => rows::transpose::<A, Q40>(keys, row_bytes, out),
+        DType::F16 => rows::transpose::<A, Half>(keys, row_bytes, out, next),
+        DType::BF16 => rows::transpose::<A, UpperHalf>(keys, row_bytes, out, next),
+        DType::Q8_0 => rows::transpose::<A, Q80>(keys, row_bytes, out, next),
+        DType::Q4_0 => rows::transpose::<A, Q40>(keys, row_bytes, out, next),
         other => unreachable!("`check` has refused {other}"),
     }
 }
@@ -142,13 +149,14 @@ fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize
     let (row_bytes, dim) = (s.dtype.row_bytes(s.head_dim), s.head_dim);
     assert_eq!(s.v[page].len(), s.page_bytes(), "a visible page of values is there");
     s.scratch.values.resize((PAGE_POSITIONS * dim).max(s.scratch.values.len()), 0.0);
+    let next = next_visible(&s.v, page + 1).unwrap_or(s.next);
     let values = &s.v[page][part.start * row_bytes..part.end * row_bytes];
     let out = &mut s.scratch.values[part.start * dim..part.end * dim];
     match s.dtype {
-        DType::F16 => rows::read::<A, Half>(values, row_bytes, dim, out),
-        DType::BF16 => rows::read::<A, UpperHalf>(values, row_bytes, dim, out),
-        DType::Q8_0 => rows::read::<A, Q80>(values, row_bytes, dim, out),
-        DType::Q4_0 => rows::read::<A, Q40>(values, row_bytes, dim, out),
+        DType::F16 => rows::read::<A, Half>(values, row_bytes, dim, out, next),
+        DType::BF16 => rows::read::<A, UpperHalf>(values, row_bytes, dim, out, next),
+        DType::Q8_0 => rows::read::<A, Q80>(values, row_bytes, dim, out, next),
+        DType::Q4_0 => rows::read::<A, Q40>(values, row_bytes, dim, out, next),
         other => unreachable!("`check` has refused {other}"),
     }
 }

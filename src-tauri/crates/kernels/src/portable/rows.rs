@@ -82,14 +82,17 @@ kv_row_types! {
     Q40: 32 in 18 bytes, transpose_q4_0::<A>, read_q4_0::<A>;
 }
 
-/// A page's rows to `[elements, PAGE_POSITIONS]`.
+/// A page's rows to `[elements, PAGE_POSITIONS]`. Meanwhile `next`, the bytes that are read after it, is prefetched.
 #[inline(always)]
-pub(crate) fn transpose<A: Arith, T: KvRowType>(page: &[u8], row_bytes: usize, out: &mut [Column]) {
+pub(crate) fn transpose<A: Arith, T: KvRowType>(page: &[u8], row_bytes: usize, out: &mut [Column], next: &[u8]) {
     let (whole, rest) = T::columns(out);
+    let part = next.len().div_ceil((PAGE_POSITIONS / LANES * whole.len()).max(1)).max(1);
+    let mut next = next.chunks(part);
     for group in 0..PAGE_POSITIONS / LANES {
         let row = |lane: usize| T::chunks(&page[(group * LANES + lane) * row_bytes..][..row_bytes]);
         for (chunk, columns) in whole.iter_mut().enumerate() {
             let rows = std::array::from_fn(|lane| row(lane).0.get(chunk).expect("all rows have as many chunks"));
+            A::prefetch(next.next().unwrap_or_default());
             place(T::transpose::<A>(rows).as_ref(), columns.as_mut(), group);
         }
         if !rest.is_empty() {
@@ -111,10 +114,18 @@ fn place(tile: &[Lanes], columns: &mut [Column], group: usize) {
     }
 }
 
-/// Rows one after the other, `[rows, elements]`.
+/// Rows one after the other, `[rows, elements]`. Meanwhile `next`, the rows that are read after them, is prefetched.
 #[inline(always)]
-pub(crate) fn read<A: Arith, T: KvRowType>(rows: &[u8], row_bytes: usize, elements: usize, out: &mut [f32]) {
+pub(crate) fn read<A: Arith, T: KvRowType>(
+    rows: &[u8],
+    row_bytes: usize,
+    elements: usize,
+    out: &mut [f32],
+    next: &[u8],
+) {
+    let mut next = next.chunks(row_bytes);
     for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(elements)) {
+        A::prefetch(next.next().unwrap_or_default());
         let ((chunks, bytes), (whole, rest)) = (T::chunks(row), T::values(out));
         for (chunk, values) in chunks.iter().zip(whole) {
             *values = T::read::<A>(chunk);

@@ -69,6 +69,7 @@ impl Case {
                 dtype: self.dtype,
                 k: std::array::from_fn(|page| self.k[4 * span + page].as_slice()),
                 v: std::array::from_fn(|page| self.v[4 * span + page].as_slice()),
+                next: &[],
                 scale: self.scale(),
                 softcap: self.softcap,
                 scratch: &mut scratch,

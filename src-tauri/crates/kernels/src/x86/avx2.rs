@@ -13,7 +13,7 @@ mod transpose;
 use std::arch::x86_64::*;
 
 use self::transpose::transpose;
-use super::memory::{load_f32x8, load_u16x8, load128, load256, store_f32x8, store256};
+use super::memory::{self, load_f32x8, load_u16x8, load128, load256, store_f32x8, store256};
 use crate::attention::{AttendSpan, Softmax};
 use crate::block::{BlockType, dispatch, with_block_types};
 use crate::compiled::{fused, kernels};
@@ -51,11 +51,18 @@ fn typed<T: BlockType>(m: &mut MatMul<'_>) {
 /// FusedArith multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
 struct FusedArith;
 fused! {
+    fn prefetch(bytes: &[u8]);
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
     fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
     fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES];
     fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES];
     fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES];
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn prefetch(bytes: &[u8]) {
+    memory::prefetch(bytes, 0, bytes.len());
 }
 
 #[inline]

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 
 use self::transpose::transpose;
 use super::avx2::nibbles;
-use super::memory::{load_f32x16, load_u16x16, load128, load256, load512, store_f32x16};
+use super::memory::{self, load_f32x16, load_u16x16, load128, load256, load512, store_f32x16};
 use crate::attention::{AttendSpan, Softmax};
 use crate::block::{BlockType, dispatch, with_block_types};
 use crate::compiled::{fused, kernels};
@@ -56,11 +56,18 @@ fn typed<T: BlockType>(m: &mut MatMul<'_>) {
 /// FusedArith multiply-add and conversions of sixteen lanes. Used only in functions that [`kernels`] compiles with AVX-512.
 struct FusedArith;
 fused! {
+    fn prefetch(bytes: &[u8]);
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
     fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
     fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES];
     fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES];
     fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES];
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prefetch(bytes: &[u8]) {
+    memory::prefetch(bytes, 0, bytes.len());
 }
 
 #[inline]

@@ -196,12 +196,14 @@ impl Step<'_> {
     ) {
         let queries = block.rows.len() * op.group;
         let (table, seen) = (&self.batch.tables[block.seq as usize], op.first(block.slot)..block.until);
-        let sections: [Option<Section<'_>>; SPAN_PAGES] = array::from_fn(|nth| {
-            let page = index * SPAN_PAGES + nth;
+        let section = |page: usize| {
             let visible =
                 page * PAGE_POSITIONS < seen.end as usize && (page + 1) * PAGE_POSITIONS > seen.start as usize;
             visible.then(|| self.pool.read(worker, table[page], op.state, kv_head))
-        });
+        };
+        let sections: [Option<Section<'_>>; SPAN_PAGES] = array::from_fn(|nth| section(index * SPAN_PAGES + nth));
+        // The next call is most often for the next span.
+        let next = section((index + 1) * SPAN_PAGES);
         (self.variant.attend)(AttendSpan {
             q: &scratch.q[..queries * op.head_dim],
             head_dim: op.head_dim,
@@ -212,6 +214,7 @@ impl Step<'_> {
             dtype: self.pool.layout().dtype,
             k: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::keys)),
             v: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::values)),
+            next: next.as_ref().map_or(&[][..], Section::keys),
             scale: op.scale,
             softcap: op.softcap,
             scratch: &mut scratch.attend,

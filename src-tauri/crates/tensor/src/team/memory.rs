@@ -10,6 +10,9 @@ const ALIGN_BYTES: usize = 64;
 /// Alignment requested from the allocator. Not more, for beyond this std clears the memory by hand instead of taking it
 /// zeroed, and page by page when touched, from the system.
 const NATURAL_BYTES: usize = 16;
+/// Least size of memory in huge pages. Less would leave too much of a huge page unused.
+#[cfg(target_os = "linux")]
+const HUGE_BYTES: usize = 4 << 20;
 
 /// Element types for which all zero bits are a valid value, and which need no drop.
 ///
@@ -49,6 +52,10 @@ impl<T: Plain> Memory<T> {
         // SAFETY: the layout's size is at least `ALIGN_BYTES`, so not zero.
         let allocation = unsafe { alloc::alloc_zeroed(layout) };
         let allocation = NonNull::new(allocation).ok_or(OutOfMemory(need_bytes))?;
+        #[cfg(target_os = "linux")]
+        if layout.size() >= HUGE_BYTES {
+            advise_huge_pages(allocation, layout.size());
+        }
         let offset = allocation.as_ptr().align_offset(ALIGN_BYTES);
         // SAFETY: the offset is below `ALIGN_BYTES`, by which the allocation is longer than the elements.
         let first = unsafe { allocation.byte_add(offset) }.cast();
@@ -70,6 +77,21 @@ impl<T: Plain> Memory<T> {
         // SAFETY: `zeroed` established that `len` elements, initialised to a value, lie from `first`; `&mut self` makes
         // this the only access.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+    }
+}
+
+/// Asks for huge pages where these bytes are not yet touched, so that fewer addresses have to be translated: attention reads the
+/// keys and values of a long context in pieces of a few kilobytes.
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(allocation: NonNull<u8>, bytes: usize) {
+    // SAFETY: `sysconf` reads a constant of the system.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let offset = allocation.as_ptr().align_offset(page);
+    // SAFETY: the whole pages from `offset` on are inside the allocation, and the advice changes no content. It is only a wish, so
+    // its failure has no consequence.
+    unsafe {
+        let first = allocation.as_ptr().byte_add(offset).cast();
+        libc::madvise(first, bytes.saturating_sub(offset) / page * page, libc::MADV_HUGEPAGE);
     }
 }
 

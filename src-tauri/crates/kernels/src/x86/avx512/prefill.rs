@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
+use super::super::memory::{load_f32x16, load_i32x16, load512, prefetch, store_f32x16, store512};
 use super::super::quants::unsigned;
 use super::super::strip::rows_of_blocks;
 use super::decode::broadcast;
@@ -31,7 +31,7 @@ pub(super) fn matmul<T: BlockType>(m: &mut MatMul<'_>) {
     for start in (0..m.rows).step_by(ROWS * together) {
         let firsts = (start..m.rows).step_by(ROWS).take(together);
         for (first, panel) in firsts.clone().zip(&mut panels) {
-            fill::<T>(panel, m.panel_rows(first), m.k / T::BLOCK);
+            fill::<T>(m, panel, first);
         }
         let mut column = 0;
         while column < m.columns.count {
@@ -55,14 +55,18 @@ pub(super) fn matmul<T: BlockType>(m: &mut MatMul<'_>) {
     m.scratch.panels = panels;
 }
 
-/// Unpacks sixteen rows.
+/// Unpacks sixteen rows. The rows after them are prefetched: with few columns, a product takes as long as reading its weights.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn fill<T: BlockType>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
-    panel.prepare::<T>(&rows, blocks, LINES);
-    let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
+fn fill<T: BlockType>(m: &MatMul<'_>, panel: &mut Panel, first: usize) {
+    let blocks = m.k / T::BLOCK;
+    let rows = rows_of_blocks::<T, ROWS>(m.panel_rows(first), blocks);
+    panel.prepare::<T, ROWS>(&rows, blocks, LINES);
+    let mut next = (first + ROWS) * T::DTYPE.row_bytes(m.k);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
     for (block, lines) in lines.enumerate() {
         for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
+            prefetch(m.weights, next, ROWS * T::BYTES * 32 / T::BLOCK);
+            next += ROWS * T::BYTES * 32 / T::BLOCK;
             let mut quants = [_mm256_setzero_si256(); ROWS];
             for (quants, row) in quants.iter_mut().zip(rows) {
                 *quants = unsigned::<T>(row[block].as_ref(), sub);
