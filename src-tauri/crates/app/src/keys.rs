@@ -19,8 +19,8 @@ use crate::clock::Clock;
 use crate::private_file::PrivateFile;
 use crate::secret::{RandomError, SecretDigest, random_hex};
 use crate::settings::Settings;
-use crate::short_name::{MAX_NAME_BYTES, beginning, is_name};
-use crate::values::{KeyScope, Timestamp};
+use crate::short_name::{MAX_NAME_BYTES, is_name};
+use crate::values::{KeyScope, Timestamp, beginning};
 use file::Keys;
 
 /// Most keys of a user. Each request with a key compares it with all of them.
@@ -320,7 +320,7 @@ fn quotable(name: &str) -> String {
     let digits = lower.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| is_digits(word));
     let secret_at = after_prefix.or_else(|| digits.and_then(|word| lower.find(word)));
     let chars = secret_at.map_or(MAX_NAME_BYTES, |at| lower[..at].chars().count() + QUOTED_KEY_CHARS);
-    beginning(name, chars.min(MAX_NAME_BYTES))
+    beginning(name, chars.min(MAX_NAME_BYTES)).into_owned()
 }
 
 #[cfg(test)]

@@ -9,14 +9,6 @@ pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed)
 }
 
-/// Returns the beginning of a text that is not a name, for an error.
-pub(crate) fn beginning(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,6 +19,5 @@ mod tests {
         for text in ["", "a b", "\u{e9}", "a/b", &"a".repeat(65)] {
             assert!(!is_name(text), "{text:?}");
         }
-        assert_eq!((beginning("abc", 2), beginning("\u{e9}b", 2)), ("ab...".to_owned(), "\u{e9}b".to_owned()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cairn_wire::excerpt;
 use rusqlite::ErrorCode;
 
 /// Error of a chat operation.
@@ -41,16 +42,16 @@ pub enum ChatsError {
         reason: String,
     },
     /// No chat has the id.
-    #[error("there is no chat {0:?}")]
+    #[error("there is no chat {:?}", excerpt(.0))]
     ChatNotFound(String),
     /// The chat has no message of the id.
-    #[error("the chat has no message {0}")]
+    #[error("the chat has no message {}", excerpt(.0))]
     MessageNotFound(String),
     /// No preset has the name.
-    #[error("there is no preset {0:?}")]
+    #[error("there is no preset {:?}", excerpt(.0))]
     PresetNotFound(String),
     /// The text is not a cursor that a list returned.
-    #[error("{0:?} is not the end of a page of chats")]
+    #[error("{:?} is not the end of a page of chats", excerpt(.0))]
     InvalidPageCursor(String),
     /// Part of the file is not valid.
     #[error("the chat database is damaged: {0}")]

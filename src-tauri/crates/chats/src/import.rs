@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use cairn_wire::excerpt;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::chat::index_title;
@@ -64,14 +65,18 @@ impl ImportedChat {
         let mut ids = HashSet::new();
         for message in &self.export.messages {
             if let Some(parent) = message.parent.as_deref().filter(|parent| !ids.contains(parent)) {
-                return Some(format!("the message {:?} follows {parent:?}, which does not come before it", message.id));
+                return Some(format!(
+                    "the message {:?} follows {:?}, which does not come before it",
+                    excerpt(&message.id),
+                    excerpt(parent)
+                ));
             }
             if !ids.insert(message.id.as_str()) {
-                return Some(format!("two messages have the id {:?}", message.id));
+                return Some(format!("two messages have the id {:?}", excerpt(&message.id)));
             }
         }
         let head = self.export.chat.head.as_deref().filter(|head| !ids.contains(head))?;
-        Some(format!("the head {head:?} is not among the messages"))
+        Some(format!("the head {:?} is not among the messages", excerpt(head)))
     }
 }
 

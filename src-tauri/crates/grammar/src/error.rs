@@ -1,5 +1,16 @@
 //! Errors of constraints.
 
+/// Longest part of a constraint in an error, in characters: a name, a reference or a position.
+pub(crate) const MAX_QUOTED_CHARS: usize = 100;
+
+/// Returns the beginning of a text, and `…` for the rest.
+pub(crate) fn excerpt(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// Why a constraint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -8,7 +19,7 @@ pub enum Error {
     UnsupportedKeyword {
         /// The keyword.
         keyword: String,
-        /// JSON pointer of the schema that has it, as a URI fragment: `#/properties/name`.
+        /// JSON pointer of the schema that has it, as a URI fragment: `#/properties/name`. A long one is cut.
         at: String,
         /// Empty, or why this form is not supported, with a colon before it.
         reason: String,

@@ -7,7 +7,7 @@ use llguidance::api::{StopReason, TopLevelGrammar};
 use llguidance::toktrie::SimpleVob;
 
 use crate::constraint::Constraint;
-use crate::error::{Error, MatchError};
+use crate::error::{Error, MatchError, excerpt};
 use crate::limits::COMPILE_STACK_BYTES;
 use crate::mask::Mask;
 use crate::vocabulary::Vocabulary;
@@ -143,9 +143,5 @@ fn compile_error(constraint: &Constraint, reason: String) -> Error {
 
 /// The start of the first line of an error. The compiler repeats its input, and adds states and backtraces.
 fn first_line(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default().trim();
-    match line.char_indices().nth(MAX_REASON_CHARS) {
-        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
-        None => line.to_owned(),
-    }
+    excerpt(error.lines().next().unwrap_or_default().trim(), MAX_REASON_CHARS)
 }

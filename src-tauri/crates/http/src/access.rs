@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use cairn_wire::ErrorCode;
+use cairn_wire::{ErrorCode, excerpt};
 
 use crate::Server;
 use crate::client::ClientInfo;
@@ -103,8 +103,9 @@ fn refused(request: &Request, refusal: Refusal, credential: &Credential) -> Resp
         Refusal::Host => {
             let host = text(request.headers(), header::HOST).unwrap_or_default();
             format!(
-                "forbidden: the Host header names {host:?}, which is no name of this machine for this path; if it is one, \
-                 add it to CAIRN_NAMES on the daemon"
+                "forbidden: the Host header names {:?}, which is no name of this machine for this path; if it is one, add \
+                 it to CAIRN_NAMES on the daemon",
+                excerpt(host)
             )
         }
         Refusal::Page => {

@@ -10,7 +10,7 @@ use cairn_app::Error;
 use cairn_app::chats;
 use cairn_app::settings::SettingProblem;
 use cairn_app::transfers::PullError;
-use cairn_wire::{ErrorBody, ErrorCode};
+use cairn_wire::{ErrorBody, ErrorCode, beginning};
 use serde::Serialize;
 
 use classify::{Class, classify};
@@ -19,6 +19,11 @@ pub(crate) use shape::{anthropic_error, error_type, openai_error, shape_errors};
 
 /// Longest text of an error in the log.
 const MAX_LOGGED_CHARS: usize = 500;
+/// Longest text and parameter of an error. Errors quote excerpts of a request; this limits the texts of parsers. A path of the
+/// system's maximum length fits.
+const MAX_TEXT_CHARS: usize = 4500;
+/// Longest error of the JSON parser, which quotes whole values.
+const MAX_PARSER_CHARS: usize = 300;
 
 /// An error response.
 #[derive(Debug)]
@@ -51,7 +56,7 @@ impl ApiError {
 
     /// Creates the error for a request body that is not valid JSON of the expected type.
     pub(crate) fn malformed(error: &serde_json::Error) -> Self {
-        Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
+        Self { quotes_request: true, ..Self::bad_request(without_middle(error.to_string(), MAX_PARSER_CHARS)) }
     }
 
     /// Whether the request body exceeds a limit.
@@ -84,7 +89,11 @@ impl<E: Into<Error>> From<E> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.class.status;
-        let error = if self.quotes_request { "cannot decode the request body" } else { beginning(&self.text) };
+        let error = match self.quotes_request {
+            true => "cannot decode the request body".into(),
+            false => beginning(&self.text, MAX_LOGGED_CHARS),
+        };
+        let error = &*error;
         if status.is_server_error() {
             tracing::error!(status = status.as_u16(), error, "request failed");
         } else {
@@ -99,12 +108,21 @@ impl IntoResponse for ApiError {
 }
 
 fn body(class: Class, text: String) -> ErrorBody {
-    ErrorBody { error: text, code: Some(class.code), params: class.params }
+    let bounded = |text| without_middle(text, MAX_TEXT_CHARS);
+    let params = class.params.into_iter().map(|(name, value)| (name, bounded(value))).collect();
+    ErrorBody { error: bounded(text), code: Some(class.code), params }
 }
 
-/// Returns the beginning of an error's text, for the log. The text may quote names from a request of many megabytes.
-fn beginning(text: &str) -> &str {
-    text.char_indices().nth(MAX_LOGGED_CHARS).map_or(text, |(end, _)| &text[..end])
+/// Cuts the middle of a long text: its beginning has the failure, and its end has the position or the advice.
+fn without_middle(text: String, max_chars: usize) -> String {
+    if text.len() <= max_chars {
+        return text;
+    }
+    let (chars, half) = (text.chars().count(), max_chars / 2);
+    if chars <= max_chars {
+        return text;
+    }
+    text.chars().take(half).chain(['…']).chain(text.chars().skip(chars - half)).collect()
 }
 
 /// Returns the last line of a failed stream.
@@ -137,4 +155,28 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
 /// Runs blocking work, such as disk access, on a thread for it. Returns an internal error if the work panics.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::panicked())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_keeps_its_beginning_and_its_end() {
+        assert_eq!(without_middle("öäü".to_owned(), 3), "öäü", "3 characters in 6 bytes");
+        assert_eq!(without_middle("öäü at 1".to_owned(), 4), "öä… 1");
+        let long = "x".repeat(1 << 20);
+        let body = ApiError::bad_request(long.clone()).with("model", &long).into_body();
+        let longest = body.params.values().map(|value| value.chars().count()).max();
+        assert_eq!((body.error.chars().count(), longest), (MAX_TEXT_CHARS + 1, Some(MAX_TEXT_CHARS + 1)));
+    }
+
+    #[test]
+    fn error_of_the_json_parser_has_the_type_and_the_position_of_a_long_value() {
+        let json = format!("\"{}\"", "x".repeat(1 << 20));
+        let error = serde_json::from_str::<u8>(&json).expect_err("a text is no number");
+        let text = ApiError::malformed(&error).text;
+        assert!(text.starts_with("invalid type: string \"xxx") && text.contains("expected u8 at line 1"), "{text}");
+        assert!(text.chars().count() <= MAX_PARSER_CHARS + 1, "{text}");
+    }
 }

@@ -47,7 +47,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 
-use cairn_wire::ErrorCode;
+use cairn_wire::{ErrorCode, excerpt};
 
 use error::ApiError;
 
@@ -99,8 +99,9 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
 
 fn path_not_found(path: &str) -> Response {
     let text = format!(
-        "404 page not found: this server has no path {path:?}; it has Ollama's API under /api, the APIs of OpenAI and \
+        "404 page not found: this server has no path {:?}; it has Ollama's API under /api, the APIs of OpenAI and \
          Anthropic under /v1 ({}) and the interface at /ui/",
+        excerpt(path),
         operations::paths_below("/v1/").join(", ")
     );
     ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text).into_response()
@@ -127,7 +128,7 @@ async fn count(State(server): State<Server>, request: Request, next: Next) -> Re
         true => method_not_allowed(),
         false => response,
     };
-    tracing::debug!(%method, path, status = response.status().as_u16(), "request completed");
+    tracing::debug!(%method, path = %excerpt(&path), status = response.status().as_u16(), "request completed");
     response
 }
 

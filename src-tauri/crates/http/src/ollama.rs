@@ -24,8 +24,8 @@ use axum::Router;
 use cairn_app::Error;
 use cairn_app::inference::{Answer, Constraint, Delta, Event, Finish, Logprob, TokenLogprob, ToolCall};
 use cairn_app::library::Details;
-use cairn_wire::Usage;
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
+use cairn_wire::{Usage, excerpt};
 use serde_json::Value;
 
 use crate::Server;
@@ -139,7 +139,8 @@ fn format(format: Option<Value>) -> Result<Option<Constraint>, ApiError> {
         Some(Value::String(word)) if word == "json" => Ok(Some(Constraint::JsonObject)),
         Some(schema @ Value::Object(_)) => Ok(Some(Constraint::JsonSchema(schema))),
         Some(other) => {
-            let text = format!("invalid format: {other}; expected \"json\" or a valid JSON Schema object");
+            let found = other.to_string();
+            let text = format!("invalid format: {}; expected \"json\" or a valid JSON Schema object", excerpt(&found));
             Err(ApiError::bad_request(text))
         }
     }

@@ -25,7 +25,7 @@ use cairn_app::App;
 use cairn_app::inference::{Constraint, Logprob, TokenLogprob};
 use cairn_app::secret::random_hex;
 use cairn_wire::openai::{self as wire, FinishReason, ServiceTier};
-use cairn_wire::{ErrorBody, Level, Think, Usage};
+use cairn_wire::{ErrorBody, Level, Think, Usage, excerpt};
 use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, openai_error};
@@ -60,7 +60,8 @@ fn format(field: &str, kind: &str, schema: Option<Value>) -> Result<Option<Const
         ("json_schema", Some(schema)) => Ok(Some(Constraint::JsonSchema(schema))),
         ("json_schema", None) => Err(ApiError::bad_request(format!("{field} has the type json_schema and no schema"))),
         (other, _) => Err(ApiError::bad_request(format!(
-            "invalid {field}: the type {other:?} (must be \"text\", \"json_object\" or \"json_schema\")"
+            "invalid {field}: the type {:?} (must be \"text\", \"json_object\" or \"json_schema\")",
+            excerpt(other)
         ))),
     }
 }
@@ -76,8 +77,9 @@ fn think(effort: Option<&str>) -> Result<Option<Think>, ApiError> {
         Some("xhigh" | "ultra" | "max") => Level::Max,
         Some(other) => {
             return Err(ApiError::bad_request(format!(
-                "invalid reasoning effort: {other:?} (must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \
-                 \"xhigh\" or \"max\")"
+                "invalid reasoning effort: {:?} (must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \
+                 \"max\")",
+                excerpt(other)
             )));
         }
     };

@@ -1,6 +1,7 @@
 //! Which tools a request offers, for the APIs of OpenAI and Anthropic.
 
 use cairn_app::inference::ToolUse;
+use cairn_wire::excerpt;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -38,7 +39,7 @@ pub(crate) fn offered(
         ToolChoice::Named { names, is_required } => (Some(names), is_required),
     };
     if let Some(missing) = names.iter().flatten().find(|name| tools.iter().all(|tool| tool.name != **name)) {
-        return Err(ApiError::bad_request(format!("tool_choice names {missing:?}, which is not in tools")));
+        return Err(ApiError::bad_request(format!("tool_choice names {:?}, which is not in tools", excerpt(missing))));
     }
     if is_required && tools.is_empty() {
         return Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools"));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use cairn_wire::excerpt;
 use reqwest::Url;
 
 /// Longest accepted address.
@@ -41,7 +42,7 @@ impl FromStr for BaseUrl {
         // A text with a user, a query or a fragment may have a password, and errors are logged.
         let invalid = || match text.contains(['@', '?', '#']) {
             true => UrlError::Extra,
-            false => UrlError::Invalid(text.chars().take(100).collect()),
+            false => UrlError::Invalid(excerpt(text).into_owned()),
         };
         if text.is_empty() || text.len() > MAX_URL_BYTES {
             return Err(invalid());
@@ -49,7 +50,7 @@ impl FromStr for BaseUrl {
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let mut url = Url::parse(&whole).map_err(|_| invalid())?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(UrlError::Scheme(url.scheme().to_owned()));
+            return Err(UrlError::Scheme(excerpt(url.scheme()).into_owned()));
         }
         let has_extra = !url.username().is_empty() || url.password().is_some();
         if has_extra || url.query().is_some() || url.fragment().is_some() {

@@ -3,17 +3,19 @@
 //! Ollama's API and command line use this format. The grammar is that of <https://pkg.go.dev/time#ParseDuration>, with
 //! signed 64-bit nanoseconds.
 
+use crate::excerpt;
+
 /// Why a text is not a duration. The texts are Go's, which Ollama's clients expect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// No number, a stray character, or a value that 64 bits cannot hold.
-    #[error("time: invalid duration {0:?}")]
+    #[error("time: invalid duration {:?}", excerpt(.0))]
     Invalid(String),
     /// A number without a unit, other than `0`.
-    #[error("time: missing unit in duration {0:?}")]
+    #[error("time: missing unit in duration {:?}", excerpt(.0))]
     MissingUnit(String),
     /// A unit that Go does not have, for example days.
-    #[error("time: unknown unit {unit:?} in duration {text:?}")]
+    #[error("time: unknown unit {:?} in duration {:?}", excerpt(.unit), excerpt(.text))]
     UnknownUnit {
         /// The unit as written.
         unit: String,

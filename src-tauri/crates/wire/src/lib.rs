@@ -9,6 +9,7 @@ pub mod anthropic;
 pub mod app;
 mod count;
 mod error;
+mod excerpt;
 pub mod go_duration;
 pub mod headers;
 mod keep_alive;
@@ -21,6 +22,7 @@ mod usage;
 
 pub use count::human_count;
 pub use error::{ErrorBody, ErrorCode};
+pub use excerpt::{beginning, excerpt};
 pub use keep_alive::KeepAlive;
 pub use options::{OptionError, OptionKind, Options};
 pub use think::{Level, Think};

@@ -3,6 +3,8 @@
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::excerpt;
+
 /// The `think` field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
@@ -79,7 +81,8 @@ impl<'de> Deserialize<'de> for Think {
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Think, E> {
                 Think::from_level(word).ok_or_else(|| {
                     E::custom(format_args!(
-                        "invalid think value: {word:?} (must be \"high\", \"medium\", \"low\", \"max\", true, or false)"
+                        "invalid think value: {:?} (must be \"high\", \"medium\", \"low\", \"max\", true, or false)",
+                        excerpt(word)
                     ))
                 })
             }

@@ -10,13 +10,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::excerpt;
+
 /// A point in time. RFC 3339 cannot express years outside 0..=9999, so they are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub SystemTime);
 
 /// A text that is not an RFC 3339 timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a time such as 2026-01-02T03:04:05Z")]
+#[error("{:?} is not a time such as 2026-01-02T03:04:05Z", excerpt(.0))]
 pub struct ParseError(String);
 
 const SECONDS_PER_DAY: i64 = 86_400;

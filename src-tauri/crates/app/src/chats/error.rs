@@ -3,7 +3,7 @@
 use cairn_chats::ollama::OllamaError;
 use cairn_chats::{ChatsError, Repair};
 
-use crate::values::ErrorBody;
+use crate::values::{ErrorBody, excerpt};
 use crate::{cache, inference};
 
 /// Describes an error as clients see it and as it is stored with an answer: text, code and parameters.
@@ -22,10 +22,10 @@ pub enum Error {
     #[error("the message is empty; write a text or add a file")]
     Empty,
     /// Only a user's message can be answered.
-    #[error("cannot answer message {0}: it is not a user's message")]
+    #[error("cannot answer message {}: it is not a user's message", excerpt(.0))]
     NoQuestion(String),
     /// Only the last answer of a branch can be continued.
-    #[error("cannot continue message {0}: it is not the last answer of its branch")]
+    #[error("cannot continue message {}: it is not the last answer of its branch", excerpt(.0))]
     NoAnswer(String),
     /// The request names no action, or two.
     #[error("the request must have either \"message\" (answer again) or \"continue\"")]
@@ -43,10 +43,10 @@ pub enum Error {
     #[error("an import needs one source: an export of Cairn's chats, or the database of Ollama's app")]
     NoImport,
     /// A relative path.
-    #[error("the path {0:?} is not absolute")]
+    #[error("the path {:?} is not absolute", excerpt(.0))]
     Relative(String),
     /// An unknown export format.
-    #[error("cannot read the export: it must be \"cairn-chats\" of version 1, but is {format:?} of version {version}")]
+    #[error("cannot read the export: it must be \"cairn-chats\" of version 1, but is {:?} of version {version}", excerpt(.format))]
     Format {
         /// Format of the export.
         format: String,

@@ -1,6 +1,6 @@
 //! Options of a request: merged from the request, the model and the defaults.
 
-use crate::values::Options;
+use crate::values::{Options, excerpt};
 use cairn_gguf::DType;
 use cairn_runtime::Sampling;
 use serde_json::{Map, Value};
@@ -47,8 +47,6 @@ const ALIASES: [(&str, &str); 6] = [
 
 /// Most unknown options of one object that the log lists.
 const MAX_LOGGED_NAMES: usize = 8;
-/// Longest name of an unknown option in the log.
-const MAX_LOGGED_NAME_CHARS: usize = 40;
 
 /// Merges the request's options over the model's over the defaults.
 pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
@@ -65,7 +63,7 @@ pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Va
         None => Vec::new(),
         Some(request) => {
             let unused = UNUSED.iter().copied().filter(|name| request.get(*name).is_some_and(|value| !value.is_null()));
-            ignored.into_iter().chain(unused).take(MAX_LOGGED_NAMES).map(shorten).collect()
+            ignored.into_iter().chain(unused).take(MAX_LOGGED_NAMES).map(|name| excerpt(name).into_owned()).collect()
         }
     };
     Ok(Chosen { ignored, ..from_options(options)? })
@@ -84,19 +82,11 @@ fn with_own_names(request: &Map<String, Value>) -> Map<String, Value> {
 /// Lists unknown options for the log. A request may have any number of them, with names of any length. Returns `None` if there
 /// are none.
 fn unknown_names(names: &[&str]) -> Option<String> {
-    let listed: Vec<String> = names.iter().take(MAX_LOGGED_NAMES).map(|name| shorten(name)).collect();
+    let listed: Vec<_> = names.iter().take(MAX_LOGGED_NAMES).map(|name| excerpt(name)).collect();
     match names.len().saturating_sub(MAX_LOGGED_NAMES) {
         _ if names.is_empty() => None,
         0 => Some(listed.join(", ")),
         more => Some(format!("{} and {more} more", listed.join(", "))),
-    }
-}
-
-/// Returns the beginning of a name.
-fn shorten(name: &str) -> String {
-    match name.char_indices().nth(MAX_LOGGED_NAME_CHARS) {
-        Some((end, _)) => format!("{}...", &name[..end]),
-        None => name.to_owned(),
     }
 }
 
@@ -127,9 +117,13 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
         max_tokens: options.num_predict.and_then(|tokens| u32::try_from(tokens).ok()),
         context_tokens,
         threads: options.num_thread.and_then(|threads| usize::try_from(threads).ok()).filter(|threads| *threads > 0),
-        kv_type: options.kv_cache_type.as_deref().map(cairn_runtime::parse_kv_type).transpose()?,
+        kv_type: options
+            .kv_cache_type
+            .as_deref()
+            .map(|name| cairn_runtime::parse_kv_type(&excerpt(name)))
+            .transpose()?,
         keep_tokens: options.num_keep.unwrap_or(4),
-        context_shift: options.context_shift.as_deref().map(ContextShift::parse).transpose()?,
+        context_shift: options.context_shift.as_deref().map(|name| ContextShift::parse(&excerpt(name))).transpose()?,
         ignored: Vec::new(),
     })
 }
@@ -188,7 +182,7 @@ mod tests {
         let long = "ö".repeat(1000);
         let many = vec![&*long; 100];
         let logged = unknown_names(&many).unwrap();
-        let name = format!("{}...", "ö".repeat(MAX_LOGGED_NAME_CHARS));
+        let name = excerpt(&long).into_owned();
         assert_eq!(logged, format!("{} and 92 more", vec![name; MAX_LOGGED_NAMES].join(", ")), "a short line");
     }
 

@@ -106,12 +106,12 @@ fn mistyped_key_is_not_quoted() {
         let error = keys.revoke(text).expect_err("no such key").to_string();
         assert!(error.contains(&format!("{expected:?}")), "{text}: {error}");
     };
-    check(&format!("cairn_{}", &digits[1..]), "cairn_1234...");
-    check(&format!("cairn_{digits}0"), "cairn_0123...");
-    check(&format!("Cairn_x{digits}"), "Cairn_x012...");
-    check(&format!("Bearer cairn_{digits}"), "Bearer cairn_0123...");
-    check(&format!("airn_{digits}"), "airn_0123...");
-    check(&digits, "0123...");
+    check(&format!("cairn_{}", &digits[1..]), "cairn_1234…");
+    check(&format!("cairn_{digits}0"), "cairn_0123…");
+    check(&format!("Cairn_x{digits}"), "Cairn_x012…");
+    check(&format!("Bearer cairn_{digits}"), "Bearer cairn_0123…");
+    check(&format!("airn_{digits}"), "airn_0123…");
+    check(&digits, "0123…");
     check("my-phone", "my-phone");
 }
 

@@ -10,7 +10,7 @@ mod files;
 mod quantise;
 mod steps;
 
-use crate::values::Options;
+use crate::values::{Options, excerpt};
 use cairn_convert::FileType;
 use cairn_disk::RealDisk;
 use cairn_store::{Layer, LayerKind, Library, LibraryWriter, MAX_LAYERS, ModelRef, WriteError};
@@ -169,7 +169,7 @@ impl Create {
         if layers > MAX_LAYERS {
             return Err(WriteError::TooManyLayers { layers }.into());
         }
-        let quantize = non_empty(&self.quantize).map(str::parse).transpose()?;
+        let quantize = non_empty(&self.quantize).map(|name| excerpt(name).parse::<FileType>()).transpose()?;
         // A model with unreadable options or an unreadable template cannot be run.
         if let Some(template) = non_empty(&self.template) {
             let template = cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::values::OptionError;
+use crate::values::{OptionError, excerpt};
 use cairn_convert::file_type::UnknownFileType;
 use cairn_convert::{ConvertError, QuantiseError};
 use cairn_runtime::LoadError;
@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Name(#[from] NameError),
     /// An invalid name, with its role: `source`, `destination` or `name`.
-    #[error("{what} {name:?} is invalid")]
+    #[error("{what} {:?} is invalid", excerpt(.name))]
     InvalidName {
         /// Role of the name.
         what: &'static str,

@@ -14,6 +14,7 @@ use cairn_prompt::{self as prompt, AnswerFormat, Capabilities, Template};
 use crate::library::catalog::Model;
 use crate::library::head;
 use crate::library::summary::Summary;
+use crate::values::excerpt;
 
 /// The chosen template.
 #[derive(Debug, Clone)]
@@ -25,9 +26,6 @@ pub(crate) struct Choice {
     /// The choice and its reason, as a text for users.
     pub(crate) reason: String,
 }
-
-/// Maximum length of a renderer's or parser's name in messages. The longest one of Ollama has 17 characters.
-const MAX_NAME_CHARS: usize = 64;
 
 /// Inputs of the choice.
 struct TemplateSources<'a> {
@@ -54,13 +52,9 @@ pub(crate) fn warnings(renderer: &str, parser: &str) -> impl Iterator<Item = Str
 fn unavailable(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
     let has_renderer = renderer.is_empty() || Template::by_renderer_name(renderer).is_some();
     let has_parser = parser.is_empty() || AnswerFormat::by_parser_name(parser).is_some();
-    let text = |kind: &str, name: &str| format!("the {kind} {:?} is not built in", shortened(name));
+    let text = |kind: &str, name: &str| format!("the {kind} {:?} is not built in", excerpt(name));
     let renderer = (!has_renderer).then(|| text("renderer", renderer));
     renderer.into_iter().chain((!has_parser).then(|| text("parser", parser)))
-}
-
-fn shortened(name: &str) -> String {
-    name.chars().take(MAX_NAME_CHARS).collect()
 }
 
 /// Whether a layer is the unused template of Ollama's models with a renderer.
@@ -180,7 +174,7 @@ impl TemplateSources<'_> {
             (Err(error), _) => return Err(error.clone()),
         };
         if template.is_none() && !self.renderer.is_empty() {
-            return Err(prompt::Error::UnknownRenderer { name: shortened(self.renderer) });
+            return Err(prompt::Error::UnknownRenderer { name: excerpt(self.renderer).into_owned() });
         }
         Ok((template.cloned(), reason))
     }

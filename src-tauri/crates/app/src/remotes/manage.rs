@@ -11,8 +11,9 @@ use super::error::Error;
 use super::handle::{Entry, Remotes};
 use super::index::canonical;
 use super::limits::MAX_REMOTES;
-use super::store::{StoredRemote, quotable};
+use super::store::StoredRemote;
 use crate::short_name::is_name;
+use crate::values::excerpt;
 
 /// A remote to add.
 #[derive(Clone)]
@@ -66,7 +67,7 @@ impl Remotes {
     pub async fn add(&self, new: NewRemote) -> Result<(), Error> {
         let NewRemote { name, url, key, insecure } = new;
         if !is_name(&name) {
-            return Err(Error::Name(quotable(&name)));
+            return Err(Error::Name(excerpt(&name).into_owned()));
         }
         let base: BaseUrl = url.parse()?;
         let is_plain = !base.is_encrypted() && !base.is_loopback();
@@ -98,7 +99,7 @@ impl Remotes {
             let store = remotes.0.store.lock();
             let mut stored = store.read()?;
             if stored.remove(&named).is_none() {
-                return Err(Error::NotFound(quotable(&named)));
+                return Err(Error::NotFound(excerpt(&named).into_owned()));
             }
             store.write(stored)?;
             remotes.0.upstreams.write().remove(&named);
@@ -115,7 +116,7 @@ impl Remotes {
     /// If there is no such remote.
     pub async fn check(&self, name: Option<&str>) -> Result<(), Error> {
         if let Some(name) = name.filter(|name| !self.0.upstreams.read().contains_key(*name)) {
-            return Err(Error::NotFound(quotable(name)));
+            return Err(Error::NotFound(excerpt(name).into_owned()));
         }
         self.check_all(name).await;
         Ok(())

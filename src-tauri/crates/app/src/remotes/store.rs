@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use crate::private_file::{Content, PrivateFile};
-use crate::short_name::{MAX_NAME_BYTES, beginning};
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
@@ -67,11 +66,6 @@ fn parse(content: &Content) -> Result<StoredRemotes, String> {
         FORMAT => content.parse().map(|file: File| file.remotes),
         _ => Err(content.unsupported(&FORMAT.to_string())),
     }
-}
-
-/// Returns a name as errors may quote it.
-pub(super) fn quotable(name: &str) -> String {
-    beginning(name, MAX_NAME_BYTES)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::login::LoginError;
 use super::pull::PullError;
 use super::push::PushError;
 use crate::library;
+use crate::values::excerpt;
 
 /// Error of a transfer, or of a change to the list of trusted machines.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +57,7 @@ pub enum Error {
     #[error(transparent)]
     Login(#[from] LoginError),
     /// The download does not exist. Contains the id or name, as the client sent it.
-    #[error("there is no download {0:?}; run `cairn downloads` for the list")]
+    #[error("there is no download {:?}; run `cairn downloads` for the list", excerpt(.0))]
     NoDownload(String),
     /// The download is complete and can be neither stopped nor resumed.
     #[error("cannot change {0}: its download is done; run `cairn pull` to check for a newer version")]

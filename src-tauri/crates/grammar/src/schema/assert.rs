@@ -73,7 +73,7 @@ impl<'a> Evaluator<'a> {
             Value::Bool(true) => return Ok(Set::any()),
             Value::Bool(false) => return Ok(Set::never()),
             Value::Object(keywords) => keywords,
-            _ => return Err(Error::NotASchema { at: position.pointer.to_string() }),
+            _ => return Err(Error::NotASchema { at: position.quoted() }),
         };
         let mut position = position.with_base_of(schema);
         let unevaluated = ["unevaluatedProperties", "unevaluatedItems"].map(|keyword| keywords.get(keyword));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::resources::{Named, Resources, absolute, base_of, pointer};
-use crate::error::Error;
+use crate::error::{Error, MAX_QUOTED_CHARS, excerpt};
 
 /// Where a schema is.
 #[derive(Clone, Debug)]
@@ -48,13 +48,18 @@ impl Position {
         }
     }
 
+    /// The position for an error.
+    pub(super) fn quoted(&self) -> String {
+        excerpt(&self.pointer, MAX_QUOTED_CHARS)
+    }
+
     pub(super) fn unsupported(&self, keyword: &str, reason: &str) -> Error {
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        Error::UnsupportedKeyword { keyword: keyword.to_owned(), at: self.pointer.to_string(), reason }
+        Error::UnsupportedKeyword { keyword: keyword.to_owned(), at: self.quoted(), reason }
     }
 
     pub(super) fn invalid(&self, keyword: &str, reason: &str) -> Error {
-        Error::InvalidKeyword { keyword: keyword.to_owned(), at: self.pointer.to_string(), reason: reason.to_owned() }
+        Error::InvalidKeyword { keyword: keyword.to_owned(), at: self.quoted(), reason: reason.to_owned() }
     }
 
     /// Finds the target of the reference `value`.
@@ -70,8 +75,9 @@ impl Position {
         let reference = value.as_str().ok_or_else(|| self.invalid(keyword, "not a text"))?;
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let base = absolute(&self.base, uri);
-        let other = || self.unsupported(keyword, &format!("`{reference}` is not in the same document"));
-        let missing = || self.invalid(keyword, &format!("`{reference}` does not exist"));
+        let shown = || excerpt(reference, MAX_QUOTED_CHARS);
+        let other = || self.unsupported(keyword, &format!("`{}` is not in the same document", shown()));
+        let missing = || self.invalid(keyword, &format!("`{}` does not exist", shown()));
         let resource = resources.resource(&base).ok_or_else(other)?;
         let fragment = percent_decoded(fragment).ok_or_else(missing)?;
         let target = match fragment.strip_prefix('/') {

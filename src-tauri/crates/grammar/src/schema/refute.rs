@@ -28,7 +28,7 @@ impl<'a> Evaluator<'a> {
             Value::Bool(true) => return Ok(Set::never()),
             Value::Bool(false) => return Ok(Set::any()),
             Value::Object(keywords) => keywords,
-            _ => return Err(Error::NotASchema { at: position.pointer.to_string() }),
+            _ => return Err(Error::NotASchema { at: position.quoted() }),
         };
         let position = &position.with_base_of(schema).unobserved();
         let mut all = Set::never();

@@ -83,6 +83,20 @@ fn invalid_keyword_is_refused_with_its_position() {
 }
 
 #[test]
+fn long_names_and_references_are_cut_in_errors() {
+    let long = "ö".repeat(5000);
+    let check = |text: String, expected: &str| {
+        let error = matcher(&schema(&text)).expect_err("refused").to_string();
+        assert!(error.contains('…') && error.contains(expected) && error.chars().count() < 400, "{error}");
+    };
+    check(format!(r#"{{"$ref": "{long}"}}"#), "is not in the same document");
+    check(format!(r##"{{"$ref": "#{long}"}}"##), "does not exist");
+    check(format!(r#"{{"properties": {{"{long}": {{"uniqueItems": true}}}}}}"#), "`uniqueItems` at #/properties/öö");
+    check(format!(r#"{{"properties": {{"{long}": {{"minItems": -1}}}}}}"#), "invalid `minItems`");
+    check(format!(r#"{{"properties": {{"{long}": 1}}}}"#), "must be an object or a boolean");
+}
+
+#[test]
 fn schema_that_is_none_is_refused() {
     let error = matcher(&schema(r#"{"properties": {"a": 1}}"#)).expect_err("1 is not a schema");
     assert_eq!(error, Error::NotASchema { at: "#/properties/a".to_owned() }, "{error}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cairn_app::inference::{Constraint, Message, ToolCall, ToolUse};
 use cairn_wire::anthropic::{Block, Blocks, MessagesRequest, Role, Tool};
-use cairn_wire::{Level, Think};
+use cairn_wire::{Level, Think, excerpt};
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
@@ -37,13 +37,15 @@ pub(super) fn think(request: &MessagesRequest) -> Result<Option<Think>, ApiError
         Some("medium") => Some(Level::Medium),
         Some("high" | "xhigh") => Some(Level::High),
         Some("max") => Some(Level::Max),
-        Some(other) => return Err(ApiError::bad_request(format!("invalid output_config.effort: {other:?}"))),
+        Some(other) => {
+            return Err(ApiError::bad_request(format!("invalid output_config.effort: {:?}", excerpt(other))));
+        }
     };
     match kind {
         // Without the field, Anthropic's models do not think.
         None | Some("disabled") => Ok(Some(Think::Switch(false))),
         Some("enabled" | "adaptive") => Ok(Some(level.map_or(Think::Switch(true), Think::Level))),
-        Some(other) => Err(ApiError::bad_request(format!("invalid thinking.type: {other:?}"))),
+        Some(other) => Err(ApiError::bad_request(format!("invalid thinking.type: {:?}", excerpt(other)))),
     }
 }
 
@@ -54,7 +56,8 @@ pub(super) fn format(request: &mut MessagesRequest) -> Result<Option<Constraint>
         ("json_schema", Some(schema)) => Ok(Some(Constraint::JsonSchema(schema))),
         ("json_schema", None) => Err(ApiError::bad_request("output_config.format has no schema")),
         (other, _) => Err(ApiError::bad_request(format!(
-            "invalid output_config.format: the type {other:?} (must be \"json_schema\")"
+            "invalid output_config.format: the type {:?} (must be \"json_schema\")",
+            excerpt(other)
         ))),
     }
 }
@@ -63,7 +66,7 @@ pub(super) fn format(request: &mut MessagesRequest) -> Result<Option<Constraint>
 pub(super) fn tools(request: &mut MessagesRequest) -> Result<(Vec<Value>, ToolUse), ApiError> {
     let tools = request.tools.take().unwrap_or_default();
     if let Some(Tool { kind: Some(kind), .. }) = tools.iter().find(|tool| !tool.is_of_client()) {
-        return Err(ApiError::bad_request(format!("this server has no tool of the type {kind:?}")));
+        return Err(ApiError::bad_request(format!("this server has no tool of the type {:?}", excerpt(kind))));
     }
     let choice = request.tool_choice.take().unwrap_or_default();
     let is_single = choice["disable_parallel_tool_use"] == true;
@@ -74,7 +77,8 @@ pub(super) fn tools(request: &mut MessagesRequest) -> Result<(Vec<Value>, ToolUs
         (Some("tool"), Some(name)) => ToolChoice::Named { names: vec![name.to_owned()], is_required: true },
         (Some(kind), _) => {
             return Err(ApiError::bad_request(format!(
-                "invalid tool_choice: {kind:?} (must be \"auto\", \"any\", \"none\", or \"tool\" with a name)"
+                "invalid tool_choice: {:?} (must be \"auto\", \"any\", \"none\", or \"tool\" with a name)",
+                excerpt(kind)
             )));
         }
     };

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use cairn_app::transfers::{LoggedIn, Login, LoginAttempt};
-use cairn_wire::ErrorCode;
 use cairn_wire::app::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
+use cairn_wire::{ErrorCode, excerpt};
 
 use crate::Server;
 use crate::body::Body;
@@ -31,7 +31,7 @@ async fn login(State(server): State<Server>, Body(request): Body<LoginRequest>) 
 
 async fn logout(State(server): State<Server>, Body(request): Body<LogoutRequest>) -> Result<Response, ApiError> {
     if !server.app().transfers().logout(&request.registry).await? {
-        let text = format!("there is no login for {:?}; run `cairn login` for a list", request.registry);
+        let text = format!("there is no login for {:?}; run `cairn login` for a list", excerpt(&request.registry));
         return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     list(State(server)).await

@@ -8,12 +8,11 @@ use axum::routing::{get, post};
 use cairn_app::Error;
 use cairn_app::settings::MirroredOrigin;
 use cairn_app::transfers::{FoundPeer, Peer, TrustedPeer};
-use cairn_wire::ErrorCode;
-use cairn_wire::Timestamp;
 use cairn_wire::app::{
     AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient,
     MirrorResponse,
 };
+use cairn_wire::{ErrorCode, Timestamp, excerpt};
 
 use crate::Server;
 use crate::body::Body;
@@ -50,7 +49,8 @@ async fn allow(State(server): State<Server>, Body(request): Body<AllowRequest>) 
 
 async fn forget(State(server): State<Server>, Body(request): Body<ForgetRequest>) -> Result<Response, ApiError> {
     if server.app().transfers().forget_peer(&request.which).await? == 0 {
-        let text = format!("there is no key or mirror {:?}; run `cairn mirror peers` for a list", request.which);
+        let text =
+            format!("there is no key or mirror {:?}; run `cairn mirror peers` for a list", excerpt(&request.which));
         return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     state(State(server)).await

@@ -9,7 +9,7 @@ use cairn_app::library::{LoadError, NameError, WriteError};
 use cairn_app::settings::{SettingProblem, SettingsError};
 use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
 use cairn_app::{Error, cache, chats, inference, keys, library, remotes, transfers};
-use cairn_wire::{ErrorCode as Code, OptionError};
+use cairn_wire::{ErrorCode as Code, OptionError, excerpt};
 
 /// Parameters of an error by name.
 pub(crate) type Params = BTreeMap<String, String>;
@@ -125,7 +125,7 @@ fn of_keys(error: &keys::Error) -> Class {
 fn of_name(error: &NameError) -> Class {
     match error {
         NameError::Empty => Class::new(BAD, Code::ModelNameMissing),
-        NameError::Invalid { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", name),
+        NameError::Invalid { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", excerpt(name)),
     }
 }
 
@@ -239,7 +239,7 @@ fn of_transfers(error: &transfers::Error) -> Class {
             Class::new(FORBIDDEN, Code::RemoteFetchForbidden).with("source", what).with("reason", why)
         }
         E::LongQuery(limit) => Class::new(BAD, Code::QueryTooLong).with("limit", limit),
-        E::NoDownload(download) => Class::new(NOT_FOUND, Code::DownloadNotFound).with("download", download),
+        E::NoDownload(download) => Class::new(NOT_FOUND, Code::DownloadNotFound).with("download", excerpt(download)),
         E::DownloadDone(model) => Class::new(CONFLICT, Code::DownloadComplete).with("model", model),
     }
 }
@@ -378,8 +378,8 @@ fn of_cache(error: &cache::Error) -> Class {
     use cache::Error as E;
     match error {
         E::Off => Class::new(CONFLICT, Code::CacheOff),
-        E::NoContext(context) => Class::new(NOT_FOUND, Code::ContextNotFound).with("context", context),
-        E::Ambiguous(context) => Class::new(BAD, Code::ContextAmbiguous).with("context", context),
+        E::NoContext(context) => Class::new(NOT_FOUND, Code::ContextNotFound).with("context", excerpt(context)),
+        E::Ambiguous(context) => Class::new(BAD, Code::ContextAmbiguous).with("context", excerpt(context)),
         E::Pin(cache::PinError::Absent) => with_reason(NOT_FOUND, Code::NotFound, error),
         E::Pin(cache::PinError::Quota) => Class::new(CONFLICT, Code::PinQuotaExceeded),
         E::Limit(problem) => of_setting(problem),
@@ -455,7 +455,7 @@ pub(super) fn of_chats(error: &chats::Error) -> Class {
         E::NoModel => Class::new(BAD, Code::ChatWithoutModel),
         E::Empty => Class::new(BAD, Code::MessageEmpty),
         E::NoQuestion(message) | E::NoAnswer(message) => {
-            Class::new(BAD, Code::MessageNotAnswerable).with("message", message)
+            Class::new(BAD, Code::MessageNotAnswerable).with("message", excerpt(message))
         }
         E::ShuttingDown => Class::new(BUSY, Code::GenerationInterrupted),
         E::Unclear | E::Relative(_) => with_reason(BAD, Code::InvalidRequest, error),
@@ -463,11 +463,13 @@ pub(super) fn of_chats(error: &chats::Error) -> Class {
         E::NoImport | E::Format { .. } => with_reason(BAD, Code::ChatImportFailed, error),
         E::Inference(error) => of_inference(error),
         E::Cache(error) => of_cache(error),
-        E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", chat),
+        E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", excerpt(chat)),
         E::Store(Store::MessageNotFound(message)) => {
-            Class::new(NOT_FOUND, Code::MessageNotFound).with("message", message)
+            Class::new(NOT_FOUND, Code::MessageNotFound).with("message", excerpt(message))
         }
-        E::Store(Store::PresetNotFound(preset)) => Class::new(NOT_FOUND, Code::PresetNotFound).with("preset", preset),
+        E::Store(Store::PresetNotFound(preset)) => {
+            Class::new(NOT_FOUND, Code::PresetNotFound).with("preset", excerpt(preset))
+        }
         E::Store(Store::InvalidPageCursor(_)) => with_reason(BAD, Code::InvalidRequest, error),
         E::Store(Store::Newer { path, .. }) => {
             Class::new(CONFLICT, Code::ChatsNewerVersion).with("path", path.display())

@@ -8,8 +8,8 @@ use axum::routing::post;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use cairn_app::inference::{Embed, EmbedInput, Endpoint};
-use cairn_wire::Usage;
 use cairn_wire::openai::{Embedding, EmbeddingList, EmbeddingRequest, EmbeddingVector, InputUsage};
+use cairn_wire::{Usage, excerpt};
 use serde_json::Value;
 
 use crate::Server;
@@ -46,7 +46,7 @@ async fn embeddings(
         None | Some("float") => false,
         Some("base64") => true,
         Some(other) => {
-            let text = format!("invalid encoding_format: {other:?}; it must be \"float\" or \"base64\"");
+            let text = format!("invalid encoding_format: {:?}; it must be \"float\" or \"base64\"", excerpt(other));
             return Err(ApiError::bad_request(text));
         }
     };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use cairn_app::inference::{Image, Message, ToolCall};
+use cairn_wire::excerpt;
 use cairn_wire::openai::{self as wire, ChatMessage, Content, ImageUrl};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ pub(super) fn messages(messages: Vec<ChatMessage>) -> Result<Vec<Message>, ApiEr
         let tool_calls: Vec<ToolCall> =
             tool_calls.unwrap_or_default().into_iter().map(tool_call).collect::<Result<_, _>>()?;
         if content.is_none() && tool_calls.is_empty() && role != "assistant" {
-            return Err(ApiError::bad_request(format!("a message with the role {role:?} has no content")));
+            return Err(ApiError::bad_request(format!("a message with the role {:?} has no content", excerpt(&role))));
         }
         for call in &tool_calls {
             called.extend(call.id.clone().map(|id| (id, call.name.clone())));
@@ -49,7 +50,8 @@ fn content(content: Content) -> Result<(String, Vec<Image>), ApiError> {
             }),
             kind => {
                 return Err(ApiError::bad_request(format!(
-                    "a part of a message has the type {kind:?}; this server accepts \"text\" and \"image_url\""
+                    "a part of a message has the type {:?}; this server accepts \"text\" and \"image_url\"",
+                    excerpt(kind)
                 )));
             }
         }
@@ -63,7 +65,7 @@ fn tool_call(call: wire::ToolCall) -> Result<ToolCall, ApiError> {
         text => serde_json::from_str(text).ok().filter(Value::is_object).ok_or_else(|| {
             ApiError::bad_request(format!(
                 "invalid tool call arguments: those of {:?} must be the text of a JSON object",
-                call.function.name
+                excerpt(&call.function.name)
             ))
         })?,
     };

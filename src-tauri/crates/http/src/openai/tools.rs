@@ -1,6 +1,7 @@
 //! Converts tools and tool calls of the OpenAI API.
 
 use cairn_app::inference::{ToolCall, ToolUse};
+use cairn_wire::excerpt;
 use cairn_wire::openai::{self as wire, FunctionCall, Tool};
 use serde_json::Value;
 
@@ -14,7 +15,8 @@ pub(super) fn offered(
     is_parallel: Option<bool>,
 ) -> Result<(Vec<Value>, ToolUse), ApiError> {
     if let Some(tool) = tools.iter().find(|tool| tool.kind != "function" || tool.function.name.is_empty()) {
-        let text = format!("a tool has the type {:?} or no name; this server accepts named functions", tool.kind);
+        let kind = excerpt(&tool.kind);
+        let text = format!("a tool has the type {kind:?} or no name; this server accepts named functions");
         return Err(ApiError::bad_request(text));
     }
     let named = |tool: Tool| {
@@ -39,7 +41,7 @@ fn choice(choice: Option<&Value>) -> Result<ToolChoice, ApiError> {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
             "required" => Ok(ToolChoice::Required),
-            other => Err(ApiError::bad_request(format!("invalid tool_choice: {other:?}"))),
+            other => Err(ApiError::bad_request(format!("invalid tool_choice: {:?}", excerpt(other)))),
         },
         Some(choice) if choice["type"] == "allowed_tools" => {
             let allowed = choice.get("allowed_tools").unwrap_or(choice);

@@ -1,5 +1,7 @@
 //! Tests of the status and text of rejected requests.
 
+use serde_json::{Value, json};
+
 use super::*;
 
 async fn check(path: &str, request: &str, expected: &str) {
@@ -111,4 +113,46 @@ async fn model_file_without_gguf_header_fails() {
     daemon.store("text", &[("model", b"once upon a time")]);
     let reply = daemon.post("/api/generate", r#"{"model":"text","prompt":"x"}"#).await;
     assert!(reply.starts_with("500 ") && reply.contains("not a GGUF file"), "{reply}");
+}
+
+#[tokio::test]
+async fn long_texts_of_a_request_are_cut_in_its_error() {
+    let daemon = Daemon::start();
+    let long = "x".repeat(20_000);
+    let check = async |path: &str, fields: Value| {
+        let question = json!([{"role": "user", "content": "x"}]);
+        let mut request = json!({"model": "m", "prompt": "x", "input": "x", "messages": question, "max_tokens": 1});
+        request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let reply = daemon.post(path, &request.to_string()).await;
+        assert!(reply.starts_with("400 ") && reply.contains('…') && reply.len() < 1000, "{path}: {reply}");
+    };
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    check("/api/show", json!({"model": long})).await;
+    check("/api/chat", json!({"format": long})).await;
+    check("/api/chat", json!({"think": long})).await;
+    check("/api/chat", json!({"keep_alive": long})).await;
+    check("/api/chat", json!({"stream": long})).await;
+    check("/api/generate", json!({"options": {"kv_cache_type": long}})).await;
+    check("/api/generate", json!({"options": {"context_shift": long}})).await;
+    check("/api/create", json!({"model": "new", "from": "m", "quantize": long, "stream": false})).await;
+    let chat = "/v1/chat/completions";
+    check(chat, json!({"reasoning_effort": long})).await;
+    check(chat, json!({"response_format": {"type": long}})).await;
+    check(chat, json!({"tools": [{"type": long, "function": {"name": "f"}}]})).await;
+    check(chat, json!({"tools": tools, "tool_choice": long})).await;
+    check(chat, json!({"tools": tools, "tool_choice": {"function": {"name": long}}})).await;
+    check(chat, json!({"messages": [{"role": long}]})).await;
+    check(chat, json!({"messages": [{"role": "user", "content": [{"type": long}]}]})).await;
+    check("/v1/completions", json!({"guided_json": {"$ref": long}})).await;
+    check("/v1/responses", json!({"input": [{"type": long}]})).await;
+    check("/v1/responses", json!({"text": {"format": {"type": long}}})).await;
+    check("/v1/embeddings", json!({"encoding_format": long})).await;
+    let messages = "/v1/messages";
+    check(messages, json!({"messages": [{"role": long, "content": "x"}]})).await;
+    check(messages, json!({"thinking": {"type": long}})).await;
+    check(messages, json!({"output_config": {"effort": long}})).await;
+    check(messages, json!({"output_config": {"format": {"type": long}}})).await;
+    check(messages, json!({"tools": [{"type": long, "name": "f"}]})).await;
+    check(messages, json!({"tools": [{"name": "f"}], "tool_choice": {"type": long}})).await;
+    check(messages, json!({"tools": [{"name": "f"}], "tool_choice": {"type": "tool", "name": long}})).await;
 }

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use cairn_app::transfers::{Client, JoinProof, JoinRequest, TokenIssuer};
+use cairn_wire::excerpt;
 use serde::Serialize;
 
 use crate::Server;
@@ -94,8 +95,9 @@ fn check_own(server: &Server, client: &ClientInfo) -> Result<(), RegistryError> 
     match own_names(server).identifies(authority, client.local) {
         true => Ok(()),
         false => Err(RegistryError::denied(&format!(
-            "this mirror does not recognise {authority:?} as itself, so it accepts no sign-in there; use its own address \
-             or name, or add the name to CAIRN_NAMES on the mirror"
+            "this mirror does not recognise {:?} as itself, so it accepts no sign-in there; use its own address or name, or \
+             add the name to CAIRN_NAMES on the mirror",
+            excerpt(authority)
         ))),
     }
 }

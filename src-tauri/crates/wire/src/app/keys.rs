@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{Timestamp, excerpt};
 
 /// What an API key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub enum KeyScope {
 
 /// A text that names no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a scope of API keys; the scopes are {names}", names = KeyScope::ALL.map(KeyScope::name).join(", "))]
+#[error("{text:?} is not a scope of API keys; the scopes are {names}", text = excerpt(.0), names = KeyScope::ALL.map(KeyScope::name).join(", "))]
 pub struct UnknownScope(pub String);
 
 impl KeyScope {

@@ -2,6 +2,7 @@
 //!
 //! Reasoning, text and calls of one answer are separate items, and one message of the model.
 
+use cairn_wire::excerpt;
 use cairn_wire::openai::{ChatMessage, Content, ContentPart, FunctionCall, InputItem, InputItems, ToolCall};
 
 use crate::error::ApiError;
@@ -81,8 +82,9 @@ fn convert(item: InputItem) -> Result<ChatMessage, ApiError> {
             Ok(ChatMessage { reasoning: Some(texts.join("\n")), ..message("assistant", None) })
         }
         other => Err(ApiError::bad_request(format!(
-            "an item of the input has the type {other:?}; this server accepts \"message\", \"function_call\", \
-             \"function_call_output\" and \"reasoning\""
+            "an item of the input has the type {:?}; this server accepts \"message\", \"function_call\", \
+             \"function_call_output\" and \"reasoning\"",
+            excerpt(other)
         ))),
     }
 }
