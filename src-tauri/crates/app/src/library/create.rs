@@ -25,6 +25,9 @@ use cairn_prompt::Message;
 pub use steps::CreateStep;
 pub(crate) use steps::Steps;
 
+/// Maximum size of the name of a renderer or parser, and of a required version. The longest name of Ollama has 17 bytes.
+const MAX_FIELD_BYTES: usize = 256;
+
 /// Request to create a model. Fields that are `None` or empty keep the value of the base model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Create {
@@ -133,11 +136,8 @@ impl ModelLibrary {
             steps.status(format!("creating new layer {}", layer.digest));
             layers.push(layer);
         }
-        let fields = [("renderer", &create.renderer), ("parser", &create.parser), ("requires", &create.requires)];
-        for (field, text) in fields {
-            if let Some(text) = non_empty(text) {
-                base.set(field, text);
-            }
+        for (field, text) in create.config_fields() {
+            base.set(field, text);
         }
         let (renderer, parser) = (create.renderer.as_deref(), create.parser.as_deref());
         for problem in template::warnings(renderer.unwrap_or_default(), parser.unwrap_or_default()) {
@@ -169,6 +169,9 @@ impl Create {
         if layers > MAX_LAYERS {
             return Err(WriteError::TooManyLayers { layers }.into());
         }
+        if let Some((field, text)) = self.config_fields().find(|(_, text)| text.len() > MAX_FIELD_BYTES) {
+            return Err(Error::LongField { field, size_bytes: text.len(), max_bytes: MAX_FIELD_BYTES });
+        }
         let quantize = non_empty(&self.quantize).map(|name| excerpt(name).parse::<FileType>()).transpose()?;
         // A model with unreadable options or an unreadable template cannot be run.
         if let Some(template) = non_empty(&self.template) {
@@ -177,6 +180,12 @@ impl Create {
         }
         Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
         Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
+    }
+
+    /// Returns the new fields of the model's config.
+    fn config_fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let fields = [("renderer", &self.renderer), ("parser", &self.parser), ("requires", &self.requires)];
+        fields.into_iter().filter_map(|(field, text)| Some((field, non_empty(text)?)))
     }
 
     /// Returns the new texts with their layer kinds.

@@ -42,6 +42,16 @@ pub enum Error {
         /// The alternative.
         instead: &'static str,
     },
+    /// A text of a new model's config is longer than any name or version.
+    #[error("{field} is too long: {size_bytes} bytes, {max_bytes} at most; send a name or version")]
+    LongField {
+        /// The field.
+        field: &'static str,
+        /// Size of the text.
+        size_bytes: usize,
+        /// Maximum size.
+        max_bytes: usize,
+    },
     /// An option's value has the wrong type.
     #[error(transparent)]
     Option(#[from] OptionError),

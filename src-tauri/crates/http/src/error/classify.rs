@@ -157,7 +157,8 @@ fn of_library(error: &library::Error) -> Class {
         E::LibraryFile { path, root } => {
             Class::new(CONFLICT, Code::FileInOtherLibrary).with("path", path.display()).with("library", root.display())
         }
-        E::NoBase
+        E::LongField { .. }
+        | E::NoBase
         | E::NoFiles
         | E::UnknownFiles
         | E::ManyModels

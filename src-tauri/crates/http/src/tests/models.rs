@@ -94,6 +94,9 @@ async fn create_makes_a_model_from_another() {
     400 application/json; charset=utf-8
     {"error":"neither 'from' or 'files' was specified","code":"create_request_invalid","params":{"reason":"neither 'from' or 'files' was specified"}}
     "##);
+    let long = format!(r#"{{"model":"x","from":"m","renderer":"{}"}}"#, "r".repeat(3 << 20));
+    let reply = daemon.post("/api/create", &long).await;
+    assert!(reply.starts_with("400") && reply.contains("renderer is too long: 3145728 bytes"), "{reply}");
     let reply = daemon.post("/api/create", r#"{"model":"x","from":"m","quantize":"q9"}"#).await;
     assert!(reply.starts_with("400") && reply.contains("unsupported quantization type Q9 - supported"), "{reply}");
     let reply = daemon.post("/api/create", r#"{"model":"small","from":"m","quantize":"q8_0"}"#).await;

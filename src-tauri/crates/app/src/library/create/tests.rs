@@ -292,13 +292,29 @@ async fn texts_above_the_read_limit_are_refused() {
     check("a licence", Create { licenses: vec![long.clone()], ..base() }).await;
     check("messages", Create { messages: vec![message("user", &long)], ..base() }).await;
     check("options", Create { parameters: json!({"stop": [long]}).as_object().cloned(), ..base() }).await;
-    check("the description", Create { renderer: Some(long.clone()), ..base() }).await;
     create(&fixture, Create { system: Some(long[1..].to_owned()), ..base() }).await.unwrap();
     assert_eq!(
         fixture.app.library().show("m", false).unwrap().system.len(),
         long.len() - 1,
         "the longest text that can be read"
     );
+}
+
+#[tokio::test]
+async fn long_renderer_parser_or_required_version_is_refused() {
+    let fixture = fixture();
+    let (long, longest) = ("x".repeat(MAX_FIELD_BYTES + 1), "x".repeat(MAX_FIELD_BYTES));
+    let base = || of("m", "pebble");
+    for (field, request) in [
+        ("renderer", Create { renderer: Some(long.clone()), ..base() }),
+        ("parser", Create { parser: Some(long.clone()), ..base() }),
+        ("requires", Create { requires: Some(long.clone()), ..base() }),
+    ] {
+        let error = create(&fixture, request).await.expect_err(field);
+        assert_eq!(error, format!("{field} is too long: 257 bytes, 256 at most; send a name or version"));
+    }
+    assert!(fixture.app.library().show("m", false).is_err(), "no model was created");
+    create(&fixture, Create { renderer: Some(longest), ..base() }).await.expect("the longest name");
 }
 
 #[tokio::test]
