@@ -139,8 +139,8 @@ impl ModelLibrary {
         for (field, text) in create.config_fields() {
             base.set(field, text);
         }
-        let (renderer, parser) = (create.renderer.as_deref(), create.parser.as_deref());
-        for problem in template::warnings(renderer.unwrap_or_default(), parser.unwrap_or_default()) {
+        // Names that the base has count too.
+        for problem in template::warnings(&base.field("renderer"), &base.field("parser")) {
             steps.status(format!("warning: {problem}"));
         }
         steps.status("writing manifest".to_owned());

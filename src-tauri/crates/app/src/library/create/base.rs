@@ -20,6 +20,12 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Returns a text of the config; empty if there is none.
+    pub(super) fn field(&self, field: &str) -> String {
+        let fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();
+        fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
     /// Sets a field of the config. Other fields stay, including unknown ones.
     pub(super) fn set(&mut self, field: &str, text: &str) {
         let mut fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();

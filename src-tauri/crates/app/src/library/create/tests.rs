@@ -77,6 +77,8 @@ async fn renderer_and_parser_are_stored_and_replace_the_template() {
     let statuses = create(&fixture, named("other", "pebble", "future")).await.unwrap();
     let warning = "warning: the renderer \"future\" is not built in; see `cairn show` for the template in use";
     assert!(warned(&statuses) == 1 && statuses.contains(&warning.to_owned()), "{statuses:?}");
+    let statuses = create(&fixture, of("heir", "other")).await.unwrap();
+    assert!(warned(&statuses) == 1 && statuses.contains(&warning.to_owned()), "inherited: {statuses:?}");
     let reason = fixture.app.library().show("other", false).unwrap().template_reason;
     assert_eq!(reason, "Jinja: the renderer \"future\" is not built in; the file's own");
 }
