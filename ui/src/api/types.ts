@@ -2188,6 +2188,8 @@ export type ProgressLine = {
   total?: number;
   /** Bytes completed. */
   completed?: number;
+  /** Cairn's own field: problems of the new model, if the response is not streamed. In a stream, each is a line of its own. */
+  warnings?: string[];
 };
 
 /** The model to delete. */

@@ -141,7 +141,7 @@ impl ModelLibrary {
         }
         // Names that the base has count too.
         for problem in template::warnings(&base.field("renderer"), &base.field("parser")) {
-            steps.status(format!("warning: {problem}"));
+            steps.warning(problem);
         }
         steps.status("writing manifest".to_owned());
         writer.save(&checked.name, &base.config, &base.layers, true)?;

@@ -57,10 +57,18 @@ async fn create(
         return ndjson::stream_or_error(events, server.activity().begin(), line).await;
     }
     let mut last = Err(cairn_app::inference::Error::EngineGone.into());
+    let mut warnings = Vec::new();
     while let Some(event) = events.recv().await {
-        last = line(event);
+        match event {
+            CreateEvent::Step(CreateStep::Warning(warning)) => warnings.push(warning),
+            event => last = line(event),
+        }
     }
-    Ok(json(StatusCode::OK, &last?))
+    let last = match last? {
+        Line::Create(line) => Line::Create(ProgressLine { warnings, ..line }),
+        line @ Line::Pull(_) => line,
+    };
+    Ok(json(StatusCode::OK, &last))
 }
 
 /// Progress line of the creation, or of the pull of the base model.
@@ -77,9 +85,13 @@ fn line(event: CreateEvent) -> Result<Line, Error> {
         CreateEvent::Step(CreateStep::Status(status)) => {
             Ok(Line::Create(ProgressLine { status, ..ProgressLine::default() }))
         }
+        CreateEvent::Step(CreateStep::Warning(warning)) => {
+            Ok(Line::Create(ProgressLine { status: format!("warning: {warning}"), ..ProgressLine::default() }))
+        }
         CreateEvent::Step(CreateStep::Progress { status, done_bytes, total_bytes }) => {
             let digest = ProgressLine::QUANTISED.to_owned();
-            Ok(Line::Create(ProgressLine { status, digest, total: total_bytes, completed: done_bytes }))
+            let (total, completed) = (total_bytes, done_bytes);
+            Ok(Line::Create(ProgressLine { status, digest, total, completed, ..ProgressLine::default() }))
         }
         CreateEvent::Failed(error) => Err(error),
     }

@@ -83,6 +83,12 @@ async fn create_makes_a_model_from_another() {
     200 application/json; charset=utf-8
     {"status":"success"}
     "##);
+    check!(daemon.post("/api/create", r#"{"model":"other","from":"m","renderer":"future","stream":false}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"status":"success","warnings":["the renderer \"future\" is not built in; see `cairn show` for the template in use"]}
+    "##);
+    let reply = daemon.post("/api/create", r#"{"model":"other","from":"m","renderer":"future"}"#).await;
+    assert!(reply.contains(r#"{"status":"warning: the renderer \"future\" is not built in;"#), "{reply}");
     // No server listens at this address. The error is a line of the stream, as for a pull.
     let unreachable = "127.0.0.1:9/library/absent";
     let reply = daemon.post("/api/create", &format!(r#"{{"model":"x","from":"{unreachable}"}}"#)).await;

@@ -96,6 +96,9 @@ pub struct ProgressLine {
     /// Bytes completed.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub completed: u64,
+    /// Cairn's own field: problems of the new model, if the response is not streamed. In a stream, each is a line of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl ProgressLine {

@@ -5,6 +5,8 @@
 pub enum CreateStep {
     /// A line of status, in Ollama's words.
     Status(String),
+    /// A problem of the new model.
+    Warning(String),
     /// Progress of a step that takes long.
     Progress {
         /// The step.
@@ -22,6 +24,10 @@ pub(crate) struct Steps<'a>(pub(crate) &'a mut dyn FnMut(CreateStep) -> bool);
 impl Steps<'_> {
     pub(super) fn status(&mut self, status: String) {
         (self.0)(CreateStep::Status(status));
+    }
+
+    pub(super) fn warning(&mut self, warning: String) {
+        (self.0)(CreateStep::Warning(warning));
     }
 
     /// Returns whether to continue.

@@ -12,6 +12,7 @@ async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String
     while let Some(event) = events.recv().await {
         match event {
             CreateEvent::Step(CreateStep::Status(status)) => statuses.push(status),
+            CreateEvent::Step(CreateStep::Warning(warning)) => statuses.push(format!("warning: {warning}")),
             CreateEvent::Pull(_) => statuses.push("pulling".to_owned()),
             CreateEvent::Step(CreateStep::Progress { done_bytes, total_bytes, .. }) => {
                 assert!(done_bytes <= total_bytes, "{done_bytes} of {total_bytes}");
