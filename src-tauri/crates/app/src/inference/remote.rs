@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use cairn_grammar::Constraint;
+use cairn_grammar::{Constraint, Error as FormatError};
 use cairn_prompt as prompt;
 use cairn_upstream::{Call, Plan, Prefix, Request, Target};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::chat::Chat;
@@ -122,10 +122,20 @@ fn format(constraint: Option<Constraint>) -> Result<Option<Value>, Error> {
     match constraint {
         None => Ok(None),
         Some(Constraint::JsonObject) => Ok(Some(Value::from("json"))),
-        Some(Constraint::JsonSchema(schema)) => Ok(Some(schema)),
+        Some(Constraint::JsonSchema(schema)) => object_schema(schema).map(Some),
         Some(Constraint::Regex(_) | Constraint::Lark(_) | Constraint::Parts(_)) => {
             Err(Error::Unsupported("a regular expression or grammar for the answer of a remote"))
         }
+    }
+}
+
+/// Returns a schema as an object, because a format of Ollama's API is one.
+fn object_schema(schema: Value) -> Result<Value, Error> {
+    match schema {
+        Value::Object(_) => Ok(schema),
+        Value::Bool(true) => Ok(json!({})),
+        Value::Bool(false) => Ok(json!({"not": {}})),
+        _ => Err(FormatError::NotASchema { at: "#".to_owned() }.into()),
     }
 }
 
@@ -225,6 +235,19 @@ mod tests {
         let tool_use = ToolUse { is_required: true, ..ToolUse::default() };
         check(Chat { tools: vec![Value::Null], tool_use, ..chat() }, "requiring a tool call");
         check(Chat { format: Some(Constraint::Regex("a".to_owned())), ..chat() }, "regular expression");
+        let schema = |schema| Some(Constraint::JsonSchema(schema));
+        check(Chat { format: schema(json!([])), ..chat() }, "the schema at # must be an object or a boolean");
+    }
+
+    #[test]
+    fn boolean_schema_becomes_an_object_with_the_same_meaning() {
+        let check = |schema: Value, expected: Value| {
+            let format = Some(Constraint::JsonSchema(schema));
+            assert_eq!(chat_request(Chat { format, ..chat() }, &[]).unwrap().format, Some(expected));
+        };
+        check(json!(true), json!({}));
+        check(json!(false), json!({"not": {}}));
+        check(json!({"type": "null"}), json!({"type": "null"}));
     }
 
     #[test]

@@ -245,6 +245,11 @@ async fn requests_with_another_api_are_translated() {
         let reply = daemon.post(path, &request.to_string()).await;
         assert!(reply.starts_with("501") && reply.contains(r#""code":"unsupported""#), "{request}: {reply}");
     }
+    let format = json!({"type": "json_schema", "schema": []});
+    let messages = json!([{"role": "user", "content": "x"}]);
+    let request = json!({"model": "Org/M", "max_tokens": 9, "messages": messages, "output_config": {"format": format}});
+    let reply = daemon.post("/v1/messages", &request.to_string()).await;
+    assert!(reply.starts_with("400") && reply.contains("must be an object or a boolean"), "{reply}");
     assert_eq!(server.seen().len(), 3, "refused requests are not sent");
     let loaded = daemon.post("/api/generate", r#"{"model":"Org/M"}"#).await;
     assert!(loaded.contains(r#""done_reason":"load""#), "{loaded}");
