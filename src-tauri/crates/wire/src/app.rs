@@ -90,6 +90,7 @@ pub struct StatusResponse {
 
 /// `POST /app/open`: makes a model file available until the daemon stops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct OpenRequest {
     /// Absolute path of a GGUF file.
     pub path: String,
@@ -107,6 +108,7 @@ pub struct OpenResponse {
 
 /// `POST /app/import`: imports a model file into the daemon's library. The response is a stream of [`ImportLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct ImportRequest {
     /// Absolute path of a GGUF file.
     pub path: String,
@@ -184,6 +186,7 @@ pub enum ImportWay {
 
 /// `POST /app/load`: loads a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct LoadRequest {
     /// The model's name.
     pub model: String,

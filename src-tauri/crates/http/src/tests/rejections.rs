@@ -156,3 +156,29 @@ async fn long_texts_of_a_request_are_cut_in_its_error() {
     check(messages, json!({"tools": [{"name": "f"}], "tool_choice": {"type": long}})).await;
     check(messages, json!({"tools": [{"name": "f"}], "tool_choice": {"type": "tool", "name": long}})).await;
 }
+
+#[tokio::test]
+async fn value_of_a_wrong_type_is_refused_with_the_accepted_forms() {
+    let daemon = Daemon::start();
+    let check = async |path: &str, request: Value, expected: &str| {
+        let reply = daemon.post(path, &request.to_string()).await.replace('\\', "");
+        assert!(reply.starts_with("400 ") && reply.contains(expected), "{path}: {reply}");
+        assert!(!reply.contains("expected struct "), "the name of a Rust type: {reply}");
+    };
+    check("/api/chat", json!({"model": "m", "format": 5}), r#"expected "json" or a valid JSON Schema object"#).await;
+    let chat = "/v1/chat/completions";
+    check(chat, json!({"response_format": "json"}), r#"expected response_format as {"type": "json_object"} or"#).await;
+    check(chat, json!({"structured_outputs": "json"}), "expected structured_outputs, which is a JSON object").await;
+    check(chat, json!({"stream_options": true}), "expected stream_options").await;
+    check(chat, json!({"reasoning": "low"}), "expected reasoning").await;
+    check(chat, json!({"tools": ["f"]}), "expected a tool, which is a JSON object").await;
+    let text = r#"expected text.format as {"type": "json_object"} or {"type": "json_schema", "schema": {...}}"#;
+    check("/v1/responses", json!({"text": {"format": "json"}}), text).await;
+    check("/v1/responses", json!({"text": "json"}), "expected text as").await;
+    let format = r#"expected output_config.format as {"type": "json_schema", "schema": {...}}"#;
+    check("/v1/messages", json!({"output_config": {"format": "json"}}), format).await;
+    check("/v1/messages", json!({"output_config": "json"}), "expected output_config").await;
+    check("/v1/messages", json!({"thinking": "enabled"}), "expected thinking as").await;
+    let reply = daemon.authorized("POST", "/app/remotes", "5").await;
+    assert!(reply.contains("invalid type: integer `5`, expected a JSON object"), "{reply}");
+}

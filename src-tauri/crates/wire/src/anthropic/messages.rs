@@ -26,6 +26,7 @@ pub struct MessagesRequest {
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a message, which is a JSON object")]
 pub struct Message {
     /// Its author.
     pub role: Role,
@@ -98,7 +99,7 @@ pub enum Block {
 
 /// Where an image is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "the source of an image, which is a JSON object")]
 pub struct ImageSource {
     /// `base64` or `url`.
     #[serde(rename = "type")]
@@ -111,7 +112,7 @@ pub struct ImageSource {
 
 /// Whether the model reasons first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"thinking as a JSON object such as {"type": "enabled"}"#)]
 pub struct Thinking {
     /// `enabled`, `disabled` or `adaptive`.
     #[serde(rename = "type")]
@@ -120,7 +121,7 @@ pub struct Thinking {
 
 /// Options of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "output_config, which is a JSON object")]
 pub struct OutputConfig {
     /// How much the model reasons: `low`, `medium`, `high`, `xhigh` or `max`.
     pub effort: Option<String>,
@@ -130,7 +131,7 @@ pub struct OutputConfig {
 
 /// A format of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"output_config.format as {"type": "json_schema", "schema": {...}}"#)]
 pub struct OutputFormat {
     /// `json_schema`
     #[serde(rename = "type")]
@@ -141,7 +142,7 @@ pub struct OutputFormat {
 
 /// A tool that the model may call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a tool, which is a JSON object")]
 pub struct Tool {
     /// Absent or `custom` for a tool of the client; other types are tools of Anthropic's servers.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]

@@ -201,6 +201,7 @@ pub struct CacheLimitsChange {
 
 /// `POST /app/cache/trace`: looks up a prompt. The response is a [`CacheTrace`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct CacheTraceRequest {
     /// The model's name.
     pub model: String,

@@ -67,6 +67,7 @@ pub enum DownloadState {
 
 /// `POST /app/downloads`: downloads a model, whether or not a client follows it. The response is a [`Download`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct DownloadRequest {
     /// The model's name.
     pub model: String,
@@ -87,6 +88,7 @@ pub struct DownloadChoice {
 
 /// `POST /app/downloads/reorder`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct ReorderRequest {
     /// An id, or the name of the model.
     pub download: String,
@@ -96,6 +98,7 @@ pub struct ReorderRequest {
 
 /// `POST /app/downloads/cap`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct CapRequest {
     /// Speed limit of all downloads together; absent or 0 for no limit.
     #[serde(default)]

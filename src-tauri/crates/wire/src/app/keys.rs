@@ -64,6 +64,7 @@ impl FromStr for KeyScope {
 
 /// `POST /app/keys`: creates a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct CreateKeyRequest {
     /// Name of the key, for lists, the request log and to revoke it.
     pub name: String,
@@ -87,6 +88,7 @@ impl fmt::Debug for CreateKeyResponse {
 
 /// `POST /app/keys/revoke`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct RevokeKeyRequest {
     /// Name of the key, or the key itself.
     pub name: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// `POST /app/logins`: verifies a login at a registry and stores it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct LoginRequest {
     /// `host[:port]`.
     pub registry: String,
@@ -31,6 +32,7 @@ impl std::fmt::Debug for LoginRequest {
 
 /// `POST /app/logins/forget`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct LogoutRequest {
     /// `host[:port]`.
     pub registry: String,

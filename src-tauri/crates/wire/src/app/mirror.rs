@@ -90,6 +90,7 @@ pub struct InviteResponse {
 
 /// `POST /app/mirror/join`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct JoinMirrorRequest {
     /// `http://nas:11434`.
     pub address: String,
@@ -99,6 +100,7 @@ pub struct JoinMirrorRequest {
 
 /// `POST /app/mirror/allow`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct AllowRequest {
     /// `ssh-ed25519 AAAA... name`.
     pub key: String,
@@ -106,6 +108,7 @@ pub struct AllowRequest {
 
 /// `POST /app/mirror/forget`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct ForgetRequest {
     /// A label, a key or a fingerprint.
     pub which: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// `POST /app/remotes`: finds out what a server is, and stores it as a remote.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct AddRemoteRequest {
     /// Name of the remote.
     pub name: String,
@@ -26,6 +27,7 @@ impl std::fmt::Debug for AddRemoteRequest {
 
 /// `POST /app/remotes/remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct RemoveRemoteRequest {
     /// Name of the remote.
     pub name: String,
@@ -33,7 +35,7 @@ pub struct RemoveRemoteRequest {
 
 /// `POST /app/remotes/check`: checks remotes now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 pub struct CheckRemotesRequest {
     /// Name of one remote; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]

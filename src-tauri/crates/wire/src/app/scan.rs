@@ -6,7 +6,7 @@ use super::SkippedFile;
 
 /// `POST /app/scan`. The response is a stream of [`ScanLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 pub struct ScanRequest {
     /// Absolute paths of folders to scan.
     pub folders: Vec<String>,

@@ -11,6 +11,7 @@ pub struct TicketResponse {
 
 /// `POST /app/session`: sends the ticket after `#t=`. Requires no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct SessionRequest {
     /// The ticket.
     pub ticket: String,

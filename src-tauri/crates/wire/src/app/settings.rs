@@ -144,6 +144,7 @@ pub struct WrongSetting {
 
 /// `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct CacheTestRequest {
     /// A folder on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

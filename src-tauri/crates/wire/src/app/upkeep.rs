@@ -6,7 +6,7 @@ use super::SkippedFile;
 
 /// `POST /app/gc`: removes garbage from the daemon's library.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 pub struct GcRequest {
     /// Only report.
     pub dry_run: bool,
@@ -52,7 +52,7 @@ pub enum LeftoverKind {
 
 /// `POST /app/verify`: reads blobs and compares them with their digests. The response is a stream of [`VerifyLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 pub struct VerifyRequest {
     /// Names of models; empty for all blobs of all libraries.
     pub models: Vec<String>,

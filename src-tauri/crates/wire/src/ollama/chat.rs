@@ -111,7 +111,7 @@ pub struct ToolCall {
 
 /// A function with arguments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "the function of a tool call, which is a JSON object")]
 pub struct FunctionCall {
     /// Place of the call in the answer.
     pub index: u32,

@@ -75,7 +75,7 @@ impl ChatCompletionRequest {
 
 /// A format of the answer. Only one of them can be used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "structured_outputs, which is a JSON object")]
 pub struct StructuredOutputs {
     /// A JSON Schema, or its text.
     pub json: Option<Value>,
@@ -89,7 +89,7 @@ pub struct StructuredOutputs {
 
 /// Options of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "stream_options, which is a JSON object")]
 pub struct StreamOptions {
     /// Send the usage as the last chunk.
     pub include_usage: bool,
@@ -97,7 +97,7 @@ pub struct StreamOptions {
 
 /// How much the model reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"reasoning as a JSON object such as {"effort": "low"}"#)]
 pub struct Reasoning {
     /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub effort: Option<String>,
@@ -107,7 +107,10 @@ pub struct Reasoning {
 
 /// Format of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(
+    default,
+    expecting = r#"response_format as {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": {...}}}"#
+)]
 pub struct ResponseFormat {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
@@ -118,7 +121,7 @@ pub struct ResponseFormat {
 
 /// A named JSON Schema.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"json_schema as a JSON object such as {"schema": {...}}"#)]
 pub struct JsonSchema {
     /// Name of the schema.
     pub name: String,

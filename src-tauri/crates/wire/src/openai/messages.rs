@@ -34,7 +34,7 @@ pub enum Content {
 
 /// A part of a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a part of a message, which is a JSON object")]
 pub struct ContentPart {
     /// `text`, `image_url` or another kind.
     #[serde(rename = "type")]
@@ -62,6 +62,7 @@ pub enum ImageUrl {
 
 /// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a tool, which is a JSON object")]
 pub struct Tool {
     /// `function`
     #[serde(rename = "type", default = "function")]
@@ -72,6 +73,7 @@ pub struct Tool {
 
 /// A function that the model may call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a function, which is a JSON object")]
 pub struct ToolFunction {
     /// Name of the function.
     #[serde(default)]
@@ -89,7 +91,7 @@ pub struct ToolFunction {
 
 /// A tool call of the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a tool call, which is a JSON object")]
 pub struct ToolCall {
     /// Place of the call in the answer; only in streams.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +107,7 @@ pub struct ToolCall {
 
 /// A function with arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "the function of a tool call, which is a JSON object")]
 pub struct FunctionCall {
     /// Name of the function.
     pub name: String,

@@ -71,7 +71,7 @@ impl ResponsesRequest {
 
 /// Options of the text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"text as a JSON object such as {"format": {"type": "json_object"}}"#)]
 pub struct TextOptions {
     /// Format of the text.
     pub format: TextFormat,
@@ -79,7 +79,7 @@ pub struct TextOptions {
 
 /// Format of the text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = r#"text.format as {"type": "json_object"} or {"type": "json_schema", "schema": {...}}"#)]
 pub struct TextFormat {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
@@ -103,7 +103,7 @@ impl Default for TextFormat {
 
 /// A tool that the model may call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a tool, which is a JSON object")]
 pub struct ResponseTool {
     /// `function`
     #[serde(rename = "type")]

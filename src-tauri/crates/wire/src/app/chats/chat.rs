@@ -106,7 +106,7 @@ pub struct Chat {
 
 /// `POST /app/chats`. The response is a [`Chat`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a JSON object")]
 pub struct NewChatRequest {
     /// Title; if absent or blank, it is generated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,7 +179,7 @@ pub struct PresetsResponse {
 
 /// `GET|PUT|DELETE /app/presets/{name}`: parameters of new chats.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a preset, which is a JSON object")]
 pub struct Preset {
     /// Name; the name in the path takes precedence.
     pub name: String,

@@ -39,7 +39,7 @@ pub struct ChatsToImport {
 
 /// `POST /app/chats/import`: exactly one source. The response is [`ChatsImported`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a JSON object")]
 pub struct ChatsImportRequest {
     /// An export.
     #[serde(skip_serializing_if = "Option::is_none")]

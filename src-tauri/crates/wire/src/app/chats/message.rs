@@ -125,7 +125,7 @@ pub struct MessagesResponse {
 
 /// `POST /app/chats/{id}/messages`: sends a message. The response is a stream of [`ChatLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a JSON object")]
 pub struct SendRequest {
     /// The parent message; if absent, the chat's head; `null` for a new first message.
     #[serde(deserialize_with = "super::chat::given", skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ pub struct SendRequest {
 
 /// `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a JSON object")]
 pub struct AnswerRequest {
     /// The user's message to answer again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +173,7 @@ pub struct AnswerRequest {
 /// `PUT /app/chats/{id}/head`: selects a branch. The response is a [`super::Chat`], whose head is the last message of
 /// this branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct HeadRequest {
     /// Any message of the branch.
     pub message: String,
