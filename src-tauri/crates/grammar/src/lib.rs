@@ -20,6 +20,7 @@ mod limits;
 mod mask;
 mod matcher;
 mod part;
+mod regex;
 mod schema;
 mod vocabulary;
 

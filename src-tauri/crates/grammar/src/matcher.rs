@@ -10,6 +10,7 @@ use crate::constraint::Constraint;
 use crate::error::{Error, MatchError, excerpt};
 use crate::limits::COMPILE_STACK_BYTES;
 use crate::mask::Mask;
+use crate::regex;
 use crate::vocabulary::Vocabulary;
 
 /// Longest reason in an error, in characters.
@@ -33,7 +34,7 @@ impl Matcher {
         let compile = || {
             constraint.check_size()?;
             let grammar = constraint.to_grammar()?;
-            compile(vocabulary, grammar).map_err(|reason| compile_error(constraint, reason))
+            compile(vocabulary, grammar).map_err(|reason| compile_error(constraint, &reason))
         };
         let inner = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("cairn-grammar".to_owned()).stack_size(COMPILE_STACK_BYTES);
@@ -43,7 +44,7 @@ impl Matcher {
         })?;
         let mut matcher = Self { inner, vocabulary: Arc::clone(vocabulary), mask: None };
         // A constraint that allows nothing fails now, not during the answer.
-        matcher.mask().map_err(|error| compile_error(constraint, error.0))?;
+        matcher.mask().map_err(|error| compile_error(constraint, &error.0))?;
         Ok(matcher)
     }
 
@@ -105,7 +106,7 @@ impl Matcher {
         MatchError(match self.inner.stop_reason() {
             StopReason::LexerTooComplex | StopReason::ParserTooComplex => "it needs too much work".to_owned(),
             StopReason::NoExtensionBias => "no token can continue the answer".to_owned(),
-            _ => first_line(error),
+            _ => summary(error),
         })
     }
 }
@@ -129,19 +130,32 @@ fn compile(vocabulary: &Vocabulary, grammar: TopLevelGrammar) -> Result<llguidan
     Ok(llguidance::Matcher::new(Ok(parser)))
 }
 
-fn compile_error(constraint: &Constraint, reason: String) -> Error {
-    let mut reason = first_line(&reason);
-    // The compiler catches its own panics. This is the one that a grammar can cause: no token of a vocabulary is special.
-    if reason.contains("missing special token prefix") {
-        "special tokens are not supported".clone_into(&mut reason);
-    }
+fn compile_error(constraint: &Constraint, reason: &str) -> Error {
+    let reason = match constraint {
+        // The compiler puts the expression and its place in a grammar in front of the reason.
+        Constraint::Regex(text) => {
+            let of_compiler = || summary(reason.rsplit_once("(in regex): ").map_or(reason, |(_, reason)| reason));
+            regex::problem(text).unwrap_or_else(of_compiler)
+        }
+        // The compiler catches its own panics. This is the one that a grammar can cause: no token of a vocabulary is special.
+        _ if reason.contains("missing special token prefix") => "special tokens are not supported".to_owned(),
+        _ => summary(reason),
+    };
     match reason.split_once("Unsatisfiable schema: ") {
         Some((_, why)) => Error::Unsatisfiable(why.to_owned()),
         None => Error::Compile { kind: constraint.kind(), reason },
     }
 }
 
-/// The start of the first line of an error. The compiler repeats its input, and adds states and backtraces.
-fn first_line(error: &str) -> String {
-    excerpt(error.lines().next().unwrap_or_default().trim(), MAX_REASON_CHARS)
+/// The start of the first line of an error: the compiler repeats its input, and adds states and backtraces. If an expression is
+/// invalid, its reason is in the last line, below a drawing of the expression.
+fn summary(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default().trim();
+    let reason = error.lines().rev().find_map(|line| line.strip_prefix("error: "));
+    match line.strip_suffix(": regex parse error:").zip(reason) {
+        Some((place, reason)) => {
+            format!("{}: {}", excerpt(place, MAX_REASON_CHARS), excerpt(reason, MAX_REASON_CHARS))
+        }
+        None => excerpt(line, MAX_REASON_CHARS),
+    }
 }

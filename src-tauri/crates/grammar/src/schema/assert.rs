@@ -415,8 +415,7 @@ impl<'a> Evaluator<'a> {
         if let Some(value) = keywords.get("patternProperties") {
             for (pattern, schema) in values::object("patternProperties", value, position)? {
                 let child = position.child(&["patternProperties", pattern]);
-                let translated =
-                    pattern::translate(pattern).map_err(|why| position.unsupported("patternProperties", &why))?;
+                let translated = translated_pattern("patternProperties", pattern, position)?;
                 objects.evaluated.patterns.insert(translated.clone());
                 objects.patterns.insert(translated, Node::new(AtomKind::Matches, schema, child));
             }
@@ -482,13 +481,21 @@ pub(super) fn members<'a>(
     Ok(members.iter().enumerate().map(|(index, schema)| (schema, at(index))).collect())
 }
 
+fn translated_pattern(keyword: &str, pattern: &str, position: &Position) -> Result<String, Error> {
+    let translated = pattern::translate(pattern).map_err(|why| position.unsupported(keyword, &why))?;
+    match pattern::problem(pattern, &translated) {
+        Some(problem) => Err(position.invalid(keyword, &problem)),
+        None => Ok(translated),
+    }
+}
+
 fn texts(keywords: &Map<String, Value>, position: &Position) -> Result<Option<Texts>, Error> {
     let count = |keyword: &str| values::count(keyword, keywords.get(keyword), position);
     let mut texts =
         Texts { min_chars: count("minLength")?.unwrap_or(0), max_chars: count("maxLength")?, ..Texts::default() };
     if let Some(value) = keywords.get("pattern") {
         let text = value.as_str().ok_or_else(|| position.invalid("pattern", "not a text"))?;
-        texts.patterns.push(pattern::translate(text).map_err(|why| position.unsupported("pattern", &why))?);
+        texts.patterns.push(translated_pattern("pattern", text, position)?);
     }
     Ok(texts.max_chars.is_none_or(|max| max >= texts.min_chars).then_some(texts))
 }

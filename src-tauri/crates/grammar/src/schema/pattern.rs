@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::shape::Texts;
 use crate::limits::MAX_REGEX_BYTES;
+use crate::regex;
 
 /// Line ends, which `.` does not match.
 const NOT_A_LINE_END: &str = r"[^\n\r\x{2028}\x{2029}]";
@@ -75,6 +76,13 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
         }
     }
     Ok(result)
+}
+
+/// Returns why a translated pattern is not a regular expression, with the position in the pattern of the schema if it is invalid in
+/// both syntaxes.
+pub(super) fn problem(pattern: &str, translated: &str) -> Option<String> {
+    let problem = regex::problem(translated)?;
+    Some(regex::problem(pattern).unwrap_or(problem))
 }
 
 /// A pattern for all texts but these.

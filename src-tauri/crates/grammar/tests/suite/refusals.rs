@@ -137,6 +137,26 @@ fn invalid_regular_expression_and_grammar_are_refused() {
 }
 
 #[test]
+fn invalid_expression_is_refused_with_its_reason_and_position() {
+    let check = |constraint: Constraint, expected: &str| {
+        let error = refusal(&constraint);
+        assert!(error.contains(expected) && error.chars().count() < 700, "{constraint:?}: {error}");
+    };
+    let long = "x".repeat(5000);
+    check(Constraint::Regex("(a".to_owned()), "regular expression: unclosed group at character 1: `(a`");
+    check(Constraint::Regex(format!("{long}(")), "regular expression: unclosed group at character 5001: `(`");
+    check(Constraint::Regex(r"a\b".to_owned()), "regular expression: lookarounds not supported yet");
+    check(
+        schema(r#"{"properties": {"a": {"pattern": "b.[b-a]"}}}"#),
+        "invalid `pattern` at #/properties/a: invalid char",
+    );
+    check(schema(r#"{"pattern": "b.[b-a]"}"#), "at character 4: `b-a]`");
+    check(schema(r#"{"patternProperties": {"(": true}}"#), "invalid `patternProperties` at #: unclosed group");
+    check(Constraint::Lark("start: \"a\" b\nb: /(a/".to_owned()), "at 2(4): invalid regex");
+    check(Constraint::Lark(format!("start: /{long}(/")), "unclosed group");
+}
+
+#[test]
 fn large_constraint_is_refused_by_its_size() {
     let text = "x".repeat(MAX_SCHEMA_BYTES);
     let error = refusal(&Constraint::JsonSchema(json!({ "title": text })));
