@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::json::json_grammar_source;
-use crate::limits::{MAX_DEPTH, MAX_GRAMMAR_BYTES, MAX_REGEX_BYTES, MAX_SCHEMA_BYTES, at_most};
+use crate::limits::{MAX_DEPTH, MAX_GRAMMAR_BYTES, MAX_REGEX_BYTES, MAX_SCHEMA_BYTES, at_most, schema_at_most};
 use crate::part::Part;
 use crate::schema;
 
@@ -38,16 +38,16 @@ impl Constraint {
     pub(crate) fn check_size(&self) -> Result<(), Error> {
         match self {
             Self::JsonObject => Ok(()),
-            Self::JsonSchema(schema) => at_most("bytes of the JSON schema", serialised_bytes(schema), MAX_SCHEMA_BYTES),
-            Self::Regex(regex) => at_most("bytes of the regular expression", regex.len(), MAX_REGEX_BYTES),
+            Self::JsonSchema(schema) => schema_at_most("bytes", serialised_bytes(schema), MAX_SCHEMA_BYTES),
+            Self::Regex(regex) => at_most("the regular expression", "bytes", regex.len(), MAX_REGEX_BYTES),
             Self::Lark(grammar) => {
-                at_most("bytes of the grammar", grammar.len(), MAX_GRAMMAR_BYTES)?;
-                at_most("nesting of the grammar", bracket_depth(grammar), MAX_DEPTH)
+                at_most("the grammar", "bytes", grammar.len(), MAX_GRAMMAR_BYTES)?;
+                at_most("the grammar", "levels of brackets", bracket_depth(grammar), MAX_DEPTH)
             }
             Self::Parts(part) => {
                 let bytes = part.schemas().into_iter().map(serialised_bytes).fold(0, usize::saturating_add);
-                at_most("bytes of the JSON schemas", bytes, MAX_SCHEMA_BYTES)?;
-                at_most("bytes of the texts of the answer", part.text_bytes(), MAX_GRAMMAR_BYTES)
+                at_most("the format of the answer", "bytes of JSON schemas", bytes, MAX_SCHEMA_BYTES)?;
+                at_most("the format of the answer", "bytes of texts", part.text_bytes(), MAX_GRAMMAR_BYTES)
             }
         }
     }

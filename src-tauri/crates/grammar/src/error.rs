@@ -44,13 +44,15 @@ pub enum Error {
     #[error("JSON schema: no value can match the schema: {0}")]
     Unsatisfiable(String),
     /// The constraint is too large, or nested too deeply.
-    #[error("{what} is too large: {size}, at most {limit}")]
+    #[error("{what} is too large: {size} {unit}, at most {limit} are allowed; send a smaller one")]
     TooLarge {
-        /// What is too large, with its unit.
+        /// The constraint that is too large.
         what: &'static str,
-        /// Its size.
+        /// Unit of the counts, in the plural.
+        unit: &'static str,
+        /// The count.
         size: usize,
-        /// The largest size.
+        /// The largest count.
         limit: usize,
     },
     /// The constraint needs too much work or memory, is not a valid regular expression or grammar, or has a part that is not

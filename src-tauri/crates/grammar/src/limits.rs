@@ -50,8 +50,18 @@ pub(crate) fn parser() -> ParserLimits {
     }
 }
 
+/// Checks the size of a constraint. `unit` is the unit of the counts, in the plural.
+///
 /// # Errors
 /// When it is larger than its limit.
-pub(crate) fn at_most(what: &'static str, size: usize, limit: usize) -> Result<(), Error> {
-    if size > limit { Err(Error::TooLarge { what, size, limit }) } else { Ok(()) }
+pub(crate) fn at_most(what: &'static str, unit: &'static str, size: usize, limit: usize) -> Result<(), Error> {
+    if size > limit { Err(Error::TooLarge { what, unit, size, limit }) } else { Ok(()) }
+}
+
+/// Checks the size of a part of a JSON schema.
+///
+/// # Errors
+/// As for [`at_most`].
+pub(crate) fn schema_at_most(unit: &'static str, size: usize, limit: usize) -> Result<(), Error> {
+    at_most("the JSON schema", unit, size, limit)
 }

@@ -14,7 +14,7 @@ use super::position::Position;
 use super::shape::{Arrays, AtomKind, Bound, Evaluated, Node, Numbers, Objects, Set, Shape, Texts, Type};
 use super::{pattern, values};
 use crate::error::Error;
-use crate::limits::{MAX_PROPERTIES, at_most};
+use crate::limits::{MAX_PROPERTIES, schema_at_most};
 
 /// Maximum number of alternatives of `anyOf` with combinations that are kept apart, where it matters which properties were evaluated.
 const MAX_COMBINED: usize = 3;
@@ -209,7 +209,7 @@ impl<'a> Evaluator<'a> {
         kind: AtomKind,
     ) -> Result<Set<'a>, Error> {
         let (schema, target) = position.resolve(keyword, value, &self.resources)?;
-        at_most("nesting of the JSON schema", target.depth, crate::limits::MAX_DEPTH)?;
+        schema_at_most("levels of nesting", target.depth, crate::limits::MAX_DEPTH)?;
         let key = (std::ptr::from_ref(schema) as usize, kind);
         // A reference that leads back to itself before any part of the value is consumed.
         if self.open.contains(&key) {
@@ -476,7 +476,7 @@ pub(super) fn members<'a>(
 ) -> Result<Vec<(&'a Value, Position)>, Error> {
     let members = value.as_array().filter(|members| !members.is_empty());
     let members = members.ok_or_else(|| position.invalid(keyword, "not a list of schemas, or an empty one"))?;
-    at_most("number of schemas in a list of the JSON schema", members.len(), MAX_PROPERTIES)?;
+    schema_at_most("schemas in a list", members.len(), MAX_PROPERTIES)?;
     let at = |index: usize| position.in_place(&[keyword, &index.to_string()]);
     Ok(members.iter().enumerate().map(|(index, schema)| (schema, at(index))).collect())
 }

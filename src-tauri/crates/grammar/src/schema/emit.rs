@@ -10,7 +10,7 @@ use super::intersect::{self, Work};
 use super::pattern;
 use super::shape::{Arrays, AtomKind, Node, Numbers, Objects, Set, Shape, Texts, Type};
 use crate::error::Error;
-use crate::limits::{MAX_ALTERNATIVES, MAX_DEFINITIONS, MAX_PROPERTIES, at_most};
+use crate::limits::{MAX_ALTERNATIVES, MAX_DEFINITIONS, MAX_PROPERTIES, schema_at_most};
 
 /// Maximum number of different items of an array with `uniqueItems`. There is an alternative for each subset.
 const MAX_UNIQUE: usize = 8;
@@ -79,7 +79,7 @@ impl<'a> Emitter<'a> {
             });
         }
         let number = self.definitions.len();
-        at_most("schemas in the JSON schema", number, MAX_DEFINITIONS)?;
+        schema_at_most("schemas", number, MAX_DEFINITIONS)?;
         self.numbers.insert(key, number);
         self.definitions.push(Definition::Open);
         let set = self.evaluator.evaluate(node)?;
@@ -115,7 +115,7 @@ impl<'a> Emitter<'a> {
                 Shape::Object(objects) => alternatives.extend(self.object(objects)?),
             }
         }
-        at_most("alternatives of the JSON schema", alternatives.len(), MAX_ALTERNATIVES)?;
+        schema_at_most("alternatives", alternatives.len(), MAX_ALTERNATIVES)?;
         Ok(match alternatives.len() {
             0 => Value::Bool(false),
             1 => alternatives.remove(0),
@@ -199,7 +199,7 @@ impl<'a> Emitter<'a> {
             Some(objects) => objects,
             None => return Ok(None),
         };
-        at_most("number of properties of an object in the JSON schema", objects.properties.len(), MAX_PROPERTIES)?;
+        schema_at_most("properties of an object", objects.properties.len(), MAX_PROPERTIES)?;
         let mut properties = Map::new();
         let mut possible = 0_u64;
         for (name, node) in &objects.properties {

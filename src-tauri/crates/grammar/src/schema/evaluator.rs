@@ -8,7 +8,7 @@ use super::position::Position;
 use super::resources::Resources;
 use super::shape::{Arrays, AtomKind, Node, Objects, Set, Shape};
 use crate::error::Error;
-use crate::limits::{MAX_DEPTH, at_most};
+use crate::limits::{MAX_DEPTH, schema_at_most};
 
 /// Nesting up to which a part of a value is checked for emptiness. Deeper parts count as not empty.
 const MAX_EMPTY_DEPTH: usize = 8;
@@ -35,7 +35,7 @@ impl<'a> Evaluator<'a> {
         let Some(atoms) = &node.0 else { return Ok(Set::never()) };
         let mut all: Option<Set<'a>> = None;
         for atom in atoms {
-            at_most("nesting of the JSON schema", atom.position.depth, MAX_DEPTH)?;
+            schema_at_most("levels of nesting", atom.position.depth, MAX_DEPTH)?;
             // The value is a part of the one that open references apply to.
             let open = std::mem::take(&mut self.open);
             let set = match atom.kind {

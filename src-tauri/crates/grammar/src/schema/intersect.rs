@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::position::Position;
 use super::shape::{Arrays, Bound, Evaluated, Node, Numbers, Objects, Set, Shape, Texts};
 use crate::error::Error;
-use crate::limits::{MAX_ALTERNATIVES, MAX_SHAPE_STEPS, at_most};
+use crate::limits::{MAX_ALTERNATIVES, MAX_SHAPE_STEPS, schema_at_most};
 
 /// Work to match a property name with a pattern. A pattern that needs more is refused.
 const MATCH_FUEL: u64 = 10_000;
@@ -28,7 +28,7 @@ impl Work {
     /// When the limit is reached.
     pub(super) fn add(&mut self, steps: usize) -> Result<(), Error> {
         self.0 = self.0.saturating_add(steps);
-        at_most("alternatives of the JSON schema", self.0, MAX_SHAPE_STEPS)
+        schema_at_most("comparisons of alternatives", self.0, MAX_SHAPE_STEPS)
     }
 
     /// Adds the evaluation of a schema.
@@ -54,7 +54,7 @@ pub(super) fn sets<'a>(first: &Set<'a>, second: &Set<'a>, work: &mut Work) -> Re
     for own in &first.0 {
         for other in second.0.iter().filter(|other| other.kind() == own.kind()) {
             all.extend(shapes(own, other, work)?);
-            at_most("alternatives of the JSON schema", all.len(), MAX_ALTERNATIVES)?;
+            schema_at_most("alternatives", all.len(), MAX_ALTERNATIVES)?;
         }
     }
     Ok(Set(all))

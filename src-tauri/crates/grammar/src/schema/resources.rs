@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::limits::{MAX_DEPTH, at_most};
+use crate::limits::{MAX_DEPTH, schema_at_most};
 
 /// Keywords with one subschema.
 const ONE: &[&str] = &[
@@ -61,7 +61,7 @@ impl<'a> Resources<'a> {
         resources.by_uri.insert(String::new(), root_name.clone());
         let mut open = vec![(root_name, 0)];
         while let Some((position, depth)) = open.pop() {
-            at_most("nesting of the JSON schema", depth, MAX_DEPTH)?;
+            schema_at_most("levels of nesting", depth, MAX_DEPTH)?;
             let Value::Object(keywords) = position.schema else { continue };
             let base = base_of(keywords, &position.base);
             resources.add(

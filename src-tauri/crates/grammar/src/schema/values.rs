@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::position::Position;
 use super::shape::Type;
 use crate::error::Error;
-use crate::limits::{MAX_COUNT, MAX_DEPTH, MAX_NUMBER, MAX_PROPERTIES, at_most};
+use crate::limits::{MAX_COUNT, MAX_DEPTH, MAX_NUMBER, MAX_PROPERTIES, schema_at_most};
 
 /// Names of the types, and whether only integers are meant.
 const TYPES: [(&str, Type, bool); 7] = [
@@ -47,7 +47,7 @@ pub(super) fn names<'a>(
 ) -> Result<impl Iterator<Item = &'a str>, Error> {
     let names = value.as_array().filter(|names| names.iter().all(Value::is_string));
     let names = names.ok_or_else(|| position.invalid(keyword, "not a list of texts"))?;
-    at_most("number of required properties in the JSON schema", names.len(), MAX_PROPERTIES)?;
+    schema_at_most("required properties of an object", names.len(), MAX_PROPERTIES)?;
     Ok(names.iter().filter_map(Value::as_str))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn object<'a>(
     position: &Position,
 ) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, Error> {
     let members = value.as_object().ok_or_else(|| position.invalid(keyword, "not an object"))?;
-    at_most("number of properties of an object in the JSON schema", members.len(), MAX_PROPERTIES)?;
+    schema_at_most("properties of an object", members.len(), MAX_PROPERTIES)?;
     Ok(members.iter())
 }
 
@@ -111,16 +111,16 @@ pub(super) fn constants<'a>(value: &'a Value, position: &Position) -> Result<imp
 pub(super) fn check_constant(value: &Value, keyword: &str, position: &Position) -> Result<(), Error> {
     let mut open = vec![(value, position.depth)];
     while let Some((value, depth)) = open.pop() {
-        at_most("nesting of the JSON schema", depth, MAX_DEPTH)?;
+        schema_at_most("levels of nesting", depth, MAX_DEPTH)?;
         match value {
             Value::Number(_) => check_number(value, keyword, position)?,
             Value::String(text) => check_text(text, keyword, position)?,
             Value::Array(items) => {
-                at_most("number of items of a constant in the JSON schema", items.len(), MAX_PROPERTIES)?;
+                schema_at_most("items of a constant", items.len(), MAX_PROPERTIES)?;
                 open.extend(items.iter().map(|item| (item, depth + 1)));
             }
             Value::Object(properties) => {
-                at_most("number of properties of a constant in the JSON schema", properties.len(), MAX_PROPERTIES)?;
+                schema_at_most("properties of a constant", properties.len(), MAX_PROPERTIES)?;
                 open.extend(properties.values().map(|value| (value, depth + 1)));
             }
             Value::Null | Value::Bool(_) => {}

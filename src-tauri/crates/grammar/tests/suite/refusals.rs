@@ -160,9 +160,14 @@ fn invalid_expression_is_refused_with_its_reason_and_position() {
 fn large_constraint_is_refused_by_its_size() {
     let text = "x".repeat(MAX_SCHEMA_BYTES);
     let error = refusal(&Constraint::JsonSchema(json!({ "title": text })));
-    assert!(error.contains("bytes of the JSON schema is too large"), "{error}");
-    assert!(refusal(&Constraint::Regex("a".repeat(20 << 10))).contains("too large"), "a long regular expression");
-    assert!(refusal(&Constraint::Lark("#".repeat(70 << 10))).contains("too large"), "a long grammar");
+    let expected = "the JSON schema is too large: 262156 bytes, at most 262144 are allowed; send a smaller one";
+    assert_eq!(error, expected);
+    let error = refusal(&Constraint::Regex("a".repeat(20 << 10)));
+    assert!(error.starts_with("the regular expression is too large: 20480 bytes, at most 16384 "), "{error}");
+    let error = refusal(&Constraint::Lark("#".repeat(70 << 10)));
+    assert!(error.starts_with("the grammar is too large: 71680 bytes, at most 65536 "), "{error}");
+    let error = refusal(&Constraint::Lark("(".repeat(500)));
+    assert!(error.starts_with("the grammar is too large: 500 levels of brackets, at most 400 "), "{error}");
 }
 
 #[test]
