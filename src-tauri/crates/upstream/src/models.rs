@@ -18,6 +18,8 @@ pub const MAX_MODELS: usize = 1_000;
 const MAX_NAME_BYTES: usize = 256;
 /// Most models that one check asks a server to describe, because its list has no capabilities.
 const MAX_DESCRIBED: usize = 32;
+/// Largest plausible context in tokens. Some servers report a larger number for a model without a limit, such as 10^18.
+const MAX_CONTEXT_TOKENS: u64 = 100_000_000;
 
 /// A model of a server. Servers of OpenAI's API report only the name, and some the context size.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,7 +68,8 @@ struct Row {
     id: String,
     created: Option<i64>,
     /// vLLM's and SGLang's field.
-    max_model_len: Option<u64>,
+    #[serde(default)]
+    max_model_len: Value,
     /// llama-server's field.
     #[serde(default)]
     meta: Value,
@@ -75,7 +78,7 @@ struct Row {
 impl Row {
     /// Tokens of the context that a request can use.
     fn context_length(&self) -> Option<u64> {
-        self.max_model_len.or_else(|| self.meta.get("n_ctx").and_then(Value::as_u64))
+        self.max_model_len.as_u64().or_else(|| self.meta.get("n_ctx").and_then(Value::as_u64))
     }
 }
 
@@ -119,13 +122,19 @@ pub(crate) async fn complete(client: &UpstreamClient, models: &mut [ListedModel]
     }
 }
 
+/// Removes a context size that no model has.
+fn plausible(details: Details) -> Details {
+    let context_length = details.context_length.filter(|tokens| (1..=MAX_CONTEXT_TOKENS).contains(tokens));
+    Details { context_length, ..details }
+}
+
 fn of_tag(tag: Tag) -> ListedModel {
     ListedModel {
         name: tag.name,
         size_bytes: tag.size,
         digest: tag.digest.chars().filter(char::is_ascii_hexdigit).take(64).collect(),
         modified_at: serde_json::from_value(tag.modified_at).ok(),
-        details: serde_json::from_value(tag.details).unwrap_or_default(),
+        details: plausible(serde_json::from_value(tag.details).unwrap_or_default()),
         capabilities: tag.capabilities,
     }
 }
@@ -138,7 +147,7 @@ fn of_row(row: Row) -> ListedModel {
             .created
             .filter(|seconds| *seconds > 0)
             .map(|seconds| Timestamp::from_unix_ms(seconds.saturating_mul(1000))),
-        details: Details { context_length, ..Details::default() },
+        details: plausible(Details { context_length, ..Details::default() }),
         ..ListedModel::default()
     }
 }
@@ -168,7 +177,7 @@ pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowRes
         template_reason: String::new(),
         template_problem: None,
         system: shown.system,
-        details: shown.details,
+        details: plausible(shown.details),
         messages: Vec::new(),
         model_info: shown.model_info,
         tensors: Vec::new(),
@@ -192,6 +201,26 @@ mod tests {
         check(json!({"id": "llama-server", "meta": {"n_ctx": 2048, "n_ctx_train": 8192}}), Some(2048));
         check(json!({"id": "loading", "meta": null}), None);
         check(json!({"id": "other", "meta": "text"}), None);
+    }
+
+    #[test]
+    fn implausible_context_length_is_unknown() {
+        let of_row = |value: Value| {
+            let row: Row = serde_json::from_value(json!({"id": "m", "max_model_len": value})).expect("a row");
+            of_row(row).details.context_length
+        };
+        let of_tag = |value: Value| {
+            let tag = serde_json::from_value(json!({"name": "m", "details": {"context_length": value}}));
+            of_tag(tag.expect("a tag")).details.context_length
+        };
+        let check = |value: Value, expected| {
+            assert_eq!((of_row(value.clone()), of_tag(value.clone())), (expected, expected), "{value}");
+        };
+        check(json!(100_000_000), Some(100_000_000));
+        check(json!(100_000_001), None);
+        check(json!(1_000_000_000_000_000_000_u64), None);
+        check(json!(0), None);
+        assert_eq!((of_row(json!(1e30)), of_row(json!(-1)), of_row(json!("4096"))), (None, None, None));
     }
 
     #[test]
