@@ -1810,8 +1810,10 @@ export type ErrorCode =
   | "too_many_remotes"
   /** The text is not the address of a remote. Parameters: reason. */
   | "remote_url_invalid"
-  /** The API key of a remote cannot be sent. Parameters: reason. */
+  /** The API key of a remote has characters that cannot be sent. Parameters: reason. */
   | "remote_key_invalid"
+  /** The API key of a remote would be sent unencrypted. Parameters: url. */
+  | "remote_key_plain"
   /** The server does not list its models. Parameters: url, reason, status. */
   | "remote_not_a_server"
   /** The file of the remotes cannot be read. Parameters: path, reason. */

@@ -55,8 +55,10 @@ pub enum ErrorCode {
     TooManyRemotes,
     /// The text is not the address of a remote. Parameters: reason.
     RemoteUrlInvalid,
-    /// The API key of a remote cannot be sent. Parameters: reason.
+    /// The API key of a remote has characters that cannot be sent. Parameters: reason.
     RemoteKeyInvalid,
+    /// The API key of a remote would be sent unencrypted. Parameters: url.
+    RemoteKeyPlain,
     /// The server does not list its models. Parameters: url, reason, status.
     RemoteNotAServer,
     /// The file of the remotes cannot be read. Parameters: path, reason.

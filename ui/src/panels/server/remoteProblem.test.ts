@@ -47,9 +47,11 @@ it("refusal of the server is a problem of the key", () => {
 });
 
 it("key is sent encrypted or without invalid characters", () => {
+  const plain = refused("remote_key_plain", { url: "http://gpu:8000" });
+  check(plain, { key: "sk-1", url: "gpu:8000/v1" }, "key url=https://gpu:8000/v1");
+  check(plain, { key: "sk-1 密", url: "gpu:8000" }, "key url=https://gpu:8000");
   const invalid = refused("remote_key_invalid");
-  check(invalid, { key: "sk-1", url: "gpu:8000/v1" }, "key url=https://gpu:8000/v1");
-  check(invalid, { key: "sk-1 密", url: "gpu:8000" }, "key url=https://gpu:8000");
+  check(invalid, { key: "sk-1 密", url: "gpu:8000" }, "key key=sk-1");
   check(invalid, { key: "sk-1 密", url: "gpu:8000", insecure: true }, "key key=sk-1");
   check(invalid, { key: "密", url: "https://gpu" }, "key");
 });

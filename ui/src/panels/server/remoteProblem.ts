@@ -37,9 +37,9 @@ export function problemOf(error: unknown, form: RemoteForm, taken: readonly stri
       return at("name", "name", freeName(form.name, taken));
     case "remote_url_invalid":
       return at("url", "url", repairedUrl(form.url));
+    case "remote_key_plain":
+      return { ...at("key", "url", encryptedUrl(form.url)), isKeyPlain: true };
     case "remote_key_invalid":
-      // The daemon checks the connection before the key's characters.
-      if (isPlain(form.url) && !form.insecure) return { ...at("key", "url", encryptedUrl(form.url)), isKeyPlain: true };
       return at("key", "key", form.key.replace(/[^\x21-\x7e]/g, ""));
     case "remote_not_a_server":
       return ["401", "403"].includes(error.params["status"] ?? "") ? at("key", "key", undefined) : at("url", "url", urlWithPort(form.url));

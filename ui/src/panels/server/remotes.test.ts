@@ -80,7 +80,7 @@ it("problem of a field is shown until the field changes, and its cure can be app
 it("refused plain key is solved by the address or by the switch", async () => {
   const { api } = daemon();
   api.add = async () => {
-    throw new ApiError(400, "plain", { error: "plain", code: "remote_key_invalid", params: { reason: "unencrypted" } });
+    throw new ApiError(400, "plain", { error: "plain", code: "remote_key_plain", params: { url: "http://gpu:1" } });
   };
   const remotes = new Remotes(api);
   fill(remotes, "gpu", "gpu:1", "sk-1");
