@@ -72,6 +72,17 @@ fn daemon_serves_the_models_of_another_daemon() {
 }
 
 #[test]
+fn daemon_refuses_itself_as_a_remote() {
+    let home = Home::new();
+    let _serving = home.serve();
+    for url in [url(&home), format!("localhost:{}", home.port)] {
+        refused(&home.run(&["remote", "add", "me", &url]), "it is this daemon");
+    }
+    let listed = succeeded(&home.run(&["remote", "list", "--json"]));
+    assert!(!listed.contains("localhost") && !listed.contains("127.0.0.1"), "none was added: {listed}");
+}
+
+#[test]
 fn killed_daemon_is_replaced_before_the_first_token_and_named_after_it() {
     let (first, second) = (Home::new(), Home::new());
     let (mut dying, _living) = (first.serve(), second.serve());

@@ -1810,6 +1810,8 @@ export type ErrorCode =
   | "too_many_remotes"
   /** The text is not the address of a remote. Parameters: reason. */
   | "remote_url_invalid"
+  /** The address of a remote is that of this daemon. Parameters: url. */
+  | "remote_is_self"
   /** The API key of a remote has characters that cannot be sent. Parameters: reason. */
   | "remote_key_invalid"
   /** The API key of a remote would be sent unencrypted. Parameters: url. */
@@ -2478,6 +2480,8 @@ export type VersionResponse = {
   version: string;
   /** Version of Cairn; absent from other servers. */
   cairn?: string;
+  /** Id of the daemon's process, in responses to other daemons only: a daemon cannot be its own remote. */
+  instance?: string;
 };
 
 /** `GET /api/status`. */

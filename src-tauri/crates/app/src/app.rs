@@ -16,9 +16,13 @@ use crate::keys::ApiKeys;
 use crate::library::{Deleted, ModelLibrary};
 use crate::live_settings::LiveParts;
 use crate::remotes::Remotes;
+use crate::secret::random_hex;
 use crate::settings::{LiveValues, Settings, SettingsStore};
 use crate::system::SystemInfo;
 use crate::transfers::Transfers;
+
+/// Length of the random id of this process.
+const INSTANCE_BYTES: usize = 8;
 
 /// The daemon's use cases: a handle for each area, and the few use cases that need two areas. Clones share everything.
 #[derive(Clone)]
@@ -44,7 +48,8 @@ impl App {
     /// clients know, so that a failed answer is stored with its code.
     ///
     /// # Errors
-    /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache.
+    /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache, or the system gives no random
+    /// numbers.
     pub fn start(
         settings: Settings,
         machine: Machine,
@@ -72,7 +77,7 @@ impl App {
         let live = Arc::new(LiveValues::of(&settings));
         let library = ModelLibrary::new(&settings, &clock, &engine);
         let transfers = Transfers::new(&library, &settings, &clock, seed);
-        let remotes = Remotes::open(&library, &transfers, &settings);
+        let remotes = Remotes::open(&library, &transfers, &settings, random_hex::<INSTANCE_BYTES>()?);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
         let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);

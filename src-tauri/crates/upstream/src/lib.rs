@@ -38,7 +38,7 @@ pub use base_url::{BaseUrl, UrlError};
 pub use call::{Call, CallError, Delivery, Plan, Target};
 pub use client::{Deadlines, RemoteKey, UpstreamClient};
 pub use counters::Counts;
-pub use detect::detect;
+pub use detect::{Detected, detect};
 pub use failure::Failure;
 pub use models::{ListedModel, MAX_MODELS};
 pub use reading::Piece;

@@ -55,6 +55,8 @@ pub enum ErrorCode {
     TooManyRemotes,
     /// The text is not the address of a remote. Parameters: reason.
     RemoteUrlInvalid,
+    /// The address of a remote is that of this daemon. Parameters: url.
+    RemoteIsSelf,
     /// The API key of a remote has characters that cannot be sent. Parameters: reason.
     RemoteKeyInvalid,
     /// The API key of a remote would be sent unencrypted. Parameters: url.

@@ -38,6 +38,9 @@ pub struct VersionResponse {
     /// Version of Cairn; absent from other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cairn: Option<String>,
+    /// Id of the daemon's process, in responses to other daemons only: a daemon cannot be its own remote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
 }
 
 /// `GET /api/status`.

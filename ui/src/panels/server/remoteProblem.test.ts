@@ -33,6 +33,10 @@ it("invalid address is repaired if it can be", () => {
   check(invalid, { url: "http://gpu:99999" }, "url");
 });
 
+it("address of the daemon itself has no better value", () => {
+  check(refused("remote_is_self", { url: "http://127.0.0.1:11434" }), { url: "http://127.0.0.1:11434" }, "url");
+});
+
 it("server that does not respond may have the usual port", () => {
   const silent = refused("remote_not_a_server", { url: "http://gpu", reason: "cannot connect to the server" });
   check(silent, { url: "gpu" }, "url url=http://gpu:11434");

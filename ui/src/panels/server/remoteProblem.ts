@@ -37,6 +37,8 @@ export function problemOf(error: unknown, form: RemoteForm, taken: readonly stri
       return at("name", "name", freeName(form.name, taken));
     case "remote_url_invalid":
       return at("url", "url", repairedUrl(form.url));
+    case "remote_is_self":
+      return at("url", "url", undefined);
     case "remote_key_plain":
       return { ...at("key", "url", encryptedUrl(form.url)), isKeyPlain: true };
     case "remote_key_invalid":

@@ -26,6 +26,9 @@ pub enum Error {
     /// The address is invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// The address is that of this daemon.
+    #[error("cannot add {0}: it is this daemon, and its models are listed already; give the address of another server")]
+    OwnUrl(String),
     /// The key cannot be sent in a header.
     #[error("the API key is empty, too long, or has characters other than visible ASCII ones")]
     Key,

@@ -27,6 +27,8 @@ const PARTIAL_RESULTS: Duration = Duration::from_secs(3);
 pub struct Remotes(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
+    /// Random id of this process.
+    instance: String,
     pub(super) store: Mutex<Store>,
     pub(super) library: ModelLibrary,
     transfers: Transfers,
@@ -51,13 +53,15 @@ pub(super) struct Entry {
 impl Remotes {
     /// Reads the remotes and begins to check them. Must be called inside a tokio runtime. Without a readable file no remote is used,
     /// and the log has the reason.
-    pub(crate) fn open(library: &ModelLibrary, transfers: &Transfers, settings: &Settings) -> Self {
+    /// `instance` is a random id of this process.
+    pub(crate) fn open(library: &ModelLibrary, transfers: &Transfers, settings: &Settings, instance: String) -> Self {
         let store = Store::open(settings.places().config.join("remotes.json"));
         let stored = store.read().unwrap_or_else(|error| {
             tracing::warn!("{error}");
             BTreeMap::new()
         });
         let remotes = Self(Arc::new(Shared {
+            instance,
             store: Mutex::new(store),
             library: library.clone(),
             transfers: transfers.clone(),
@@ -79,6 +83,12 @@ impl Remotes {
         *remotes.0.upstreams.write() = entries;
         remotes.watch();
         remotes
+    }
+
+    /// Returns the random id of this process, for other daemons.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.0.instance
     }
 
     /// Prepares a stored remote for requests. Blocks on first use to load the system's certificates.

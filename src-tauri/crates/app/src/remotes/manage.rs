@@ -59,8 +59,8 @@ impl Remotes {
     /// Finds out what the server is, lists its models and stores the remote.
     ///
     /// # Errors
-    /// If the name, address or key is invalid, the server does not list its models, or the remote cannot be stored. Nothing is
-    /// stored then.
+    /// If the name, address or key is invalid, the server is this daemon or does not list its models, or the remote cannot be
+    /// stored. Nothing is stored then.
     ///
     /// # Cancellation
     /// A change that has begun completes even if the caller drops the future: a blocking thread makes all of it.
@@ -81,7 +81,11 @@ impl Remotes {
         let client = spawn_blocking(move || remotes.client(&named, &remote));
         let client = client.await.expect("reading certificates does not panic")?;
         let no_server = |failure| Error::NoServer { url: url.clone(), failure };
-        stored.kind = detect(&client).await.map_err(no_server)?;
+        let detected = detect(&client).await.map_err(no_server)?;
+        if detected.instance.as_deref() == Some(self.instance()) {
+            return Err(Error::OwnUrl(url));
+        }
+        stored.kind = detected.kind;
         let upstream = Arc::new(Upstream::new(&name, stored.kind, client));
         upstream.check().await.map_err(no_server)?;
         let entry = Entry { url: url.clone(), has_key, upstream };

@@ -321,6 +321,7 @@ fn of_remotes(error: &remotes::Error) -> Class {
         E::NotFound(name) => Class::new(NOT_FOUND, Code::RemoteNotFound).with("name", name),
         E::TooMany => Class::new(CONFLICT, Code::TooManyRemotes).with("limit", remotes::MAX_REMOTES),
         E::Url(reason) => with_reason(BAD, Code::RemoteUrlInvalid, reason),
+        E::OwnUrl(url) => Class::new(BAD, Code::RemoteIsSelf).with("url", url),
         E::Key => with_reason(BAD, Code::RemoteKeyInvalid, error),
         E::PlainKey(url) => Class::new(BAD, Code::RemoteKeyPlain).with("url", url),
         E::NoServer { url, failure } => {

@@ -85,6 +85,20 @@ async fn another_daemon_gets_only_local_models() {
 }
 
 #[tokio::test]
+async fn version_for_another_daemon_has_the_id_of_the_process() {
+    let (daemon, other) = (Daemon::start(), Daemon::start());
+    let version = async |daemon: &Daemon| {
+        let request = Request::get("/api/version").header("x-cairn-remote", "1").body(Body::empty()).unwrap();
+        let version: Value = serde_json::from_str(body(&daemon.reply(request).await)).unwrap();
+        version["instance"].as_str().expect("an id").to_owned()
+    };
+    let instance = version(&daemon).await;
+    assert_eq!(instance, version(&daemon).await, "of one process");
+    assert_ne!(instance, version(&other).await, "of two");
+    assert!(!daemon.get("/api/version").await.contains("instance"), "for other clients");
+}
+
+#[tokio::test]
 async fn request_of_another_daemon_never_reaches_a_remote() {
     let daemon = Daemon::start();
     let server = FakeUpstream::start(Api::Ollama, &["llama3"], ollama_answer(&["So"])).unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::client::{Deadlines, RemoteKey, UpstreamClient};
-use crate::detect::detect;
+use crate::detect::{Detected, detect};
 use crate::request::Endpoint;
 use crate::server_kind::ServerKind;
 use crate::upstream::tests::http;
@@ -93,7 +93,7 @@ async fn kind_of_server_is_detected() {
     let check = async |api, expected| {
         let server = FakeUpstream::start(api, &["a", "b"], Vec::new()).unwrap();
         let client = client(&server.url(), None, PATIENT);
-        assert_eq!(detect(&client).await, Ok(expected), "{api:?}");
+        assert_eq!(detect(&client).await, Ok(Detected { kind: expected, instance: None }), "{api:?}");
         let upstream = Upstream::new("gpu", expected, client);
         upstream.check().await.unwrap();
         let names: Vec<_> = upstream.models().iter().map(|model| model.name.clone()).collect();
