@@ -74,7 +74,10 @@ impl PresentedKey {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.
-    #[error("{0:?} is not a valid name of an API key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_'")]
+    #[error(
+        "{0:?} is not a valid name of an API key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_', and begin with a \
+         letter or digit"
+    )]
     Name(String),
     /// A key without a scope would allow nothing.
     #[error("cannot create the API key: it has no scope; the scopes are {}", KeyScope::ALL.map(KeyScope::name).join(", "))]

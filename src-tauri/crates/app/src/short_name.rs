@@ -3,10 +3,11 @@
 /// Maximum length of a name.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 
-/// Whether a text can be a name.
+/// Whether a text can be a name. Names such as `..` and `-x` would be read as paths and flags.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed)
+    let begins = text.starts_with(|char: char| char.is_ascii_alphanumeric());
+    begins && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod tests {
     #[test]
     fn names_are_short_and_have_few_characters() {
         assert!(is_name("a") && is_name("My-gpu_2.lan") && is_name(&"a".repeat(64)));
-        for text in ["", "a b", "\u{e9}", "a/b", &"a".repeat(65)] {
+        for text in ["", "a b", "\u{e9}", "a/b", "..", ".a", "-a", "_", &"a".repeat(65)] {
             assert!(!is_name(text), "{text:?}");
         }
     }

@@ -4,7 +4,7 @@ import { keys, type KeysApi, type KeyScope, type ListedKey } from "../../api/key
 
 /** Scopes in the order of the form. */
 export const SCOPES: readonly KeyScope[] = ["chat", "models", "metrics", "admin"];
-const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 export class ApiKeys extends Attempt {
   list = $state.raw<readonly ListedKey[] | undefined>(undefined);

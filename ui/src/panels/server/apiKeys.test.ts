@@ -58,6 +58,7 @@ it("form needs a valid name and a scope", () => {
   check("two words", false, false);
   check("x".repeat(65), false, false);
   check("手机", false, false);
+  check("-phone", false, false);
   keys.name = "phone";
   keys.choose("chat", false);
   expect(keys.ready, "no scope").toBe(false);

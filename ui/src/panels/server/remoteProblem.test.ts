@@ -19,6 +19,7 @@ it("invalid or taken name has a better name", () => {
   check(invalid, { name: "my gpu / 2" }, "name name=my-gpu-2");
   check(invalid, { name: "x".repeat(70) }, `name name=${"x".repeat(64)}`);
   check(invalid, { name: "显卡" }, "name");
+  check(invalid, { name: "../gpu" }, "name name=gpu");
   const taken = refused("remote_name_taken", { name: "gpu" });
   check(taken, { name: "gpu" }, "name name=gpu-2", ["gpu"]);
   check(taken, { name: "gpu" }, "name name=gpu-3", ["gpu", "gpu-2"]);

@@ -57,7 +57,7 @@ export function isPlain(url: string): boolean {
 
 function validName(name: string): string {
   const letters = name.trim().replace(/[^A-Za-z0-9._-]+/g, "-");
-  return letters.replace(/^-+|-+$/g, "").slice(0, MAX_NAME_CHARS);
+  return letters.replace(/^[._-]+|-+$/g, "").slice(0, MAX_NAME_CHARS);
 }
 
 function freeName(name: string, taken: readonly string[]): string {

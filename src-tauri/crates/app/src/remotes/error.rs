@@ -11,8 +11,12 @@ use crate::short_name::MAX_NAME_BYTES;
 /// Why an operation on remotes failed. Only clients of `/app` see these errors, so they may have addresses.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.
-    #[error("{0:?} is not a valid name of a remote; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_'")]
+    /// The name is empty, too long, begins with another character than a letter or digit, or has others than those, `.`, `-` and
+    /// `_`.
+    #[error(
+        "{0:?} is not a valid name of a remote; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_', and begin with a \
+         letter or digit"
+    )]
     Name(String),
     /// Another remote has the name.
     #[error("cannot add the remote: {0:?} already exists; remove it or choose another name")]

@@ -389,6 +389,7 @@ async fn remotes_are_added_checked_and_removed() {
         );
     };
     check(json!({"name": "a b", "url": server.url()}), "400", "remote_name_invalid").await;
+    check(json!({"name": "..", "url": server.url()}), "400", "remote_name_invalid").await;
     check(json!({"name": "a", "url": "ftp://x"}), "400", "remote_url_invalid").await;
     check(json!({"name": "a", "url": "http://192.168.9.9:1", "key": "sk-secret"}), "400", "remote_key_plain").await;
     check(json!({"name": "a", "url": server.url(), "key": "sk secret"}), "400", "remote_key_invalid").await;
