@@ -71,9 +71,9 @@ pub enum Error {
         reason: String,
     },
     /// A limit was exceeded.
-    #[error("the chat template exceeds the limit on its {what}")]
+    #[error("the chat template exceeds the limit on its {what}{}", advice(.what))]
     TooLarge {
-        /// `source`, `depth`, `steps`, `memory` or `output`.
+        /// `source`, `depth`, `nesting`, `steps`, `memory` or `output`.
         what: &'static str,
     },
     /// The model's configuration names a renderer that is not built in, and the model has no template to replace it.
@@ -85,6 +85,14 @@ pub enum Error {
     /// The template does not use `.Suffix`, so it cannot insert text before a suffix.
     #[error("the chat template does not support insert")]
     InsertUnsupported,
+}
+
+/// What to change when a limit is exceeded that a conversation can reach with any template.
+fn advice(what: &str) -> &'static str {
+    match what {
+        "nesting" => "; send arguments, results and parameters of tools that are nested less deeply",
+        _ => "",
+    }
 }
 
 /// How much the model should reason.

@@ -198,6 +198,25 @@ fn result_without_an_id_belongs_to_the_call_at_its_position() {
 }
 
 #[test]
+fn function_gemma_writes_deeply_nested_arguments() {
+    let prompt = |levels: usize| {
+        let arguments = (0..levels).fold(serde_json::json!(1), |inner, _| serde_json::json!({"a": [inner]}));
+        let call = serde_json::json!({"name": "f", "arguments": arguments});
+        let case = serde_json::json!({"messages": [{"role": "assistant", "content": "", "tool_calls": [call]}]});
+        render(Ok(Template::by_renderer_name("functiongemma").expect("a renderer")), &case, &Value::Null)
+    };
+    let written = format!("call:f{}1{}<end_function_call>", "{a:[".repeat(35), "]}".repeat(35));
+    let deep = prompt(35).expect("70 nested values");
+    assert!(deep.contains(&written), "{written} is not in {deep}");
+    let error = prompt(60).expect_err("120 nested values").to_string();
+    assert_eq!(
+        error,
+        "the chat template exceeds the limit on its nesting; send arguments, results and parameters of tools that are nested \
+         less deeply"
+    );
+}
+
+#[test]
 fn published_templates_reveal_their_answer_format() {
     const THINK: Option<&str> = Some("<think>");
     let Some(folder) = published() else { return };

@@ -116,7 +116,10 @@ pub(super) fn check_returned(state: &mut State<'_, '_>, value: Value) -> Result<
 /// Adds the number of values in a value, itself included, to `visits`. A long text counts as several.
 fn count(value: &Value, visits: &mut usize, depth: usize) -> Result<(), Error> {
     *visits += 1;
-    if depth > MAX_NESTING || *visits > MAX_BYTES / VISIT_BYTES {
+    if depth > MAX_NESTING {
+        return Err(exceeded("nesting"));
+    }
+    if *visits > MAX_BYTES / VISIT_BYTES {
         return Err(exceeded("memory"));
     }
     match value.kind() {

@@ -115,10 +115,15 @@ fn classify(error: &minijinja::Error) -> Error {
         if let Some(budget::Exceeded(what)) = inner.downcast_ref() {
             return Error::TooLarge { what };
         }
-        if let Some(inner) = inner.downcast_ref::<minijinja::Error>()
-            && inner.kind() == ErrorKind::OutOfFuel
-        {
-            return Error::TooLarge { what: "steps" };
+        if let Some(inner) = inner.downcast_ref::<minijinja::Error>() {
+            match (inner.kind(), inner.detail()) {
+                (ErrorKind::OutOfFuel, _) => return Error::TooLarge { what: "steps" },
+                // The engine has no kind for it. Templates call themselves for nested values.
+                (ErrorKind::InvalidOperation, Some("recursion limit exceeded")) => {
+                    return Error::TooLarge { what: "nesting" };
+                }
+                _ => {}
+            }
         }
         cause = inner.source();
     }

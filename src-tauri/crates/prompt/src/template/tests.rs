@@ -83,7 +83,9 @@ fn hostile_templates_hit_limits() {
     let long = "{% for a in range(10000) %}{{ 'x' * 1000000 }}{% endfor %}";
     assert_eq!(render(long, &[]), Err(Error::TooLarge { what: "output" }), "output exceeds its limit");
     let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
-    assert!(matches!(render(deep, &[]), Err(Error::Failed { .. })), "recursion is an error");
+    assert_eq!(render(deep, &[]), Err(Error::TooLarge { what: "nesting" }), "endless recursion");
+    let lists = "{% set ns = namespace(x=[]) %}{% for i in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    assert_eq!(render(lists, &[]), Err(Error::TooLarge { what: "nesting" }), "a list of lists");
     let nested = "(".repeat(50_000);
     assert!(render(&format!("{{{{ {nested} }}}}"), &[]).is_err(), "a deep expression is an error");
     let huge = " ".repeat(MAX_SOURCE_BYTES + 1);
