@@ -1,47 +1,7 @@
 // Installed and loaded models, for the chat and the status bar. The daemon does not push changes of these, so they are
 // requested again after anything that may have changed them.
-import { get, post } from "./client";
-
-export interface ModelDetails {
-  family: string;
-  parameter_size: string;
-  quantization_level: string;
-  context_length?: number;
-}
-
-export interface TagsModel {
-  name: string;
-  model: string;
-  modified_at: string;
-  size: number;
-  digest: string;
-  details: ModelDetails;
-  capabilities?: string[];
-  origin?: string;
-  /** Names of the remotes that have the model, if it is not on this machine. */
-  remotes?: string[];
-}
-
-export interface PsModel {
-  name: string;
-  model: string;
-  size: number;
-  digest: string;
-  details: ModelDetails;
-  expires_at: string;
-  size_vram: number;
-  context_length: number;
-}
-
-export interface ShowResponse {
-  parameters: string;
-  system: string;
-  details: ModelDetails;
-  capabilities: string[];
-  /** Why chats with the model fail because of its template. */
-  template_problem?: string;
-  model_info: Record<string, unknown>;
-}
+import { models as api } from "./models";
+import type { PsModel, TagsModel } from "./types";
 
 class Models {
   installed = $state.raw<readonly TagsModel[]>([]);
@@ -53,10 +13,10 @@ class Models {
   readonly #listed = new Promise<void>((resolve) => (this.#resolveList = resolve));
 
   async refresh(): Promise<void> {
-    const [tags, ps] = await Promise.allSettled([get<{ models: TagsModel[] }>("/api/tags"), get<{ models: PsModel[] }>("/api/ps")]);
+    const [tags, ps] = await Promise.allSettled([api.tags(), api.loaded()]);
     if (tags.status === "rejected") throw tags.reason;
-    this.installed = tags.value.models;
-    if (ps.status === "fulfilled") this.loaded = ps.value.models;
+    this.installed = tags.value;
+    if (ps.status === "fulfilled") this.loaded = ps.value;
     this.hasList = true;
     this.#resolveList();
   }
@@ -67,7 +27,7 @@ class Models {
   }
 
   async refreshLoaded(): Promise<void> {
-    this.loaded = (await get<{ models: PsModel[] }>("/api/ps")).models;
+    this.loaded = await api.loaded();
   }
 
   find(name: string | undefined): TagsModel | undefined {
@@ -107,4 +67,3 @@ export function sameModel(a: string | undefined, b: string | undefined): boolean
 }
 
 export const models = new Models();
-export const showModel = (model: string): Promise<ShowResponse> => post("/api/show", { model });

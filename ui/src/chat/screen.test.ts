@@ -2,14 +2,15 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import * as api from "../api/chats";
 import { cache } from "../api/cache";
 import { ApiError } from "../api/client";
-import { models, type TagsModel } from "../api/models.svelte";
+import { models } from "../api/models.svelte";
+import type { TagsModel } from "../api/types";
 import { ChatScreen } from "./screen.svelte";
 
 // The daemon is simulated; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
 
 const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", message_count: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
-const pebble: TagsModel = { name: "pebble:latest", model: "pebble:latest", modified_at: "", size: 1, digest: "", details: { family: "", parameter_size: "", quantization_level: "" } };
+const pebble: TagsModel = { name: "pebble:latest", model: "pebble:latest", modified_at: "", size: 1, digest: "", details: { parent_model: "", format: "gguf", family: "", families: null, parameter_size: "", quantization_level: "" } };
 const sent = (): unknown[] => vi.mocked(api.sendMessage).mock.calls.map(([id, message]) => [id, message.model]);
 
 beforeEach(() => {
