@@ -1,4 +1,5 @@
-//! llama-server of llama.cpp as a remote. `cargo xtask prove remotes` builds it; without it, these tests do nothing.
+//! llama-server of llama.cpp as a remote. `cargo xtask prove remotes` builds it and fails without it. Without the path in
+//! `CAIRN_LLAMA_SERVER`, these tests do nothing.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,12 @@ use cairn_testkit::{CALLER_RESULT, ModelSpec, slow_llama, tiny_bert, tiny_llama,
 use serde_json::{Value, json};
 
 use super::{answer, chat};
-use crate::cairn::{Home, exchange, kill, program, send, succeeded};
+use crate::cairn::{Home, exchange, kill, send, succeeded};
 
+/// Environment variable with the path of the program.
+const SERVER_VARIABLE: &str = "CAIRN_LLAMA_SERVER";
+/// Name of the remote. No other text of a response contains it.
+const REMOTE: &str = "gpu-7";
 /// Timeout for a start, and for an effect of a lost connection.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -40,6 +45,8 @@ impl LlamaServer {
             .expect("llama-server starts");
         let server = Self { child, port };
         wait("llama-server is ready", || server.get("/health").is_some_and(|(status, _)| status == 200));
+        let (_, properties) = server.get("/props").expect("a response");
+        assert_eq!(json(&properties)["model_path"], json!(model), "another server has the port: {properties}");
         server
     }
 
@@ -67,15 +74,18 @@ impl Drop for LlamaServer {
     }
 }
 
-/// Returns the program, if it has been built.
+/// Returns the program; `None` without the variable, which skips a test.
+///
+/// # Panics
+/// If the variable names a file that does not exist.
 fn llama_server() -> Option<PathBuf> {
-    let program = program();
-    let target = program.parent().and_then(Path::parent).expect("the program is in target/<profile>");
-    let server = target.join("llama.cpp/build/bin/llama-server");
-    if !server.exists() {
-        eprintln!("SKIPPED: {} is missing; `cargo xtask prove remotes` builds it", server.display());
+    #[expect(clippy::disallowed_methods, reason = "the path is a setting of the test machine")]
+    let configured = std::env::var_os(SERVER_VARIABLE).map(PathBuf::from);
+    let Some(server) = configured else {
+        eprintln!("SKIPPED: {SERVER_VARIABLE} is not set; `cargo xtask prove remotes` builds llama-server and sets it");
         return None;
-    }
+    };
+    assert!(server.exists(), "{SERVER_VARIABLE}: {} does not exist", server.display());
     Some(server)
 }
 
@@ -120,10 +130,10 @@ fn llama_server_answers_through_all_apis() {
     let (home, port) = home_and_port();
     let server = LlamaServer::start(&program, &write(&home, &tiny_llama(), "tiny"), port, &["--ctx-size", "1024"]);
     let _daemon = home.serve();
-    let added = succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    let added = succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     assert!(added.contains("openai") && added.contains("tiny"), "{added}");
     let listed = succeeded(&home.run(&["list"]));
-    assert!(listed.contains("tiny") && listed.contains("at ll"), "{listed}");
+    assert!(listed.contains("tiny") && listed.contains(&format!("at {REMOTE}")), "{listed}");
     let shown = succeeded(&home.run(&["show", "tiny"]));
     assert!(shown.contains("1024"), "the context of the server: {shown}");
 
@@ -171,14 +181,14 @@ fn llama_server_errors_reach_the_client() {
     let (home, port) = home_and_port();
     let server = LlamaServer::start(&program, &write(&home, &tiny_llama(), "tiny"), port, &["--ctx-size", "1024"]);
     let _daemon = home.serve();
-    succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     let mut long = chat("tiny", 1);
     long["messages"][0]["content"] = json!("hello ".repeat(2000));
     let too_long = "exceeds the available context size (1024 tokens)";
     for path in ["/v1/chat/completions", "/api/chat"] {
         let (status, body) = post(home.port, path, &long);
         assert_eq!(status, 400, "{path}: {body}");
-        assert!(body.contains(too_long) && body.contains("remote_refused") && body.contains("ll"), "{path}: {body}");
+        assert!(body.contains(too_long) && body.contains("remote_refused") && body.contains(REMOTE), "{path}: {body}");
     }
     for (path, body) in [
         ("/v1/embeddings", json!({"model": "tiny", "input": "hello"})),
@@ -200,7 +210,7 @@ fn llama_server_calls_tools() {
     std::fs::write(&model, tool_caller()).expect("the home is writable");
     let server = LlamaServer::start(&program, &model, port, &["--ctx-size", "2048", "--jinja"]);
     let _daemon = home.serve();
-    succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     let tool = |name: &str| {
         let city = json!({"city": {"type": "string"}, "days": {"type": "integer"}});
         json!({"type": "function", "function": {"name": name, "description": name,
@@ -240,7 +250,7 @@ fn llama_server_vectors_equal_local_ones() {
     let server = LlamaServer::start(&program, &model, port, &flags);
     let _daemon = home.serve();
     succeeded(&home.run(&["import", &model.to_string_lossy(), "here"]));
-    succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     let request = |model: &str| json!({"model": model, "input": ["hello world", "a stone in the river"]});
     let vectors = |model: &str| {
         let (status, body) = post(home.port, "/v1/embeddings", &request(model));
@@ -260,7 +270,7 @@ fn llama_server_vectors_equal_local_ones() {
         assert!(a.len() == b.len() && cosine > 0.9999, "text {at}: a cosine of {cosine}");
     }
     let (status, body) = post(home.port, "/api/chat", &chat("vectors", 1));
-    assert!(status >= 400 && body.contains("ll"), "no chat with an embedding model: {status}: {body}");
+    assert!(status >= 400 && body.contains(REMOTE), "no chat with an embedding model: {status}: {body}");
 }
 
 #[test]
@@ -269,7 +279,7 @@ fn llama_server_ends_the_answer_of_a_client_that_disconnects() {
     let (home, port) = home_and_port();
     let server = LlamaServer::start(&program, &write(&home, &slow_llama(), "slow"), port, &["--ctx-size", "32768"]);
     let _daemon = home.serve();
-    succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     let mut openai = chat("slow", 0);
     (openai["stream"], openai["max_tokens"]) = (json!(true), json!(30_000));
     for (path, body) in [("/api/chat", chat("slow", 30_000)), ("/v1/chat/completions", openai)] {
@@ -302,7 +312,7 @@ fn killed_llama_server_ends_answers_with_an_error_and_serves_again_after_its_res
     let flags = ["--ctx-size", "32768", "--parallel", "2"];
     let server = LlamaServer::start(&program, &model, port, &flags);
     let _daemon = home.serve();
-    succeeded(&home.run(&["remote", "add", "ll", &server.url()]));
+    succeeded(&home.run(&["remote", "add", REMOTE, &server.url()]));
     let mut openai = chat("slow", 0);
     (openai["stream"], openai["max_tokens"]) = (json!(true), json!(10_000));
     let mut lines = begin(&home, "/api/chat", &chat("slow", 10_000));
@@ -317,7 +327,7 @@ fn killed_llama_server_ends_answers_with_an_error_and_serves_again_after_its_res
     for rest in [rest(&mut lines), rest(&mut events)] {
         // The lines after it are those of chunks.
         let last = rest.lines().rfind(|line| line.contains('{')).expect("a line").to_owned();
-        assert!(last.contains("remote_interrupted") && last.contains("ll"), "{last}");
+        assert!(last.contains("remote_interrupted") && last.contains(REMOTE), "{last}");
     }
 
     wait("the circuit opens", || {
@@ -328,6 +338,6 @@ fn killed_llama_server_ends_answers_with_an_error_and_serves_again_after_its_res
 
     let _server = LlamaServer::start(&program, &model, port, &flags);
     wait("the circuit closes", || post(home.port, "/api/chat", &chat("slow", 2)).1.contains("\"done\":true"));
-    let checked = succeeded(&home.run(&["remote", "check", "ll"]));
+    let checked = succeeded(&home.run(&["remote", "check", REMOTE]));
     assert!(checked.contains("up"), "{checked}");
 }

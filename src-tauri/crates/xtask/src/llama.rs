@@ -1,21 +1,29 @@
 //! Programs of llama.cpp, built for this machine from the source in the PyPI package llama-cpp-python.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::Context;
 
 use crate::{Repo, process, python, workspace};
 
+/// Environment variable with the path of `llama-server`, for the tests that start it.
+pub(crate) const SERVER_VARIABLE: &str = "CAIRN_LLAMA_SERVER";
+/// Name of that program.
+pub(crate) const SERVER: &str = "llama-server";
+
+/// The package with the source.
+const PACKAGE: &str = python::LLAMA.packages[0];
+
 /// Returns the path of a program of llama.cpp, such as `llama-bench`. Builds it if it is missing.
 pub(crate) fn program(repo: &Repo, name: &str) -> anyhow::Result<PathBuf> {
-    let folder = workspace::target_folder(repo)?.join("llama.cpp");
-    let build = folder.join("build");
-    let program = build.join("bin").join(name);
-    if program.exists() {
+    if let Some(program) = built(repo, name)? {
         return Ok(program);
     }
+    let (folder, build) = (folder(repo)?, build(repo)?);
     let python = python::CMAKE.python(repo)?;
     let tools = python::CMAKE.folder(repo)?.join("bin");
-    let source = python::source(&python, python::LLAMA.packages[0], &folder)?.join("vendor/llama.cpp");
+    let source = python::source(&python, PACKAGE, &folder)?.join("vendor/llama.cpp");
     let ninja = tools.join("ninja");
     let mut configure = Command::new(tools.join("cmake"));
     configure.args(["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF"]);
@@ -25,5 +33,24 @@ pub(crate) fn program(repo: &Repo, name: &str) -> anyhow::Result<PathBuf> {
     configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", ninja.display()));
     process::run(configure.arg("-S").arg(source).arg("-B").arg(&build))?;
     process::run(Command::new(ninja).arg("-C").arg(&build).arg(name))?;
-    Ok(program)
+    Ok(program_in(&build, name))
+}
+
+/// Returns the path of a program of llama.cpp, if it has been built.
+pub(crate) fn built(repo: &Repo, name: &str) -> anyhow::Result<Option<PathBuf>> {
+    Ok(Some(program_in(&build(repo)?, name)).filter(|program| program.exists()))
+}
+
+fn program_in(build: &Path, name: &str) -> PathBuf {
+    build.join("bin").join(name)
+}
+
+fn folder(repo: &Repo) -> anyhow::Result<PathBuf> {
+    Ok(workspace::target_folder(repo)?.join("llama.cpp"))
+}
+
+/// The folder of the build. Another version has another one.
+fn build(repo: &Repo) -> anyhow::Result<PathBuf> {
+    let (_, version) = PACKAGE.split_once("==").context("a package needs a version: NAME==VERSION")?;
+    Ok(folder(repo)?.join(format!("build-{version}")))
 }

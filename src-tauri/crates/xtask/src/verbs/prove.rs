@@ -24,8 +24,8 @@ struct Proof {
     scale: &'static [(&'static str, &'static str)],
     /// The variables of the first seed and of the number of runs, if it can run in slices.
     slice: Option<[&'static str; 2]>,
-    /// The program of llama.cpp that it starts.
-    llama: Option<&'static str>,
+    /// Whether it starts llama-server.
+    llama_server: bool,
 }
 
 /// The integration tests.
@@ -42,7 +42,7 @@ const PROOFS: &[Proof] = &[
         test: "clients::concurrent_conversations",
         scale: &[("CAIRN_PROVE_CHATS", "100")],
         slice: None,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-crosstalk",
@@ -51,7 +51,7 @@ const PROOFS: &[Proof] = &[
         test: "crosstalk::",
         scale: &[("CAIRN_PROVE_RUNS", "100")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-exact",
@@ -60,7 +60,7 @@ const PROOFS: &[Proof] = &[
         test: "exact::",
         scale: &[("CAIRN_PROVE_RUNS", "200")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-crash",
@@ -69,7 +69,7 @@ const PROOFS: &[Proof] = &[
         test: "crash::",
         scale: &[("CAIRN_PROVE_RUNS", "2000")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-kept",
@@ -78,7 +78,7 @@ const PROOFS: &[Proof] = &[
         test: "kept::",
         scale: &[("CAIRN_PROVE_RUNS", "3")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-corrupt",
@@ -87,7 +87,7 @@ const PROOFS: &[Proof] = &[
         test: "corrupt::",
         scale: &[("CAIRN_PROVE_RUNS", "8")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-shared",
@@ -96,7 +96,7 @@ const PROOFS: &[Proof] = &[
         test: "shared::",
         scale: &[("CAIRN_PROVE_RUNS", "600")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "kv-budgets",
@@ -105,7 +105,7 @@ const PROOFS: &[Proof] = &[
         test: "budgets::",
         scale: &[("CAIRN_PROVE_RUNS", "10000")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "minilm",
@@ -114,7 +114,7 @@ const PROOFS: &[Proof] = &[
         test: "embeddings::minilm_",
         scale: &[("CAIRN_PROVE_RUNS", "500")],
         slice: None,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "openapi",
@@ -123,7 +123,7 @@ const PROOFS: &[Proof] = &[
         test: "openapi::responses_match_the_document",
         scale: &[("CAIRN_PROVE_RUNS", "250")],
         slice: None,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "pull",
@@ -132,7 +132,7 @@ const PROOFS: &[Proof] = &[
         test: "pulls::survive::pull_survives_injected_faults_and_kills",
         scale: &[("CAIRN_PROVE_PULLS", "1000"), ("CAIRN_PROVE_PULL_BYTES", "100663296")],
         slice: Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_PULLS"]),
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "remotes",
@@ -141,7 +141,7 @@ const PROOFS: &[Proof] = &[
         test: "remotes::llama_server::",
         scale: &[],
         slice: None,
-        llama: Some("llama-server"),
+        llama_server: true,
     },
     Proof {
         name: "requests",
@@ -150,7 +150,7 @@ const PROOFS: &[Proof] = &[
         test: "requests::",
         scale: &[("CAIRN_PROVE_RUNS", "30000")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "routing",
@@ -159,7 +159,7 @@ const PROOFS: &[Proof] = &[
         test: "routing_",
         scale: &[("CAIRN_PROVE_RUNS", "100000")],
         slice: None,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "storm",
@@ -168,7 +168,7 @@ const PROOFS: &[Proof] = &[
         test: "storm::",
         scale: &[("CAIRN_PROVE_STORM", "full")],
         slice: None,
-        llama: None,
+        llama_server: false,
     },
     Proof {
         name: "structured",
@@ -177,7 +177,7 @@ const PROOFS: &[Proof] = &[
         test: "structured::",
         scale: &[("CAIRN_PROVE_RUNS", "1000")],
         slice: KV_SLICE,
-        llama: None,
+        llama_server: false,
     },
 ];
 
@@ -197,14 +197,16 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         python::for_tests(repo)?;
         process::run(&mut process::cargo(repo, &["build", "--release", "--workspace", "--bins", "--quiet"]))?;
     }
-    if let Some(name) = proof.llama {
-        llama::program(repo, name)?;
-    }
     let [package, program] = proof.program;
     let mut words = vec!["test", "--release", "--package", package, "--test", program, "--"];
     // Sequential, because tests measure the whole process.
     words.extend(["--nocapture", "--test-threads=1", proof.test]);
-    process::run(process::cargo(repo, &words).envs(proof.scale.iter().copied()).envs(slice))?;
+    let mut tests = process::cargo(repo, &words);
+    tests.envs(proof.scale.iter().copied()).envs(slice);
+    if proof.llama_server {
+        tests.env(llama::SERVER_VARIABLE, llama::program(repo, llama::SERVER)?);
+    }
+    process::run(&mut tests)?;
     Ok(ExitCode::SUCCESS)
 }
 

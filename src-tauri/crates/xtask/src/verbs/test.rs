@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use crate::needs::{For, ensure};
-use crate::{Repo, process, python, ui, workspace};
+use crate::{Repo, llama, process, python, ui, workspace};
 
 /// Definition of this command.
 pub const VERB: Verb = Verb {
@@ -37,6 +37,9 @@ pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     let cairn = workspace::target_folder(repo)?.join("debug").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
     ui::journeys(repo, &cairn)?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
+    if let Some(server) = llama::built(repo, llama::SERVER)? {
+        tests.env(llama::SERVER_VARIABLE, server);
+    }
     run(tests.env("CAIRN_MOTO_PYTHON", python)).map(drop)
 }
 
