@@ -49,8 +49,10 @@ export async function regressions(browser, daemon) {
   const lists = [];
   page.on("request", (request) => request.url().endsWith("/app/keys") && lists.push(request.url()));
   await page.goto(`${daemon.address}/ui/#/server`);
-  await page.waitForSelector(".addr");
-  await page.waitForTimeout(1000);
+  await page.waitForSelector(`section[aria-label='${text("server.keys")}'] .empty`);
+  // An effect that depends on the list runs before the next frame, so its request would precede this one.
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  await page.evaluate(() => fetch("/api/version"));
   check(lists.length === 1, `the Server screen requests the API keys once: ${lists.length} requests`);
 
   for (const width of [1440, 480]) {
