@@ -28,10 +28,10 @@ pub(crate) trait RelayRequest: DeserializeOwned {
     }
 }
 
-/// What becomes of a request that a remote may answer.
-pub(crate) enum Relayed<T> {
+/// Result of offering a request to the remotes.
+pub(crate) enum RelayOutcome<T> {
     /// No remote has the model and the endpoint: this daemon answers the request.
-    No(T),
+    Local(T),
     /// The response of a remote.
     Response(Response),
 }
@@ -42,10 +42,10 @@ pub(crate) async fn relay<T: RelayRequest>(
     client: &ClientInference,
     log: &LogHandle,
     body: JsonBytes,
-) -> Result<Relayed<T>, ApiError> {
+) -> Result<RelayOutcome<T>, ApiError> {
     let request: T = body.parse()?;
     let relay = client.inference.relay(T::ENDPOINT, request.model(), &body.json, client.scope.incognito).await?;
-    let Some(relay) = relay else { return Ok(Relayed::No(request)) };
+    let Some(relay) = relay else { return Ok(RelayOutcome::Local(request)) };
     log.set_model(request.model());
     let (guard, log) = (server.activity().begin(), log.clone());
     let response = match T::ENDPOINT {
@@ -57,7 +57,7 @@ pub(crate) async fn relay<T: RelayRequest>(
         }
         _ => whole(relay, guard, &log).await?,
     };
-    Ok(Relayed::Response(response))
+    Ok(RelayOutcome::Response(response))
 }
 
 /// Collects a response that is not streamed.

@@ -22,6 +22,7 @@ mod loaded;
 mod logprobs;
 mod masks;
 mod metrics;
+mod model_thread;
 mod model_use;
 mod queue;
 mod random;
@@ -30,7 +31,6 @@ mod sampler;
 mod scheduler;
 mod sequence;
 mod wake;
-mod worker;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder};

@@ -20,11 +20,11 @@ use crate::config::CacheTiers;
 use crate::error::LoadError;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
+use crate::model_thread::{ModelThreadBuilder, SchedulerParts};
 use crate::model_use::ModelUses;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scheduler::BATCH_ROWS;
-use crate::worker::{Generating, Worker};
 
 /// A loaded model. Dropping the last reference ends its scheduler thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -154,7 +154,7 @@ impl LoadedModel {
         let (commands, receiver) = CommandSender::channel();
         let alive = Arc::new(AtomicBool::new(true));
         let vocabulary = LazyVocabulary::new(&tokenizer);
-        let worker = Worker {
+        let builder = ModelThreadBuilder {
             file: Arc::clone(&file),
             team: loading.team,
             backend,
@@ -168,15 +168,15 @@ impl LoadedModel {
         match hparams.embedding {
             Some(output) => {
                 let rows = hparams.limits(context_tokens, Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS }).rows;
-                worker.start_embedder(output, rows)?;
+                builder.start_embedder(output, rows)?;
                 max_text_tokens = Some(rows);
             }
             None => {
-                tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &worker.plan, &caps));
-                let cache = worker.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
+                tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &builder.plan, &caps));
+                let cache = builder.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
                 let tokenizer = Arc::clone(&tokenizer);
                 let (seeds, counters) = (loading.seeds, loading.counters);
-                worker.start_scheduler(Generating { tokenizer, cache, seeds, counters })?;
+                builder.start_scheduler(SchedulerParts { tokenizer, cache, seeds, counters })?;
                 vocabulary.build_in_background();
             }
         }

@@ -17,7 +17,7 @@ use super::unsupported::check_top_logprobs;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, Relayed, relay};
+use crate::relay::{RelayOutcome, RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::{Server, images, ndjson};
 
@@ -44,8 +44,8 @@ async fn chat(
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
     let request: ChatRequest = match relay(&server, &client, &log, body).await? {
-        Relayed::No(request) => request,
-        Relayed::Response(response) => return Ok(response),
+        RelayOutcome::Local(request) => request,
+        RelayOutcome::Response(response) => return Ok(response),
     };
     let ClientInference { inference, scope } = client;
     check_top_logprobs(request.top_logprobs)?;

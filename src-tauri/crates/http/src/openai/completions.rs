@@ -18,7 +18,7 @@ use super::{Envelope, UsageSum, finish_reason, guided, options, service_tier};
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, Relayed, relay};
+use crate::relay::{RelayOutcome, RelayRequest, relay};
 use crate::request_log::LogHandle;
 use crate::sampling::Sampling;
 use crate::streaming::{self, Encoder};
@@ -47,8 +47,8 @@ async fn complete(
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
     let mut request: CompletionRequest = match relay(&server, &client, &log, body).await? {
-        Relayed::No(request) => request,
-        Relayed::Response(response) => return Ok(response),
+        RelayOutcome::Local(request) => request,
+        RelayOutcome::Response(response) => return Ok(response),
     };
     let ClientInference { inference, scope } = client;
     log.set_model(&request.model);

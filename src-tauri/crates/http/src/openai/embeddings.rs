@@ -16,7 +16,7 @@ use crate::Server;
 use crate::body::{BodyLimit, JsonBytes};
 use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
-use crate::relay::{RelayRequest, Relayed, relay};
+use crate::relay::{RelayOutcome, RelayRequest, relay};
 use crate::request_log::LogHandle;
 
 pub(super) fn routes() -> Router<Server> {
@@ -38,8 +38,8 @@ async fn embeddings(
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
     let request: EmbeddingRequest = match relay(&server, &client, &log, body).await? {
-        Relayed::No(request) => request,
-        Relayed::Response(response) => return Ok(response),
+        RelayOutcome::Local(request) => request,
+        RelayOutcome::Response(response) => return Ok(response),
     };
     log.set_model(&request.model);
     let is_base64 = match request.encoding_format.as_deref() {

@@ -1,4 +1,4 @@
-//! The thread of a loaded model: a scheduler, or the embedder of an embedding model.
+//! Starts the thread of a loaded model: a scheduler, or the embedder of an embedding model.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::scheduler::{Admission, BATCH_ROWS, Phase, Scheduler, Shares, StepCost
 /// Number of recently used contexts to prefetch when a model is loaded, in addition to pinned ones.
 const PREFETCH_CONTEXTS: usize = 2;
 
-/// What the thread of a model needs, whatever it computes.
-pub(crate) struct Worker {
+/// The parts of a model's thread that a scheduler and an embedder both have.
+pub(crate) struct ModelThreadBuilder {
     pub(crate) file: Arc<ModelFile>,
     pub(crate) team: Arc<Team>,
     pub(crate) backend: Box<dyn Backend>,
@@ -37,15 +37,15 @@ pub(crate) struct Worker {
     pub(crate) alive: Arc<AtomicBool>,
 }
 
-/// What only a scheduler needs.
-pub(crate) struct Generating {
+/// The other parts of a scheduler.
+pub(crate) struct SchedulerParts {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) cache: Cache,
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
 }
 
-impl Worker {
+impl ModelThreadBuilder {
     /// Creates the model's cache. Its waker is a command.
     pub(crate) fn cache(
         &self,
@@ -83,9 +83,9 @@ impl Worker {
     }
 
     /// Prepares the plan and starts the scheduler.
-    pub(crate) fn start_scheduler(self, generating: Generating) -> Result<(), LoadError> {
+    pub(crate) fn start_scheduler(self, parts: SchedulerParts) -> Result<(), LoadError> {
         let Self { file, team, mut backend, plan, vocabulary, parallel, commands, alive } = self;
-        let Generating { tokenizer, cache, seeds, counters } = generating;
+        let SchedulerParts { tokenizer, cache, seeds, counters } = parts;
         let logits = plan.logits.expect("every family's plan ends in logits");
         let rotation = Rotation::from_plan(&plan, backend.caps().kv_type);
         let plan = backend.prepare(plan, Limits { rows: BATCH_ROWS, logit_rows: parallel })?;
