@@ -7,17 +7,17 @@
 //! so that their producer pauses.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use cairn_app::inference::{Answer, Event};
+use cairn_app::inference::{Answer, ByteReceiver, Event, byte_channel};
 use cairn_app::panics::catch;
 use cairn_wire::ErrorBody;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
 
 use crate::ActivityGuard;
 use crate::error::{ApiError, last_line};
@@ -25,7 +25,7 @@ use crate::error::{ApiError, last_line};
 /// Capacity of the channel to the client in chunks.
 const QUEUED_CHUNKS: usize = 16;
 /// Capacity of the channel to the client in bytes. A larger chunk is the only one in the channel.
-const QUEUED_BYTES: usize = 256 << 10;
+const QUEUED_BYTES: u32 = 256 << 10;
 
 /// Asynchronous source of events.
 pub(crate) trait Events: Send + 'static {
@@ -77,18 +77,18 @@ pub(crate) fn respond<E: Events, C: Encoder<E::Event>>(
     guard: ActivityGuard,
     mut encoder: C,
 ) -> Response {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = byte_channel(QUEUED_CHUNKS, QUEUED_BYTES);
     tokio::spawn(async move {
         let _guard = guard;
         let last = sender.clone();
         let sending = async move {
-            if !first.is_empty() && !sender.send(first).await {
+            if !first.is_empty() && !sender.send(Bytes::from(first)).await {
                 return;
             }
             loop {
                 let event = tokio::select! {
                     event = events.next() => event,
-                    () = sender.chunks.closed() => return,
+                    () = sender.closed() => return,
                 };
                 let Some(event) = event else { return };
                 let bytes = match encoder.encode(event) {
@@ -99,49 +99,33 @@ pub(crate) fn respond<E: Events, C: Encoder<E::Event>>(
                         encoder.fail(&last_line(&error))
                     }
                 };
-                if !sender.send(bytes).await {
+                if !sender.send(Bytes::from(bytes)).await {
                     return;
                 }
             }
         };
         if catch(sending).await.is_err() {
             // Without it the response would look complete. The client may have disconnected; that is not an error.
-            let _ = last.send(C::encode_error(&ApiError::panicked().into_body())).await;
+            last.send(Bytes::from(C::encode_error(&ApiError::panicked().into_body()))).await;
         }
     });
-    let chunks = ReceiverStream::new(receiver).map(|chunk| Ok::<_, Infallible>(chunk.bytes));
-    ([(header::CONTENT_TYPE, C::CONTENT_TYPE)], Body::from_stream(chunks)).into_response()
+    ([(header::CONTENT_TYPE, C::CONTENT_TYPE)], Body::from_stream(Chunks(receiver))).into_response()
 }
 
-/// Bytes that the client has not read, with their share of [`QUEUED_BYTES`].
-struct Chunk {
-    bytes: Bytes,
-    _room: OwnedSemaphorePermit,
-}
+/// The chunks of a response body.
+struct Chunks(ByteReceiver<Bytes>);
 
-/// The task's end of the channel to the client.
-#[derive(Clone)]
-struct ChunkSender {
-    chunks: mpsc::Sender<Chunk>,
-    room: Arc<Semaphore>,
-}
+impl Stream for Chunks {
+    type Item = Result<Bytes, Infallible>;
 
-fn channel() -> (ChunkSender, mpsc::Receiver<Chunk>) {
-    let (chunks, receiver) = mpsc::channel(QUEUED_CHUNKS);
-    (ChunkSender { chunks, room: Arc::new(Semaphore::new(QUEUED_BYTES)) }, receiver)
-}
-
-impl ChunkSender {
-    /// Sends bytes when the channel has room for them. Returns `false` if the client has disconnected.
-    async fn send(&self, bytes: Vec<u8>) -> bool {
-        let room = bytes.len().min(QUEUED_BYTES) as u32;
-        let room = Arc::clone(&self.room).acquire_many_owned(room).await.expect("the semaphore is never closed");
-        self.chunks.send(Chunk { bytes: bytes.into(), _room: room }).await.is_ok()
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|chunk| chunk.map(Ok))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Instant;
 
@@ -197,8 +181,8 @@ mod tests {
             assert_eq!(body.len(), 40 * bytes, "all events of {bytes} bytes arrive");
         };
         check(100, QUEUED_CHUNKS).await;
-        check(QUEUED_BYTES / 4, 4).await;
-        check(QUEUED_BYTES, 1).await;
-        check(3 * QUEUED_BYTES, 1).await;
+        check(QUEUED_BYTES as usize / 4, 4).await;
+        check(QUEUED_BYTES as usize, 1).await;
+        check(3 * QUEUED_BYTES as usize, 1).await;
     }
 }

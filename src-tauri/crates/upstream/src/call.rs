@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::affinity::Prefix;
+use crate::byte_channel::{ByteReceiver, ByteSender, ByteSize, byte_channel};
 use crate::counters::add;
 use crate::failure::Failure;
 use crate::frames::{Framer, Framing};
@@ -23,7 +23,7 @@ use crate::upstream::{OpenRequest, Upstream};
 /// Capacity of the channel in frames. A client that does not read stops the reading from the server.
 const QUEUED_FRAMES: usize = 16;
 /// Capacity of the channel in bytes of frames. A larger frame is the only one in the channel.
-const QUEUED_BYTES: usize = 256 << 10;
+const QUEUED_BYTES: u32 = 256 << 10;
 /// Most servers that are tried for one request.
 const MAX_ATTEMPTS: usize = 4;
 /// Bytes of a frame that takes milliseconds to parse.
@@ -106,37 +106,36 @@ pub struct Delivery {
 enum Message {
     /// A server accepted the request.
     Accepted,
-    /// A frame, with its share of [`QUEUED_BYTES`].
-    Frame {
-        frame: Delivery,
-        _room: OwnedSemaphorePermit,
-    },
+    Frame(Delivery),
     Failed(CallError),
 }
 
-/// The task's end of the channel. An error of sending means that the receiver was dropped; then the task ends at its next
-/// wait.
-struct Sender {
-    messages: mpsc::Sender<Message>,
-    room: Arc<Semaphore>,
+impl ByteSize for Message {
+    fn byte_size(&self) -> usize {
+        match self {
+            Self::Frame(frame) => frame.bytes.len(),
+            Self::Accepted | Self::Failed(_) => 0,
+        }
+    }
 }
+
+/// The task's end of the channel. If the receiver was dropped, the task ends at its next wait.
+struct Sender(ByteSender<Message>);
 
 impl Sender {
     async fn send(&self, message: Message) {
-        let _ = self.messages.send(message).await;
+        self.0.send(message).await;
     }
 
     async fn frame(&self, frame: Delivery) {
-        let room = frame.bytes.len().min(QUEUED_BYTES) as u32;
-        let room = Arc::clone(&self.room).acquire_many_owned(room).await.expect("the semaphore is never closed");
-        self.send(Message::Frame { frame, _room: room }).await;
+        self.send(Message::Frame(frame)).await;
     }
 }
 
 /// A request in progress. Dropping it cancels it.
 #[derive(Debug)]
 pub struct Call {
-    messages: mpsc::Receiver<Message>,
+    messages: ByteReceiver<Message>,
     /// A message that [`Call::accepted`] received.
     next: Option<Message>,
     has_ended: bool,
@@ -146,7 +145,7 @@ impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Accepted => "Accepted",
-            Self::Frame { .. } => "Frame",
+            Self::Frame(_) => "Frame",
             Self::Failed(_) => "Failed",
         })
     }
@@ -156,13 +155,12 @@ impl Call {
     /// Sends a request. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start(plan: Plan, request: Request) -> Self {
-        let (sender, messages) = mpsc::channel(QUEUED_FRAMES);
-        let sender = Sender { messages: sender, room: Arc::new(Semaphore::new(QUEUED_BYTES)) };
+        let (sender, messages) = byte_channel(QUEUED_FRAMES, QUEUED_BYTES);
+        let sender = Sender(sender);
         tokio::spawn(async move {
-            let closed = sender.messages.clone();
             tokio::select! {
                 () = run(&plan, &request, &sender) => {}
-                () = closed.closed() => {}
+                () = sender.0.closed() => {}
             }
         });
         Self { messages, next: None, has_ended: false }
@@ -196,7 +194,7 @@ impl Call {
             };
             match message {
                 Some(Message::Accepted) => {}
-                Some(Message::Frame { frame, .. }) => return Some(Ok(frame)),
+                Some(Message::Frame(frame)) => return Some(Ok(frame)),
                 Some(Message::Failed(error)) => {
                     self.has_ended = true;
                     return Some(Err(error));

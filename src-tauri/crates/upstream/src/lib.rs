@@ -16,6 +16,7 @@
 pub mod affinity;
 mod base_url;
 pub mod breaker;
+mod byte_channel;
 mod call;
 mod client;
 mod counters;
@@ -35,6 +36,7 @@ mod whole;
 
 pub use affinity::Prefix;
 pub use base_url::{BaseUrl, UrlError};
+pub use byte_channel::{ByteReceiver, ByteSender, ByteSize, byte_channel};
 pub use call::{Call, CallError, Delivery, Plan, Target};
 pub use client::{Deadlines, RemoteKey, UpstreamClient};
 pub use counters::Counts;

@@ -73,17 +73,17 @@ fn sent(steps: &[Step]) -> String {
 
 #[tokio::test]
 async fn unread_frames_are_limited_in_bytes() {
-    let text = "x".repeat(QUEUED_BYTES - 1000);
+    let text = "x".repeat(QUEUED_BYTES as usize - 1000);
     let server = FakeUpstream::start(Api::Ollama, &["m"], ollama_answer(&[text.as_str(); 8])).unwrap();
     let upstream = upstream("gpu", ServerKind::Ollama, &server.url(), PATIENT);
     let call = Call::start(plan(&[&upstream]), chat());
     let end = Instant::now() + Duration::from_secs(20);
-    while call.messages.len() < 2 && Instant::now() < end {
+    while call.messages.queued() < 2 && Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // Time for frames that would be too many.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(call.messages.len(), 2, "the acceptance and one frame");
+    assert_eq!(call.messages.queued(), 2, "the acceptance and one frame");
     let (_, received, _, error) = collect(call).await;
     assert!(error.is_none() && received.len() == 8 * text.len(), "{} bytes, {error:?}", received.len());
 }
