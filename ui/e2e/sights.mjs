@@ -63,8 +63,8 @@ const remote = (name, url, state, models, more = {}) => ({
 const REMOTES = {
   remotes: [
     remote("gpu", "http://192.168.1.20:11434", "up", ["qwen3:8b", "pebble:latest"], { kind: "cairn", latency_ms: 14, hidden_models: ["pebble:latest"], requests: 1284, outstanding: 2, failures: 3, prompt_tokens: 2_400_000, cached_tokens: 2_060_000 }),
-    remote("office-machine-with-a-long-name", "https://models.office.example.org/some/long/path/to/the/api", "paused", [LONG], { kind: "openai", has_key: true, requests: 71, failures: 12, reason: "the server sent no first token within 900 s" }),
-    remote("nas", "http://nas:8000", "down", [], { reason: "cannot connect to the server (tcp connect error: Connection refused (os error 111))" }),
+    remote("office-machine-with-a-long-name", "https://models.office.example.org/some/long/path/to/the/api", "paused", [LONG], { kind: "openai", has_key: true, requests: 71, failures: 12, error: { error: "the server sent no first token within 900 s", code: "remote_timeout", params: { seconds: "900" } } }),
+    remote("nas", "http://nas:8000", "down", [], { error: { error: "cannot connect to the server (Connection refused (os error 111))", code: "remote_unreachable", params: { reason: "Connection refused (os error 111)" } } }),
     remote("spare", "http://10.0.0.9:8000", "unknown", [], { kind: "openai", latency_ms: 0 }),
   ],
 };

@@ -1206,7 +1206,7 @@ export type Remote = {
   /** Its state. */
   state: RemoteState;
   /** Why it is not available, or gets no requests. */
-  reason?: string;
+  error?: ErrorBody;
   /** How long it took to list its models in the last check, in milliseconds; absent if it did not list them. */
   latency_ms?: number;
   /** Names of its models. */
@@ -1816,18 +1816,32 @@ export type ErrorCode =
   | "remote_key_invalid"
   /** The API key of a remote would be sent unencrypted. Parameters: url. */
   | "remote_key_plain"
-  /** The server does not list its models. Parameters: url, reason, status. */
+  /** The server does not list its models. Parameters: url, failure and those of the failure. */
   | "remote_not_a_server"
   /** The file of the remotes cannot be read. Parameters: path, reason. */
   | "remotes_unreadable"
   /** The file of the remotes cannot be written. Parameters: reason. */
   | "remotes_unwritable"
-  /** No remote that has the model could answer. Parameters: reason. */
+  /** No remote that has the model could answer. Parameters: reason, or remote, failure and those of the failure. */
   | "remote_unavailable"
-  /** A remote refused the request. Parameters: remote, reason. */
+  /** A remote refused the request. Parameters: remote, failure and those of the failure. */
   | "remote_refused"
-  /** A remote failed during an answer. Parameters: remote, reason. */
+  /** A remote failed during an answer. Parameters: remote, failure and those of the failure. */
   | "remote_interrupted"
+  /** A failure of a remote: it cannot be reached. Parameters: reason. */
+  | "remote_unreachable"
+  /** A failure of a remote: it sent nothing for too long. Parameters: seconds. */
+  | "remote_timeout"
+  /** A failure of a remote: it closed the connection before the end of its response. Parameters: reason. */
+  | "remote_disconnected"
+  /** A failure of a remote: it redirects requests. */
+  | "remote_redirected"
+  /** A failure of a remote: it responded with an error. Parameters: status, reason. */
+  | "remote_status"
+  /** A failure of a remote: its response ends with an error. Parameters: reason. */
+  | "remote_reported_error"
+  /** A failure of a remote: its response is invalid or too long. Parameters: reason. */
+  | "remote_response_invalid"
   /** Too many requests wait already. */
   | "server_busy"
   /** This version cannot do that. Parameters: feature. */
@@ -2059,7 +2073,7 @@ export type ErrorBody = {
   error: string;
   /** The stable name of the error; absent from other servers. */
   code?: ErrorCode;
-  /** The facts of the error by name, as [`ErrorCode`] documents them. */
+  /** The facts of the error by name, as [`ErrorCode`] documents them. `failure` is another code. */
   params?: Record<string, string>;
 };
 

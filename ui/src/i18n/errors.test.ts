@@ -61,6 +61,15 @@ describe("errorText", () => {
     expect(errorText(body("api_key_missing", { scope: "admin" }))).toBe("此操作需要具有“全部”权限的 API 密钥。");
     expect(errorText(body("api_key_missing", { scope: "newer" })), "a scope of a newer daemon").toBe("此操作需要具有“newer”权限的 API 密钥。");
   });
+  it("has the failure behind an error, without the words of the server", () => {
+    const listed = body("remote_not_a_server", { url: "http://gpu", failure: "remote_status", status: "401", reason: "no key" });
+    expect(errorText(listed)).toBe("Can't list the models of http://gpu. The server responded with status 401.");
+    expect([errorDetails(listed), errorLine(listed)]).toEqual(["no key", "Can't list the models of http://gpu. The server responded with status 401: no key"]);
+    locale.set("zh-CN");
+    expect(errorText(listed)).toBe("无法列出 http://gpu 的模型。服务器返回状态 401。");
+    const newer = body("remote_not_a_server", { url: "http://gpu", failure: "remote_on_fire" });
+    expect(errorText(newer), "a failure of a newer daemon").toBe("无法列出 http://gpu 的模型。");
+  });
   it("is English if a parameter is missing", () => {
     locale.set("zh-CN");
     expect(errorText(body("model_not_found", {}))).toBe("English text");

@@ -7,7 +7,9 @@ import { fill, has, locale, t, template, type Params } from "./locale.svelte";
 /** English details among the parameters. They are shown after the translated sentence, or behind Details. */
 const DETAILS = ["reason", "feature"];
 
-function isBody(error: unknown): error is Pick<ErrorBody, "code" | "params"> {
+type Coded = Pick<ErrorBody, "code" | "params">;
+
+function isBody(error: unknown): error is Coded {
   return typeof error === "object" && error !== null && "code" in error && typeof error.code === "string";
 }
 
@@ -28,13 +30,21 @@ function shown(params: Record<string, string>): Params {
   return Object.fromEntries(entries);
 }
 
-/** The translated sentence of an error; `undefined` without a code that has one, or without a parameter that it needs. */
-function translated(error: unknown): string | undefined {
-  if (!isBody(error) || !has(`errors.${error.code}`)) return undefined;
-  const text = template(`errors.${error.code}`);
-  const params = shown(error.params ?? {});
+/** The sentence of a code; `undefined` without one, or without a parameter that it needs. */
+function sentenceOf(code: string | undefined, params: Params): string | undefined {
+  if (code === undefined || !has(`errors.${code}`)) return undefined;
+  const text = template(`errors.${code}`);
   const missing = [...text.matchAll(/\{(\w+)/g)].some(([, name = ""]) => !(name in params));
   return missing ? undefined : fill(text, params, locale.current);
+}
+
+/** The translated text of an error: its sentence, and that of the failure behind it. `undefined` without a sentence. */
+function translated(error: unknown): string | undefined {
+  if (!isBody(error)) return undefined;
+  const params = shown(error.params ?? {});
+  const first = sentenceOf(error.code, params);
+  const second = sentenceOf(error.params?.["failure"], params);
+  return first === undefined || second === undefined ? first : t("common.two_sentences", { first, second });
 }
 
 /** The sentence of an error: an `ApiError`, an `ErrorBody`, or anything thrown. Without a code, its English text; without an error, "". */

@@ -70,12 +70,12 @@ fn table(response: &RemotesResponse) -> String {
     }
     let mut rows = vec![row(["NAME", "URL", "KIND", "STATE", "MODELS"])];
     rows.extend(response.remotes.iter().map(|remote| {
-        let state = match (remote.state, &remote.reason) {
+        let state = match (remote.state, &remote.error) {
             (RemoteState::Up, _) => remote.latency_ms.map_or_else(|| "up".to_owned(), |ms| format!("up ({ms} ms)")),
             (RemoteState::Unknown, _) => "not checked yet".to_owned(),
-            (state, reason) => {
+            (state, error) => {
                 let state = if state == RemoteState::Paused { "paused after failures" } else { "down" };
-                let reason = reason.as_deref().unwrap_or("no reason was given");
+                let reason = error.as_ref().map_or("no reason was given", |error| error.error.as_str());
                 format!("{state}: {}", output::escape_controls(reason))
             }
         };
@@ -103,6 +103,8 @@ fn hidden(remote: &Row) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use cairn_wire::ErrorBody;
+
     use super::*;
 
     fn remote(state: RemoteState, models: &[&str]) -> Row {
@@ -112,7 +114,7 @@ mod tests {
             kind: "openai".to_owned(),
             has_key: true,
             state,
-            reason: (state != RemoteState::Up).then(|| "cannot connect to the server".to_owned()),
+            error: (state != RemoteState::Up).then(|| ErrorBody::text("cannot connect to the server")),
             latency_ms: (state == RemoteState::Up).then_some(12),
             models: models.iter().map(|name| (*name).to_owned()).collect(),
             hidden_models: Vec::new(),

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cairn_app::Error;
 use cairn_app::chats;
+use cairn_app::inference::Failure;
 use cairn_app::settings::SettingProblem;
 use cairn_app::transfers::PullError;
 use cairn_wire::{ErrorBody, ErrorCode, beginning};
@@ -138,6 +139,11 @@ pub(crate) fn setting_error(problem: &SettingProblem) -> ErrorBody {
 /// Returns the error of a failed download.
 pub(crate) fn pull_error(error: &PullError) -> ErrorBody {
     body(classify::of_pull(error), error.to_string())
+}
+
+/// Returns the failure of a remote for clients of `/app`. It may contain an address.
+pub(crate) fn remote_failure(failure: &Failure) -> ErrorBody {
+    body(classify::of_failure(failure, failure.cause()), failure.detail())
 }
 
 /// Returns the error of a failed answer in a chat, as it is stored and sent.

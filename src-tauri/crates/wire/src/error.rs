@@ -61,18 +61,32 @@ pub enum ErrorCode {
     RemoteKeyInvalid,
     /// The API key of a remote would be sent unencrypted. Parameters: url.
     RemoteKeyPlain,
-    /// The server does not list its models. Parameters: url, reason, status.
+    /// The server does not list its models. Parameters: url, failure and those of the failure.
     RemoteNotAServer,
     /// The file of the remotes cannot be read. Parameters: path, reason.
     RemotesUnreadable,
     /// The file of the remotes cannot be written. Parameters: reason.
     RemotesUnwritable,
-    /// No remote that has the model could answer. Parameters: reason.
+    /// No remote that has the model could answer. Parameters: reason, or remote, failure and those of the failure.
     RemoteUnavailable,
-    /// A remote refused the request. Parameters: remote, reason.
+    /// A remote refused the request. Parameters: remote, failure and those of the failure.
     RemoteRefused,
-    /// A remote failed during an answer. Parameters: remote, reason.
+    /// A remote failed during an answer. Parameters: remote, failure and those of the failure.
     RemoteInterrupted,
+    /// A failure of a remote: it cannot be reached. Parameters: reason.
+    RemoteUnreachable,
+    /// A failure of a remote: it sent nothing for too long. Parameters: seconds.
+    RemoteTimeout,
+    /// A failure of a remote: it closed the connection before the end of its response. Parameters: reason.
+    RemoteDisconnected,
+    /// A failure of a remote: it redirects requests.
+    RemoteRedirected,
+    /// A failure of a remote: it responded with an error. Parameters: status, reason.
+    RemoteStatus,
+    /// A failure of a remote: its response ends with an error. Parameters: reason.
+    RemoteReportedError,
+    /// A failure of a remote: its response is invalid or too long. Parameters: reason.
+    RemoteResponseInvalid,
     /// Too many requests wait already.
     ServerBusy,
     /// This version cannot do that. Parameters: feature.
@@ -307,7 +321,7 @@ pub struct ErrorBody {
     /// The stable name of the error; absent from other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
-    /// The facts of the error by name, as [`ErrorCode`] documents them.
+    /// The facts of the error by name, as [`ErrorCode`] documents them. `failure` is another code.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
 }

@@ -39,7 +39,7 @@ it("address of the daemon itself has no better value", () => {
 });
 
 it("server that does not respond may have the usual port", () => {
-  const silent = refused("remote_not_a_server", { url: "http://gpu", reason: "cannot connect to the server" });
+  const silent = refused("remote_not_a_server", { url: "http://gpu", failure: "remote_unreachable", reason: "Connection refused" });
   check(silent, { url: "gpu" }, "url url=http://gpu:11434");
   check(silent, { url: "http://[::1]/" }, "url url=http://[::1]:11434");
   check(silent, { url: "http://gpu:8000" }, "url");
@@ -47,8 +47,8 @@ it("server that does not respond may have the usual port", () => {
 });
 
 it("refusal of the server is a problem of the key", () => {
-  check(refused("remote_not_a_server", { reason: "the server responded with status 401: no key", status: "401" }), {}, "key");
-  check(refused("remote_not_a_server", { reason: "the server responded with status 404: not status 401", status: "404" }), { url: "http://gpu:1" }, "url");
+  check(refused("remote_not_a_server", { failure: "remote_status", reason: "no key", status: "401" }), {}, "key");
+  check(refused("remote_not_a_server", { failure: "remote_status", reason: "not status 401", status: "404" }), { url: "http://gpu:1" }, "url");
 });
 
 it("key is sent encrypted or without invalid characters", () => {

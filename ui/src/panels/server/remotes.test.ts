@@ -21,7 +21,7 @@ function daemon(stored: Remote[] = []) {
       return { remotes: [...stored] };
     },
     check: async (name) => {
-      stored = stored.map((one) => (name === undefined || one.name === name ? { ...one, state: "down", reason: "gone" } : one));
+      stored = stored.map((one) => (name === undefined || one.name === name ? { ...one, state: "down", error: { error: "gone", code: "remote_unreachable" } } : one));
       return { remotes: [...stored] };
     },
     remove: async (name) => ((stored = stored.filter((one) => one.name !== name)), { remotes: [...stored] }),
@@ -42,7 +42,7 @@ it("remote is added, checked and removed", async () => {
   expect((await remotes.add())?.name).toBe("gpu");
   expect(requests, "without a key").toEqual([{ name: "gpu", url: "gpu:1" }]);
   await remotes.check("gpu");
-  expect([remotes.list?.[0]?.state, remotes.list?.[0]?.reason, remotes.checking]).toEqual(["down", "gone", undefined]);
+  expect([remotes.list?.[0]?.state, remotes.list?.[0]?.error?.error, remotes.checking]).toEqual(["down", "gone", undefined]);
   expect(await remotes.remove("gpu")).toBe(true);
   expect(remotes.list).toEqual([]);
 });

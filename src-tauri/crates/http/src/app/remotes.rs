@@ -12,7 +12,7 @@ use cairn_wire::app::{
 
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, blocking, json};
+use crate::error::{ApiError, blocking, json, remote_failure};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -44,9 +44,9 @@ async fn check(State(server): State<Server>, Body(request): Body<CheckRemotesReq
 }
 
 fn row(remote: RemoteStatus) -> Remote {
-    let (state, reason) = match (remote.health, remote.circuit_failure) {
-        (Health::Down(failure), _) => (RemoteState::Down, Some(failure.detail())),
-        (_, Some(failure)) => (RemoteState::Paused, Some(failure.detail())),
+    let (state, error) = match (remote.health, remote.circuit_failure) {
+        (Health::Down(failure), _) => (RemoteState::Down, Some(remote_failure(&failure))),
+        (_, Some(failure)) => (RemoteState::Paused, Some(remote_failure(&failure))),
         (Health::Up, None) => (RemoteState::Up, None),
         (Health::Unknown, None) => (RemoteState::Unknown, None),
     };
@@ -56,7 +56,7 @@ fn row(remote: RemoteStatus) -> Remote {
         kind: remote.kind.word().to_owned(),
         has_key: remote.has_key,
         state,
-        reason,
+        error,
         latency_ms: remote.latency.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         models: remote.models,
         hidden_models: remote.hidden_models,

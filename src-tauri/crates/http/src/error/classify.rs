@@ -32,6 +32,13 @@ impl Class {
         self.params.insert(name.to_owned(), value.to_string());
         self
     }
+
+    /// Adds the failure of a remote, with its parameters.
+    fn with_failure(mut self, failure: Self) -> Self {
+        let code = serde_json::to_value(failure.code).expect("a code is a string in JSON");
+        self.params.extend(failure.params);
+        self.with("failure", code.as_str().unwrap_or_default())
+    }
 }
 
 const BAD: StatusCode = StatusCode::BAD_REQUEST;
@@ -325,12 +332,8 @@ fn of_remotes(error: &remotes::Error) -> Class {
         E::Key => with_reason(BAD, Code::RemoteKeyInvalid, error),
         E::PlainKey(url) => Class::new(BAD, Code::RemoteKeyPlain).with("url", url),
         E::NoServer { url, failure } => {
-            let class =
-                Class::new(BAD_GATEWAY, Code::RemoteNotAServer).with("url", url).with("reason", failure.detail());
-            match failure {
-                Failure::Status { status, .. } => class.with("status", status),
-                _ => class,
-            }
+            let class = Class::new(BAD_GATEWAY, Code::RemoteNotAServer).with("url", url);
+            class.with_failure(of_failure(failure, failure.cause()))
         }
         E::Network(reason) => with_reason(INTERNAL, Code::ProxyInvalid, reason),
         E::Unreadable { path, reason } => {
@@ -341,10 +344,31 @@ fn of_remotes(error: &remotes::Error) -> Class {
     }
 }
 
+/// Classifies a failure of a remote. `cause` is the one of a lost connection, empty for clients that may not see addresses.
+pub(super) fn of_failure(failure: &Failure, cause: &str) -> Class {
+    use Failure as F;
+    let class = |code| Class::new(BAD_GATEWAY, code);
+    match failure {
+        F::Connect { .. } => class(Code::RemoteUnreachable).with("reason", cause),
+        F::Timeout { limit, .. } | F::Stalled { limit } => {
+            class(Code::RemoteTimeout).with("seconds", limit.as_secs_f64())
+        }
+        F::Closed { .. } => class(Code::RemoteDisconnected).with("reason", cause),
+        F::Redirect => class(Code::RemoteRedirected),
+        F::Status { status, text } | F::NoEndpoint { status, text, .. } => {
+            class(Code::RemoteStatus).with("status", status).with("reason", text)
+        }
+        F::Reported { text } => class(Code::RemoteReportedError).with("reason", text),
+        F::Malformed { .. } | F::TooLarge { .. } | F::AnswerTooLarge { .. } | F::OutOfBudget { .. } => {
+            class(Code::RemoteResponseInvalid).with("reason", failure)
+        }
+    }
+}
+
 /// A refusal has the status of the remote if the request is to blame.
 fn of_call(error: &CallError) -> Class {
     match error {
-        CallError::Failed { remote, failure: Failure::Status { status, .. } } => {
+        CallError::Failed { remote, failure: failure @ Failure::Status { status, .. } } => {
             let status = match status {
                 429 | 503 => BUSY,
                 // The key of this daemon, not that of the client, is wrong.
@@ -352,21 +376,17 @@ fn of_call(error: &CallError) -> Class {
                 400..500 => StatusCode::from_u16(*status).unwrap_or(BAD),
                 _ => BAD_GATEWAY,
             };
-            with_reason(status, Code::RemoteRefused, error).with("remote", remote)
+            of_remote(status, Code::RemoteRefused, remote, failure)
         }
         CallError::Failed { failure: Failure::NoEndpoint { path, .. }, .. } => {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path)
         }
-        CallError::Failed { remote, failure: Failure::AnswerTooLarge { .. } } => {
-            with_reason(BAD, Code::RemoteRefused, error).with("remote", remote)
+        CallError::Failed { remote, failure: failure @ Failure::AnswerTooLarge { .. } } => {
+            of_remote(BAD, Code::RemoteRefused, remote, failure)
         }
         CallError::Failed { failure: Failure::OutOfBudget { .. }, .. } => with_reason(BUSY, Code::ServerBusy, error),
-        CallError::Failed { remote, .. } => {
-            with_reason(BAD_GATEWAY, Code::RemoteUnavailable, error).with("remote", remote)
-        }
-        CallError::Interrupted { remote, failure } => {
-            with_reason(BAD_GATEWAY, Code::RemoteInterrupted, failure).with("remote", remote)
-        }
+        CallError::Failed { remote, failure } => of_remote(BAD_GATEWAY, Code::RemoteUnavailable, remote, failure),
+        CallError::Interrupted { remote, failure } => of_remote(BAD_GATEWAY, Code::RemoteInterrupted, remote, failure),
         CallError::Unavailable { .. } => with_reason(BUSY, Code::RemoteUnavailable, error),
         CallError::Translation { reason, .. } => match reason {
             TranslationError::Option(error) => of_option(error),
@@ -375,6 +395,11 @@ fn of_call(error: &CallError) -> Class {
         },
         CallError::Aborted => Class::new(INTERNAL, Code::GenerationInterrupted),
     }
+}
+
+/// Returns the class of a failed request to a remote. It has no address.
+fn of_remote(status: StatusCode, code: Code, remote: &str, failure: &Failure) -> Class {
+    Class::new(status, code).with("remote", remote).with_failure(of_failure(failure, ""))
 }
 
 fn of_cache(error: &cache::Error) -> Class {

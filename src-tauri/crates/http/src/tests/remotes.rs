@@ -394,11 +394,13 @@ async fn remotes_are_added_checked_and_removed() {
     check(json!({"name": "a", "url": "http://192.168.9.9:1", "key": "sk-secret"}), "400", "remote_key_plain").await;
     check(json!({"name": "a", "url": server.url(), "key": "sk secret"}), "400", "remote_key_invalid").await;
     check(json!({"name": "a", "url": "http://127.0.0.1:9"}), "502", "remote_not_a_server").await;
+    check(json!({"name": "a", "url": "http://127.0.0.1:9"}), "502", r#""failure":"remote_unreachable""#).await;
     check(json!({"name": "a", "url": server.url(), "key": "sk-secret"}), "200", "\"up\"").await;
     check(json!({"name": "a", "url": server.url()}), "409", "remote_name_taken").await;
     server.set_list_status(500);
     let checked = daemon.authorized("POST", "/app/remotes/check", "{}").await;
     assert!(checked.contains(r#""state":"down""#) && checked.contains("status 500"), "{checked}");
+    assert!(checked.contains(r#""code":"remote_status","params":{"reason":"not now","status":"500"}"#), "{checked}");
     assert!(!daemon.get("/api/tags").await.contains("llama3"), "a model that cannot be used is not listed");
     server.set_list_status(200);
     let checked = daemon.authorized("POST", "/app/remotes/check", r#"{"name":"a"}"#).await;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ErrorBody;
+
 /// `POST /app/remotes`: finds out what a server is, and stores it as a remote.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(expecting = "a JSON object")]
@@ -64,7 +66,7 @@ pub struct Remote {
     pub state: RemoteState,
     /// Why it is not available, or gets no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub error: Option<ErrorBody>,
     /// How long it took to list its models in the last check, in milliseconds; absent if it did not list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<u64>,
