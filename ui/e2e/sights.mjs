@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { faults } from "./axe.mjs";
 import { check, open } from "./browser.mjs";
+import { answer, CACHE, GB, remote, stream } from "./samples.mjs";
 
 const OUT = join(import.meta.dirname, "out");
 const VIEWS = [
@@ -13,7 +14,6 @@ const VIEWS = [
   ["zh-CN", "dark", 1440, 900],
 ];
 const LONG = "hf.co/some-rather-long-organisation/A-Model-With-A-Very-Long-Name-Instruct-2511-GGUF:Q4_K_M";
-const GB = 1e9;
 
 function download(id, model, state, total, part, more = {}) {
   return { id, model, state, total, completed: Math.round(total * part), bytes_per_second: 0, held_bytes: Math.round(total * part), detached: true, ...more };
@@ -30,23 +30,8 @@ const DOWNLOADS = {
     download(7, "phi4:14b", "stopped", 9.1 * GB, 0.4),
   ],
 };
-const tier = (name, budget, used, chunks, more = {}) => ({
-  tier: name, health: "up", budget_bytes: budget, used_bytes: used, chunks, queued_bytes: 0, removing_chunks: 0, stored_bytes: used, restored_bytes: 0, hit_tokens: 0, evicted_bytes: 0, written_today_bytes: 0, damaged: 0, ...more,
-});
-const CACHE = {
-  tiers: [
-    tier("ram", 10 * GB, 7.8 * GB, 438, { hit_tokens: 930_000, restored_bytes: 61 * GB, read_bytes_per_second: 21 * GB }),
-    tier("ssd", 40 * GB, 31.4 * GB, 2104, { hit_tokens: 660_000, restored_bytes: 44 * GB, read_bytes_per_second: 4.8 * GB, queued_bytes: 120e6, written_today_bytes: 6.2 * GB }),
-    tier("remote", 200 * GB, 118 * GB, 6912, { health: "away", reason: "office-nas does not answer", hit_tokens: 50_000, restored_bytes: 3 * GB, read_bytes_per_second: 112e6 }),
-  ],
-  folder: "/home/me/.cache/cairn/kv",
-  remote: "/mnt/office-nas/cairn",
-  prompt_tokens: 3_310_000,
-  cached_tokens: 2_880_000,
-  saved_today_ms: 41 * 60_000,
-  cut_short: 2,
-  dropped: 14,
-};
+const [RAM, SSD, REMOTE] = CACHE.tiers;
+const FAILING_CACHE = { ...CACHE, cut_short: 2, dropped: 14, remote: "/mnt/office-nas/cairn", tiers: [RAM, SSD, { ...REMOTE, health: "away", reason: "office-nas does not answer" }] };
 const CONTEXTS = {
   contexts: [
     ["chat:looks", 12_611, 879e6, [1, 1, 1]],
@@ -57,9 +42,6 @@ const CONTEXTS = {
   })),
 };
 
-const remote = (name, url, state, models, more = {}) => ({
-  name, url, kind: "ollama", has_key: false, state, models, outstanding: 0, requests: 0, failures: 0, prompt_tokens: 0, cached_tokens: 0, answer_tokens: 0, ...more,
-});
 const REMOTES = {
   remotes: [
     remote("gpu", "http://192.168.1.20:11434", "up", ["qwen3:8b", "pebble:latest"], { kind: "cairn", latency_ms: 14, hidden_models: ["pebble:latest"], requests: 1284, outstanding: 2, failures: 3, prompt_tokens: 2_400_000, cached_tokens: 2_060_000 }),
@@ -72,16 +54,13 @@ const PROBLEM = "the chat template is not valid: line 12: unexpected end of the 
 
 /** Answers requests of the page in place of the daemon. */
 async function tell(page, daemon) {
-  const json = (route, body) => route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
-  // A stream that ends is reopened; its lines stay.
-  const line = (route, body) => route.fulfill({ contentType: "application/x-ndjson", body: `${JSON.stringify(body)}\n` });
-  await page.route(`${daemon.address}/app/downloads/events`, (route) => line(route, DOWNLOADS));
-  await page.route(`${daemon.address}/app/cache/events`, (route) => line(route, CACHE));
-  await page.route(`${daemon.address}/app/cache`, (route) => json(route, CACHE));
-  await page.route(`${daemon.address}/app/cache/contexts`, (route) => json(route, CONTEXTS));
-  await page.route(`${daemon.address}/app/remotes`, (route) => json(route, REMOTES));
-  await page.route(`${daemon.address}/api/show`, async (route) => json(route, { ...(await (await route.fetch()).json()), template_problem: PROBLEM }));
-  await page.route(`${daemon.address}/app/import`, (route) => line(route, { status: "success", model: "broken:latest", size: 1.2 * GB, way: "copied", made_read_only: false, moved: false, chat_template: true, template_problem: PROBLEM }));
+  await stream(page, daemon, "/app/downloads/events", DOWNLOADS);
+  await stream(page, daemon, "/app/cache/events", FAILING_CACHE);
+  await answer(page, daemon, "/app/cache", FAILING_CACHE);
+  await answer(page, daemon, "/app/cache/contexts", CONTEXTS);
+  await answer(page, daemon, "/app/remotes", REMOTES);
+  await page.route(`${daemon.address}/api/show`, async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), template_problem: PROBLEM } }));
+  await stream(page, daemon, "/app/import", { status: "success", model: "broken:latest", size: 1.2 * GB, way: "copied", made_read_only: false, moved: false, chat_template: true, template_problem: PROBLEM });
 }
 
 export async function sights(browser, daemon) {
