@@ -6,6 +6,7 @@ mod answers;
 mod check;
 mod engine;
 mod library;
+mod queue;
 mod requests;
 mod table;
 

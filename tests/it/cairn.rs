@@ -236,7 +236,12 @@ pub(crate) fn exchange(
 ) -> Option<(u16, String)> {
     let mut answer = String::new();
     send(port, method, path, headers, body)?.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
+    status_and_body(&answer)
+}
+
+/// Returns the status and the decoded body of a complete response.
+pub(crate) fn status_and_body(response: &str) -> Option<(u16, String)> {
+    let (head, body) = response.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
     Some((status, if chunked { unchunk(body) } else { body.to_owned() }))

@@ -11,7 +11,7 @@ use super::{home, list, names, post_json, store};
 use crate::cairn::{Home, exchange, succeeded};
 
 /// Adds the model `slow`, which answers for minutes.
-fn with_slow_model(home: Home) -> Home {
+pub(super) fn with_slow_model(home: Home) -> Home {
     store(&home, "slow", &[("model", &write(&slow_llama()))]);
     home
 }

@@ -111,6 +111,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         difference: None,
         tests: &[
             ("it/behaviours/engine.rs", &["request_beyond_the_queue_is_refused_with_the_text_of_ollama"]),
+            ("it/behaviours/queue.rs", &["concurrent_clients_beyond_the_queue_are_refused_exactly"]),
             ("http/src/tests/server.rs", &["request_of_a_disconnected_client_ends_with_status_499"]),
         ],
     },
