@@ -41,10 +41,10 @@ pub(crate) fn offered(
     if let Some(missing) = names.iter().flatten().find(|name| tools.iter().all(|tool| tool.name != **name)) {
         return Err(ApiError::bad_request(format!("tool_choice names {:?}, which is not in tools", excerpt(missing))));
     }
+    let is_offered = |tool: &NamedTool| names.as_ref().is_none_or(|names| names.contains(&tool.name));
+    let tools: Vec<Value> = tools.into_iter().filter(is_offered).map(|tool| tool.value).collect();
     if is_required && tools.is_empty() {
         return Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools"));
     }
-    let is_offered = |tool: &NamedTool| names.as_ref().is_none_or(|names| names.contains(&tool.name));
-    let tools = tools.into_iter().filter(is_offered).map(|tool| tool.value).collect();
     Ok((tools, ToolUse { is_required, is_single }))
 }

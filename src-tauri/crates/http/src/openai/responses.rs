@@ -3,6 +3,7 @@
 
 mod input;
 mod output;
+mod tools;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,10 +11,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::inference::{CacheScope, Chat, Reply};
-use cairn_wire::openai::{Reasoning, ResponseObject, ResponseStatus, ResponseTool, ResponsesRequest, Tool};
+use cairn_wire::openai::{Reasoning, ResponseObject, ResponseStatus, ResponsesRequest};
 use serde_json::Value;
 
-use super::{Envelope, format, messages, options, service_tier, think, tools};
+use super::{Envelope, format, messages, options, service_tier, think};
 use crate::Server;
 use crate::body::{Body, BodyLimit};
 use crate::client_inference::ClientInference;
@@ -22,6 +23,7 @@ use crate::request_log::LogHandle;
 use crate::sampling::Sampling;
 use crate::streaming;
 use output::Output;
+use tools::Tools;
 
 /// The value of `include` that returns log probabilities.
 const INCLUDE_LOGPROBS: &str = "message.output_text.logprobs";
@@ -34,19 +36,22 @@ async fn respond(
     State(server): State<Server>,
     ClientInference { inference, scope }: ClientInference,
     log: LogHandle,
-    Body(request): Body<ResponsesRequest>,
+    Body(mut request): Body<ResponsesRequest>,
 ) -> Result<Response, ApiError> {
     check(&request)?;
     log.set_model(&request.model);
     let (inference, tier) = service_tier::apply(request.service_tier.as_deref(), inference);
     let response = beginning(&request, Envelope::new(server.app(), "resp_", &request.model, tier)?);
     let is_stream = request.stream == Some(true);
-    let warnings = crate::warnings::of_fields(&request.ignored());
-    let answer = match inference.chat(use_case(request, scope)?).await? {
+    let mut warnings = crate::warnings::of_fields(&request.ignored());
+    let mut tools = Tools::of(request.tools.take().unwrap_or_default())?;
+    warnings.extend(crate::warnings::of_tools(&tools.ignored));
+    let namespaces = std::mem::take(&mut tools.namespaces);
+    let answer = match inference.chat(use_case(request, tools, scope)?).await? {
         Reply::Answer(answer) => *answer,
         Reply::Rendered(_) | Reply::Loaded | Reply::Unloaded => return Err(ApiError::bad_request("input is empty")),
     };
-    let mut output = Output::new(log, response, warnings);
+    let mut output = Output::new(log, response, namespaces, warnings);
     if is_stream {
         let first = output.begin();
         return Ok(streaming::respond(first, answer, server.activity().begin(), output));
@@ -74,15 +79,14 @@ fn check(request: &ResponsesRequest) -> Result<(), ApiError> {
     crate::ollama::unsupported::check_top_logprobs(request.top_logprobs)
 }
 
-fn use_case(request: ResponsesRequest, scope: CacheScope) -> Result<Chat, ApiError> {
+fn use_case(request: ResponsesRequest, tools: Tools, scope: CacheScope) -> Result<Chat, ApiError> {
     let sampling = Sampling {
         max_tokens: request.max_output_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
         ..Sampling::default()
     };
-    let tools = request.tools.unwrap_or_default().into_iter().map(tool).collect();
-    let (tools, tool_use) = tools::offered(tools, request.tool_choice.as_ref(), request.parallel_tool_calls)?;
+    let (tools, tool_use) = tools.offered(request.tool_choice, request.parallel_tool_calls)?;
     let wants_logprobs = request.include.is_some_and(|include| include.iter().any(|name| name == INCLUDE_LOGPROBS));
     let text = request.text.unwrap_or_default().format;
     let effort = request.reasoning.and_then(|reasoning| reasoning.effort);
@@ -99,11 +103,6 @@ fn use_case(request: ResponsesRequest, scope: CacheScope) -> Result<Chat, ApiErr
         scope,
         ..Chat::default()
     })
-}
-
-/// Returns a tool in the form of the chat endpoint.
-fn tool(tool: ResponseTool) -> Tool {
-    Tool { kind: tool.kind, function: tool.function }
 }
 
 /// Returns the response without its output.

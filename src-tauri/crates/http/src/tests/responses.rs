@@ -1,6 +1,6 @@
 //! The endpoint of responses of the OpenAI API.
 
-use cairn_testkit::tool_caller;
+use cairn_testkit::{Script, scripted, tool_caller};
 use serde_json::{Value, json};
 
 use super::*;
@@ -137,6 +137,54 @@ async fn response_calls_tools_and_reads_their_results() {
     assert_eq!(answer["output"][0]["content"][0]["text"], "It is 3 degrees.", "{answer}");
 }
 
+/// Answers with a call of `home__weather`. After the result of that call, answers with a text.
+fn namespace_caller() -> Vec<u8> {
+    let template = "{% if tools %}{{ tools | tojson }}{% endif %}{% for message in messages %}{{ message.content }}\
+        {% for call in message.tool_calls %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}{% endfor %}\
+        {% if messages[-1].role == 'tool' and messages[-2].tool_calls[0].function.name == 'home__weather' %}<|script1|>\
+        {% else %}<|script0|>{% endif %}";
+    let call = "<tool_call>\n{\"name\": \"home__weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    let script = |begin, text| Script { begin, text };
+    scripted(template, &[script("<|script0|>", call), script("<|script1|>", "It is 3 degrees.")], &[])
+}
+
+#[tokio::test]
+async fn response_calls_functions_of_namespaces() {
+    let daemon = Daemon::start();
+    daemon.store("calls", &[("model", &namespace_caller())]);
+    let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let weather = json!({"type": "function", "name": "weather", "strict": false, "parameters": parameters});
+    let tools = json!([
+        {"type": "namespace", "name": "home", "description": "The house.", "tools": [weather]},
+        {"type": "web_search", "external_web_access": false},
+    ]);
+    let question = json!({"role": "user", "content": "How is the weather?"});
+    let first = json!({"model": "calls", "input": [question], "tools": tools, "max_output_tokens": 500});
+    let response = respond(&daemon, &first).await;
+    let arguments = r#"{"city":"Oslo"}"#;
+    let call = json!({"type": "function_call", "status": "completed", "namespace": "home", "name": "weather",
+        "arguments": arguments});
+    assert_eq!(without_ids(response["output"].clone()), json!([call]), "{response}");
+    let warning = "the tool \"web_search\" is ignored, because this server runs no tools";
+    assert_eq!(response["warnings"], json!([warning]), "{response}");
+    assert_eq!(response["tools"][0], tools[0], "the namespace is repeated");
+
+    let events = stream(&daemon, first).await;
+    for kind in ["response.output_item.added", "response.output_item.done"] {
+        let item = &events.iter().find(|event| event["type"] == kind).expect("an item")["item"];
+        assert_eq!((&item["namespace"], &item["name"]), (&json!("home"), &json!("weather")), "{kind}: {item}");
+    }
+
+    let output = &response["output"][0];
+    let result = json!({"type": "function_call_output", "call_id": output["call_id"], "output": "3"});
+    let input = json!([question, output, result]);
+    let answer = respond(&daemon, &json!({"model": "calls", "input": input, "tools": tools})).await;
+    assert_eq!(
+        answer["output"][0]["content"][0]["text"], "It is 3 degrees.",
+        "the prompt has the model's name: {answer}"
+    );
+}
+
 #[tokio::test]
 async fn response_matches_its_format() {
     let daemon = Daemon::start();
@@ -165,6 +213,6 @@ async fn request_for_a_stored_response_is_refused() {
     check(json!({"conversation": "conv_1"}), "stores no conversations").await;
     check(json!({"background": true}), "background is not supported").await;
     check(json!({"input": []}), "input is empty").await;
-    check(json!({"tools": [{"type": "web_search"}]}), "the type \\\"web_search\\\"").await;
+    check(json!({"tools": [{"type": "custom", "name": "patch"}]}), "the type \\\"custom\\\"").await;
     check(json!({"text": {"format": {"type": "xml"}}}), "invalid text.format").await;
 }

@@ -105,10 +105,13 @@ impl Default for TextFormat {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a tool, which is a JSON object")]
 pub struct ResponseTool {
-    /// `function`
+    /// `function`, or `namespace` for a group of functions. Types of tools that OpenAI's servers run are ignored.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The function.
+    /// The functions of a namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ResponseTool>,
+    /// The function, or the name and the description of a namespace.
     #[serde(flatten)]
     pub function: ToolFunction,
 }

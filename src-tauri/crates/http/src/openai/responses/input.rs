@@ -5,6 +5,7 @@
 use cairn_wire::excerpt;
 use cairn_wire::openai::{ChatMessage, Content, ContentPart, FunctionCall, InputItem, InputItems, ToolCall};
 
+use super::tools::qualified_name;
 use crate::error::ApiError;
 
 /// Returns the conversation as messages, with the instructions first.
@@ -52,17 +53,20 @@ fn continues(last: &ChatMessage, next: &ChatMessage) -> bool {
 }
 
 fn convert(item: InputItem) -> Result<ChatMessage, ApiError> {
-    let InputItem { kind, role, content, summary, call_id, name, arguments, output } = item;
+    let InputItem { kind, role, content, summary, call_id, namespace, name, arguments, output } = item;
     let required = |value: Option<String>, field: &str, kind: &str| {
         value.ok_or_else(|| ApiError::bad_request(format!("an item {kind:?} of the input has no {field}")))
     };
     match kind.as_deref().unwrap_or("message") {
         "message" => Ok(message(&required(role, "role", "message")?, content)),
         kind @ "function_call" => {
-            let function = FunctionCall {
-                name: required(name, "name", kind)?,
-                arguments: required(arguments, "arguments", kind)?,
+            let name = required(name, "name", kind)?;
+            let name = match namespace.filter(|namespace| !namespace.is_empty()) {
+                // The model called it by this name.
+                Some(namespace) => qualified_name(&namespace, &name),
+                None => name,
             };
+            let function = FunctionCall { name, arguments: required(arguments, "arguments", kind)? };
             let id = required(call_id, "call_id", kind)?;
             let call = ToolCall { index: None, id, kind: "function".to_owned(), function };
             Ok(ChatMessage { tool_calls: Some(vec![call]), ..message("assistant", None) })
@@ -123,6 +127,18 @@ mod tests {
             {"role": "assistant", "content": "2"},
         ]);
         assert_eq!(convert(input), Ok(expected));
+    }
+
+    #[test]
+    fn call_of_a_namespace_has_the_name_that_the_model_sees() {
+        let check = |namespace: Value, expected: &str| {
+            let call = json!({"type": "function_call", "call_id": "a", "namespace": namespace, "name": "add", "arguments": "{}"});
+            let messages = convert(json!([call])).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(messages[1]["tool_calls"][0]["function"]["name"], expected, "{namespace}");
+        };
+        check(json!("math"), "math__add");
+        check(json!(""), "add");
+        check(json!(null), "add");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use cairn_wire::openai::{
     PromptTokensDetails, ResponseError, ResponseEvent, ResponseObject, ResponseStatus, ResponseUsage, SequencedEvent,
 };
 
+use super::tools::Namespaces;
 use crate::error::openai_error;
 use crate::openai::logprobs;
 use crate::request_log::LogHandle;
@@ -18,6 +19,7 @@ use crate::streaming::Encoder;
 pub(super) struct Output {
     log: LogHandle,
     response: ResponseObject,
+    namespaces: Namespaces,
     /// Whether the last item grows.
     is_open: bool,
     events: u64,
@@ -25,8 +27,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(log: LogHandle, response: ResponseObject, warnings: Vec<String>) -> Self {
-        Self { log, response, is_open: false, events: 0, warnings }
+    pub(super) fn new(log: LogHandle, response: ResponseObject, namespaces: Namespaces, warnings: Vec<String>) -> Self {
+        Self { log, response, namespaces, is_open: false, events: 0, warnings }
     }
 
     /// Returns the events that begin the stream.
@@ -105,11 +107,13 @@ impl Output {
     /// Adds a call. Its arguments are complete.
     fn call(&mut self, call: ToolCall) -> Vec<ResponseEvent> {
         let ToolCall { id, name, arguments } = call;
+        let (namespace, name) = self.namespaces.split(name);
         let (place, arguments) = (self.next_place("fc"), arguments.to_string());
         let item = |status, arguments: String| OutputItem::FunctionCall {
             id: place.item_id.clone(),
             status,
             call_id: id.clone().unwrap_or_default(),
+            namespace: namespace.clone(),
             name: name.clone(),
             arguments,
         };

@@ -30,6 +30,8 @@ pub struct InputItem {
     pub summary: Option<Vec<ContentPart>>,
     /// Id of a call.
     pub call_id: Option<String>,
+    /// Namespace of the function of a call.
+    pub namespace: Option<String>,
     /// Name of the function of a call.
     pub name: Option<String>,
     /// Arguments of a call, as the text of a JSON object.
@@ -48,7 +50,16 @@ pub enum OutputItem {
     /// The reasoning before it. `summary` is always empty: local reasoning is sent itself.
     Reasoning { id: String, status: ItemStatus, summary: Vec<Value>, content: Vec<OutputPart> },
     /// A call of a function.
-    FunctionCall { id: String, status: ItemStatus, call_id: String, name: String, arguments: String },
+    FunctionCall {
+        id: String,
+        status: ItemStatus,
+        call_id: String,
+        /// Only if the function is in a namespace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        name: String,
+        arguments: String,
+    },
 }
 
 /// State of an item.
