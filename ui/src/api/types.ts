@@ -1391,6 +1391,8 @@ export type LoggedRequest = {
   answer_tokens?: number;
   /** Speed of the answer. */
   tokens_per_second?: number;
+  /** Dropped tokens and messages, if the context was full. */
+  truncated?: Truncated;
 };
 
 /** Response to `POST /app/session/ticket`, which Cairn's own programs send with the daemon token. */
@@ -2120,7 +2122,7 @@ export type ChatChunk = {
   logprobs?: Logprob[];
   /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
-  /** Cairn's own field: what the request has and the server ignored. */
+  /** Cairn's own field: what the request has and the server ignored, and what did not fit into the context. */
   warnings?: string[];
   _debug_info?: DebugInfo;
 } & Metrics;
@@ -2299,7 +2301,7 @@ export type GenerateChunk = {
   logprobs?: Logprob[];
   /** Cairn's own field: what was left out because the context was full. */
   truncated?: Truncated;
-  /** Cairn's own field: what the request has and the server ignored. */
+  /** Cairn's own field: what the request has and the server ignored, and what did not fit into the context. */
   warnings?: string[];
   _debug_info?: DebugInfo;
 } & Metrics;

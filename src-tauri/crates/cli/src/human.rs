@@ -20,19 +20,6 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// A count with a comma before every three digits: `12,304`.
-pub(crate) fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A duration with about two significant digits: `180 ms`, `1.2 s`, `11 s`, `3 min`.
 pub(crate) fn short_duration(time: Duration) -> String {
     match time.as_secs_f64() {
@@ -98,10 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_short_durations_are_formatted() {
-        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_304, "12,304"), (1_234_567, "1,234,567")] {
-            assert_eq!(thousands(count), text, "{count}");
-        }
+    fn short_durations_are_formatted() {
         for (us, text) in
             [(5_000, "5.0 ms"), (180_400, "180 ms"), (1_234_000, "1.2 s"), (11_200_000, "11 s"), (180_000_000, "3 min")]
         {

@@ -130,6 +130,7 @@ impl UsageSum {
             // The answers are computed at the same time.
             answer: self.all.answer.max(answer.answer),
             total: self.all.total.max(answer.total),
+            truncated: answer.truncated.or(self.all.truncated),
             ..answer.clone()
         };
         &self.all

@@ -54,6 +54,7 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
         cached_tokens: None,
         answer_tokens: None,
         tokens_per_second: None,
+        truncated: None,
     };
     let handle = LogHandle::new(server.request_log().clone(), entry, is_own, Instant::now());
     if !is_about_daemon && !is_own_query && !is_preflight {

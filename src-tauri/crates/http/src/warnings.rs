@@ -1,10 +1,30 @@
-//! Warnings of responses: what a request has and the server ignored. Each is named once in an answer.
+//! Warnings of responses: what a request has and the server ignored, and what did not fit into the context. Each is named once in an
+//! answer.
 
 use cairn_app::inference::Finish;
+use cairn_wire::{Overflow, Truncated, Usage, thousands};
 
-/// Returns the warnings of ignored options.
-pub(crate) fn of_options(finish: &Finish) -> Vec<String> {
-    finish.ignored_options.iter().map(|name| format!("the option {name:?} is ignored")).collect()
+/// How to avoid that a part of the conversation is left out.
+const ENLARGE: &str = "Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it";
+
+/// Returns the warnings of a complete answer: ignored options, and tokens that were left out of the context.
+pub(crate) fn of_answer(finish: &Finish) -> Vec<String> {
+    let options = finish.ignored_options.iter().map(|name| format!("the option {name:?} is ignored"));
+    options.chain(left_out(&finish.usage)).collect()
+}
+
+fn left_out(usage: &Usage) -> Option<String> {
+    let Truncated { reason, tokens, context_tokens, .. } = usage.truncated?;
+    let (left_out, context) = (thousands(tokens), thousands(context_tokens));
+    Some(match reason {
+        Overflow::PromptTooLong => {
+            let all = thousands(usage.prompt_tokens.saturating_add(tokens));
+            format!("prompt cut: {left_out} of {all} tokens left out; the context is {context} tokens. {ENLARGE}")
+        }
+        Overflow::ContextFull => {
+            format!("context full: {left_out} earlier tokens left out; the context is {context} tokens. {ENLARGE}")
+        }
+    })
 }
 
 /// Returns the warnings of ignored tools, by their types.
@@ -16,4 +36,29 @@ pub(crate) fn of_tools(kinds: &[String]) -> Vec<String> {
 /// Returns the warnings of ignored fields.
 pub(crate) fn of_fields(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("the field {name:?} is ignored")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn left_out_tokens_are_a_warning_with_the_remedy() {
+        let check = |reason: Overflow, expected: &str| {
+            let truncated = Truncated { tokens: 12_345, ..Truncated::empty(reason, 4096) };
+            let usage = Usage { prompt_tokens: 4_000, truncated: Some(truncated), ..Usage::default() };
+            assert_eq!(left_out(&usage).as_deref(), Some(expected));
+        };
+        check(
+            Overflow::PromptTooLong,
+            "prompt cut: 12,345 of 16,345 tokens left out; the context is 4,096 tokens. \
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it",
+        );
+        check(
+            Overflow::ContextFull,
+            "context full: 12,345 earlier tokens left out; the context is 4,096 tokens. \
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it",
+        );
+        assert_eq!(left_out(&Usage::default()), None, "the whole prompt fits");
+    }
 }

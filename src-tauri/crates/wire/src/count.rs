@@ -1,4 +1,4 @@
-//! Numbers of parameters, as in `parameter_size`.
+//! Numbers as texts: of parameters, as in `parameter_size`, and with separators.
 
 /// Formats a number as Ollama does: `3.2B`, `7B`, `500.50M`, `137M`, `22K`.
 #[must_use]
@@ -19,6 +19,20 @@ pub fn human_count(count: u64) -> String {
     }
 }
 
+/// Formats a number with a comma before every three digits: `12,304`.
+#[must_use]
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +46,12 @@ mod tests {
         check(137_000_000, "137M");
         check(22_900, "22K");
         check(999, "999");
+    }
+
+    #[test]
+    fn separators_are_before_every_three_digits() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_304, "12,304"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(count), text, "{count}");
+        }
     }
 }

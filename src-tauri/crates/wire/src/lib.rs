@@ -20,7 +20,7 @@ mod think;
 mod timestamp;
 mod usage;
 
-pub use count::human_count;
+pub use count::{human_count, thousands};
 pub use error::{ErrorBody, ErrorCode};
 pub use excerpt::{beginning, excerpt};
 pub use keep_alive::KeepAlive;

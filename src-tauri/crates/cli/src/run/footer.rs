@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cairn_wire::go_duration;
 use cairn_wire::ollama::Metrics;
+use cairn_wire::{go_duration, thousands};
 
 use crate::human;
 
@@ -40,12 +40,11 @@ fn restored(metrics: &Metrics) -> Option<String> {
         0 => return None,
         1 => used.map(|(tier, _)| tier.to_owned()).collect::<String>(),
         _ => {
-            let parts: Vec<String> =
-                used.map(|(tier, tokens)| format!("{tier} ({})", human::thousands(tokens))).collect();
+            let parts: Vec<String> = used.map(|(tier, tokens)| format!("{tier} ({})", thousands(tokens))).collect();
             parts.join(", ")
         }
     };
-    let (tokens, all) = (human::thousands(tokens), human::thousands(metrics.prompt_eval_count));
+    let (tokens, all) = (thousands(tokens), thousands(metrics.prompt_eval_count));
     let took = human::short_duration(Duration::from_nanos(metrics.restore_duration));
     let instead = match metrics.recompute_duration {
         0 => String::new(),

@@ -1,22 +1,20 @@
 //! The messages that did not fit into the context, in one line after the answer.
 
-use cairn_wire::Truncated;
-
-use crate::human;
+use cairn_wire::{Truncated, thousands};
 
 /// Describes the turns and tokens that were left out of the prompt.
 pub(super) fn text(truncated: &Truncated) -> String {
     let Truncated { turns, tokens, cut_tokens, context_tokens, .. } = *truncated;
-    let amount = |tokens: u64| format!("{} {}", human::thousands(tokens), if tokens == 1 { "token" } else { "tokens" });
+    let amount = |tokens: u64| format!("{} {}", thousands(tokens), if tokens == 1 { "token" } else { "tokens" });
     let oldest = match turns {
         0 => None,
         1 => Some("the oldest turn".to_owned()),
-        turns => Some(format!("the {} oldest turns", human::thousands(turns))),
+        turns => Some(format!("the {} oldest turns", thousands(turns))),
     };
     let oldest = oldest.map(|turns| format!("{turns} ({})", amount(tokens.saturating_sub(cut_tokens))));
     let middle = (cut_tokens > 0).then(|| format!("{} out of the middle", amount(cut_tokens)));
     let all: Vec<String> = oldest.into_iter().chain(middle).collect();
-    let context = human::thousands(context_tokens);
+    let context = thousands(context_tokens);
     format!("Left out of the context of {context} tokens: {}.", all.join(", and "))
 }
 

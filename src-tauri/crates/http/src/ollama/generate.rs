@@ -132,7 +132,7 @@ impl ChunkBuilder {
             done_reason: Some(super::done_reason(&finish.usage)),
             metrics: super::metrics(&finish.usage),
             truncated: finish.usage.truncated,
-            warnings: crate::warnings::of_options(&finish),
+            warnings: crate::warnings::of_answer(&finish),
             logprobs: super::logprobs(finish.logprobs),
             context: finish.context,
             ..self.delta(response, thinking)

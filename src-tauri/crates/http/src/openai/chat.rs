@@ -169,7 +169,7 @@ impl Chunks {
         state.is_done = true;
         let is_last = self.choices.iter().all(|choice| choice.is_done);
         if is_last {
-            self.warnings.extend(crate::warnings::of_options(finish));
+            self.warnings.extend(crate::warnings::of_answer(finish));
         }
         let state = &self.choices[index as usize];
         let reason = finish_reason(&finish.usage, state.tool_calls > 0);

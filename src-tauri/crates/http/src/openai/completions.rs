@@ -150,7 +150,7 @@ impl Chunks {
             Event::Finish(finish) => {
                 self.open -= 1;
                 if self.open == 0 {
-                    self.warnings.extend(crate::warnings::of_options(&finish));
+                    self.warnings.extend(crate::warnings::of_answer(&finish));
                 }
                 self.log.set_usage(self.usage.add(index / self.per_prompt, &finish.usage));
                 (String::new(), finish.logprobs, Some(finish_reason(&finish.usage, false)))

@@ -94,6 +94,7 @@ impl LogHandle {
             request.prompt_tokens = Some(usage.prompt_tokens);
             request.cached_tokens = Some(usage.cached_tokens);
             request.answer_tokens = Some(usage.answer_tokens);
+            request.truncated = usage.truncated;
             // An answer without streaming has no recorded first token.
             let first_token = usage.total.saturating_sub(usage.answer);
             request.first_token_ms = request.first_token_ms.or(Some(millis(first_token)));

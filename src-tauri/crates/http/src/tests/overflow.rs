@@ -113,6 +113,41 @@ async fn prompt_is_cut_in_the_middle_unless_forbidden() {
     assert_eq!(whole["truncated"], Value::Null, "the whole prompt fits: {whole}");
 }
 
+#[tokio::test]
+async fn left_out_tokens_are_a_warning_and_in_the_request_log() {
+    let daemon = Daemon::with(&[("OLLAMA_CONTEXT_LENGTH", "128")]);
+    let messages = json!(conversation(8));
+    let text = "the river is all water and light and stone and paper and green house ".repeat(12);
+    let check = async |path: &str, mut request: Value| {
+        request["model"] = "m".into();
+        request["stream"] = false.into();
+        let (status, reply) = post(&daemon, path, &request).await;
+        assert_eq!(status, 200, "{path}: {reply}");
+        let server = daemon.authorized("GET", "/app/server", "").await;
+        let server: Value = serde_json::from_str(server.split_once('\n').expect("a head and a body").1).expect("JSON");
+        let logged = &server["requests"][0];
+        assert_eq!(logged["path"], path, "{server}");
+        let truncated = &logged["truncated"];
+        assert_eq!((&truncated["reason"], &truncated["context_tokens"]), (&json!("prompt_too_long"), &json!(128)));
+        let tokens = truncated["tokens"].as_u64().expect("a count");
+        let all = tokens + logged["prompt_tokens"].as_u64().expect("a count");
+        let expected = format!(
+            "prompt cut: {tokens} of {all} tokens left out; the context is 128 tokens. \
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it"
+        );
+        // Anthropic's API has no warnings.
+        let expected = if path == "/v1/messages" { Value::Null } else { json!([expected]) };
+        assert_eq!(reply["warnings"], expected, "{path}: {reply}");
+    };
+    let options = json!({"num_predict": 1});
+    check("/api/chat", json!({"messages": messages, "options": options})).await;
+    check("/api/generate", json!({"prompt": text, "options": options})).await;
+    check("/v1/chat/completions", json!({"messages": messages, "max_tokens": 1})).await;
+    check("/v1/completions", json!({"prompt": text, "max_tokens": 1})).await;
+    check("/v1/responses", json!({"input": messages, "max_output_tokens": 1})).await;
+    check("/v1/messages", json!({"messages": messages, "max_tokens": 1})).await;
+}
+
 /// Stores a model that never generates an end token: its tokens repeat in pairs.
 fn endless(daemon: &Daemon) {
     let spec = cairn_testkit::ModelSpec { vocab: 4096, ..cairn_testkit::tiny_qwen3() };

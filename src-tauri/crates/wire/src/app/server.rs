@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{Timestamp, Truncated};
 
 /// State of the server. `GET /app/server/events` sends one per line after each change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,4 +84,7 @@ pub struct LoggedRequest {
     /// Speed of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
+    /// Dropped tokens and messages, if the context was full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
 }

@@ -79,7 +79,7 @@ pub struct ChatChunk {
     /// Cairn's own field: what was left out because the context was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
-    /// Cairn's own field: what the request has and the server ignored.
+    /// Cairn's own field: what the request has and the server ignored, and what did not fit into the context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     #[serde(default, rename = "_debug_info", skip_serializing_if = "Option::is_none")]

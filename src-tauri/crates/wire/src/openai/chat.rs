@@ -146,7 +146,7 @@ pub struct ChatCompletion {
     pub service_tier: Option<ServiceTier>,
     pub choices: Vec<Choice>,
     pub usage: Usage,
-    /// Cairn's own field: what the request has and the server ignored.
+    /// Cairn's own field: what the request has and the server ignored, and what did not fit into the context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -192,7 +192,7 @@ pub struct ChatCompletionChunk {
     pub choices: Vec<ChunkChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Cairn's own field: what the request has and the server ignored.
+    /// Cairn's own field: what the request has and the server ignored, and what did not fit into the context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -82,7 +82,7 @@ pub struct Completion {
     pub choices: Vec<CompletionChoice>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Cairn's own field: what the request has and the server ignored.
+    /// Cairn's own field: what the request has and the server ignored, and what did not fit into the context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -149,7 +149,7 @@ pub struct ResponseObject {
     pub truncation: String,
     pub usage: Option<ResponseUsage>,
     pub metadata: Map<String, Value>,
-    /// Cairn's own field: what the request has and the server ignored.
+    /// Cairn's own field: what the request has and the server ignored, and what did not fit into the context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -179,7 +179,7 @@ impl Output {
         self.log.set_usage(&finish.usage);
         self.response.usage = Some(usage(finish));
         self.response.warnings = std::mem::take(&mut self.warnings);
-        self.response.warnings.extend(crate::warnings::of_options(finish));
+        self.response.warnings.extend(crate::warnings::of_answer(finish));
         events.push(if is_incomplete {
             self.response.status = ResponseStatus::Incomplete;
             self.response.incomplete_details = Some(IncompleteDetails { reason: "max_output_tokens".to_owned() });

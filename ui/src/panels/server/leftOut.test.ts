@@ -1,0 +1,21 @@
+import { afterEach, expect, it } from "vitest";
+import type { Overflow } from "../../api/types";
+import { locale } from "../../i18n";
+import { leftOut } from "./leftOut";
+
+afterEach(() => locale.set("en"));
+
+function line(reason: Overflow): string | undefined {
+  return leftOut({ prompt_tokens: 4000, truncated: { reason, turns: 0, messages: 0, tokens: 12_345, context_tokens: 4096 } });
+}
+
+it("request that does not fit has a line with the counts and the remedy", () => {
+  expect(line("prompt_too_long")).toBe("Prompt cut: 12,345 of 16,345 tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it.");
+  expect(line("context_full")).toBe("Context full: 12,345 earlier tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it.");
+  locale.set("zh-CN");
+  for (const reason of ["prompt_too_long", "context_full"] as const) expect(line(reason), reason).toMatch(/12,345.*4,096.*OLLAMA_CONTEXT_LENGTH.*num_ctx/);
+});
+
+it("request that fits has no line", () => {
+  expect(leftOut({ prompt_tokens: 4000 })).toBeUndefined();
+});
