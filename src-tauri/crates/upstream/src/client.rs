@@ -3,17 +3,19 @@
 //! Each response is limited in bytes. The HTTP client follows no redirects, so an API key reaches only the server's own host.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cairn_wire::headers::{DAEMON_REQUEST, INCOGNITO};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{RequestBuilder, Response};
+use reqwest::{Request, RequestBuilder, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::base_url::BaseUrl;
+use crate::connections::UsedConnections;
 use crate::failure::Failure;
 
 /// Most bytes of a response that is read as a whole, apart from answers: a list of 1,000 models has less than 1 MiB.
@@ -78,10 +80,21 @@ impl Default for Deadlines {
     }
 }
 
+/// The HTTP clients for requests to servers. They must not follow redirects.
+#[derive(Clone)]
+pub struct HttpClients {
+    /// Keeps connections open for later requests.
+    pub pooled: reqwest::Client,
+    /// Opens a connection for each request.
+    pub single_use: reqwest::Client,
+}
+
 /// HTTP client of one server. Clones share connections.
 #[derive(Clone)]
 pub struct UpstreamClient {
-    http: reqwest::Client,
+    http: HttpClients,
+    /// Connections of the pooled client.
+    connections: Arc<UsedConnections>,
     base: BaseUrl,
     key: Option<RemoteKey>,
     deadlines: Deadlines,
@@ -90,10 +103,10 @@ pub struct UpstreamClient {
 }
 
 impl UpstreamClient {
-    /// A client of the server at `base`. `http` must not follow redirects.
+    /// A client of the server at `base`.
     #[must_use]
-    pub fn new(http: reqwest::Client, name: &str, base: BaseUrl, key: Option<RemoteKey>, deadlines: Deadlines) -> Self {
-        Self { http, base, key, deadlines, name: name.to_owned() }
+    pub fn new(http: HttpClients, name: &str, base: BaseUrl, key: Option<RemoteKey>, deadlines: Deadlines) -> Self {
+        Self { http, connections: Arc::default(), base, key, deadlines, name: name.to_owned() }
     }
 
     pub(crate) fn deadlines(&self) -> &Deadlines {
@@ -102,12 +115,12 @@ impl UpstreamClient {
 
     /// Sends a GET request and parses the response.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        self.json(self.http.get(self.base.join(path))).await
+        self.json(self.http.pooled.get(self.base.join(path))).await
     }
 
     /// Sends a POST request and parses the response.
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: Bytes) -> Result<T, Failure> {
-        self.json(self.http.post(self.base.join(path)).header(CONTENT_TYPE, "application/json").body(body)).await
+        self.json(self.http.pooled.post(self.base.join(path)).header(CONTENT_TYPE, "application/json").body(body)).await
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
@@ -123,7 +136,8 @@ impl UpstreamClient {
     /// Sends a request for an answer. Returns its response once the headers have arrived, if the status is a success.
     pub(crate) async fn answer(&self, path: &str, body: Bytes, is_incognito: bool) -> Result<Response, Failure> {
         let limit = self.deadlines.first_token;
-        let mut request = self.http.post(self.base.join(path)).header(CONTENT_TYPE, "application/json").body(body);
+        let mut request =
+            self.http.pooled.post(self.base.join(path)).header(CONTENT_TYPE, "application/json").body(body);
         if is_incognito {
             request = request.header(INCOGNITO, "1");
         }
@@ -137,7 +151,8 @@ impl UpstreamClient {
             Some(key) => request.header(AUTHORIZATION, key.header()),
             None => request,
         };
-        let mut response = request.send().await.map_err(|error| failure_of(&error))?;
+        let request = request.build().map_err(|error| failure_of(&error))?;
+        let mut response = self.execute(request).await.map_err(|error| failure_of(&error))?;
         let status = response.status();
         if status.is_redirection() {
             return Err(Failure::Redirect);
@@ -149,6 +164,18 @@ impl UpstreamClient {
             return Err(Failure::Status { status: status.as_u16(), text: self.error_text(&body) });
         }
         Ok(response)
+    }
+
+    /// Sends a request, and once more on a new connection if it is lost on a reused one.
+    async fn execute(&self, request: Request) -> Result<Response, reqwest::Error> {
+        let again = request.try_clone();
+        match (self.http.pooled.execute(request).await, again) {
+            (Err(error), Some(again)) if self.connections.has_lost_request(&error) => {
+                tracing::debug!(remote = self.name, "a kept-alive connection was closed: the request is sent again");
+                self.http.single_use.execute(again).await
+            }
+            (result, _) => result.inspect(|response| self.connections.add(response)),
+        }
     }
 
     /// The text of an error response, or of an error inside a stream, without the server's address.

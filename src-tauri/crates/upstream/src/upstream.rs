@@ -275,18 +275,22 @@ impl Drop for OpenRequest {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::client::Deadlines;
+    use crate::client::{Deadlines, HttpClients};
 
-    /// An HTTP client for plain HTTP without redirects.
-    pub(crate) fn http() -> reqwest::Client {
+    /// HTTP clients for plain HTTP without redirects.
+    pub(crate) fn http() -> HttpClients {
         let provider = rustls::crypto::ring::default_provider();
         let tls = rustls::ClientConfig::builder_with_provider(provider.into())
             .with_safe_default_protocol_versions()
             .expect("ring supports all TLS versions")
             .with_root_certificates(rustls::RootCertStore::empty())
             .with_no_client_auth();
-        let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy();
-        builder.redirect(reqwest::redirect::Policy::none()).build().expect("a client")
+        let builder = || {
+            let builder = reqwest::Client::builder().tls_backend_preconfigured(tls.clone()).no_proxy();
+            builder.redirect(reqwest::redirect::Policy::none())
+        };
+        let single_use = builder().pool_max_idle_per_host(0).build().expect("a client");
+        HttpClients { pooled: builder().build().expect("a client"), single_use }
     }
 
     fn upstream() -> Arc<Upstream> {

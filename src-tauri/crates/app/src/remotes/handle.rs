@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cairn_upstream::{BaseUrl, Deadlines, RemoteKey, ServerKind, Target, Upstream, UpstreamClient};
+use cairn_upstream::{BaseUrl, Deadlines, HttpClients, RemoteKey, ServerKind, Target, Upstream, UpstreamClient};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -102,7 +102,8 @@ impl Remotes {
         let base: BaseUrl = remote.url.parse()?;
         let key = remote.key.as_deref().map(|key| RemoteKey::new(key).ok_or(Error::Key)).transpose()?;
         let transport = self.0.transfers.transport().map_err(|error| Error::Network(error.to_string()))?;
-        Ok(UpstreamClient::new(transport.http_client(), name, base, key, Deadlines::default()))
+        let http = HttpClients { pooled: transport.http_client(), single_use: transport.single_use_http_client() };
+        Ok(UpstreamClient::new(http, name, base, key, Deadlines::default()))
     }
 
     /// Starts the task that checks the remotes, unless it runs or there are none.

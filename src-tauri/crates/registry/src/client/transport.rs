@@ -62,6 +62,7 @@ pub struct Transport {
     pub(super) http: reqwest::Client,
     /// For the targets of its redirects.
     pub(super) redirect_http: reqwest::Client,
+    single_use_http: reqwest::Client,
     pub(super) redirects: RedirectPolicy,
     pub(super) response_timeout: Duration,
     pub(super) clock: Clock,
@@ -72,6 +73,12 @@ impl Transport {
     #[must_use]
     pub fn http_client(&self) -> reqwest::Client {
         self.http.clone()
+    }
+
+    /// Like [`Transport::http_client`], but it opens a connection for each request.
+    #[must_use]
+    pub fn single_use_http_client(&self) -> reqwest::Client {
+        self.single_use_http.clone()
     }
 
     /// Creates a transport. Reads the certificates; makes no connection.
@@ -95,6 +102,7 @@ impl Transport {
             builder.build().map_err(|error| TransportError::Client(root_cause(&error)))
         };
         let http = build(builder())?;
+        let single_use_http = build(builder().pool_max_idle_per_host(0))?;
         let redirect_http = match config.redirects {
             RedirectPolicy::AnyHost => http.clone(),
             RedirectPolicy::PublicOnly | RedirectPolicy::SameAsRegistry => {
@@ -104,6 +112,7 @@ impl Transport {
         Ok(Self {
             http,
             redirect_http,
+            single_use_http,
             redirects: config.redirects,
             response_timeout: config.response_timeout,
             clock: config.clock,
