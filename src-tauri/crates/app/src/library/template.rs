@@ -323,7 +323,7 @@ mod tests {
         check(GO, JINJA, parser, "Go: the parser \"p\" is not built in; the library's layer, as its parser expects");
         assert_eq!(unavailable("olmo3", "qwen3.5").count(), 0, "a renderer, and the parser of another family");
         let long = "x".repeat(1000);
-        assert_eq!(unavailable(&long, "").next().map(|text| text.len()), Some(95), "the name is cut");
+        assert_eq!(unavailable(&long, "").next().map(|text| text.len()), Some(134), "the name is cut");
     }
 
     #[test]
