@@ -2,7 +2,8 @@
 //!
 //! Eight long answers are computed while the other clients send, so that no place becomes free before the last of them has its
 //! status. The times in the long answers prove that. If an answer was too short for this machine, the round is repeated with
-//! longer ones.
+//! longer ones. On a busy machine, a client may be too slow to read its answer; such an answer gives its place back, and a further
+//! request is accepted for it.
 
 use std::io::Read;
 use std::sync::{Barrier, mpsc};
@@ -169,6 +170,8 @@ struct Round {
     short: Vec<(Request, Response)>,
     /// Time of the daemon when all clients had their status.
     decided_at: String,
+    /// Number of answers that had given their place back by then.
+    pauses: usize,
 }
 
 impl Round {
@@ -204,10 +207,11 @@ impl Round {
             drop(sender);
             let clients = CLIENTS - PARALLEL;
             assert_eq!(decided.iter().take(clients).count(), clients, "each client has a status");
+            let pauses = pauses(home);
             let decided_at = load(home, "m");
             let long = long.into_iter().map(|client| client.join().expect("a client does not panic")).collect();
             let short = short.into_iter().map(|client| client.join().expect("a client does not panic")).collect();
-            Self { long, short, decided_at }
+            Self { long, short, decided_at, pauses }
         })
     }
 
@@ -236,6 +240,15 @@ fn load(home: &Home, model: &str) -> String {
     time(&reply["created_at"]).unwrap_or_else(|| panic!("no time: {reply}"))
 }
 
+/// Returns the number of answers of the slow model that made room for others because their client did not read.
+fn pauses(home: &Home) -> usize {
+    let bearer = home.bearer().expect("the daemon has a token");
+    let metrics = super::exchange(home.port, "GET", "/metrics", &[("Authorization", &bearer)], "");
+    let (_, metrics) = metrics.expect("the daemon answers");
+    let line = metrics.lines().find(|line| line.starts_with("cairn_unread_pauses_total{model=\"slow"));
+    line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).unwrap_or_else(|| panic!("no metric: {metrics}"))
+}
+
 /// Returns a time as a text that sorts by time.
 fn time(created_at: &Value) -> Option<String> {
     created_at.as_str().map(|text| text.trim_end_matches('Z').to_owned())
@@ -255,10 +268,13 @@ fn concurrent_clients_beyond_the_queue_are_refused_exactly() {
         long_tokens *= 2;
     };
     let (accepted, refused): (Vec<_>, Vec<_>) = round.short.iter().partition(|(_, response)| response.status == 200);
-    assert_eq!(
-        (round.long.len() + accepted.len(), refused.len()),
-        (PARALLEL + QUEUE, CLIENTS - PARALLEL - QUEUE),
-        "eight are computed, 64 wait, the others are refused"
+    let places = PARALLEL + QUEUE;
+    assert!(
+        (places..=places + round.pauses).contains(&(round.long.len() + accepted.len())),
+        "eight are computed, 64 wait, the others are refused: {} accepted, {} refused, {} paused",
+        round.long.len() + accepted.len(),
+        refused.len(),
+        round.pauses
     );
     for (Request { api, .. }, Response { status, body, .. }) in refused {
         let error: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{api:?}: {body}"));
@@ -282,13 +298,13 @@ fn concurrent_clients_beyond_the_queue_are_refused_exactly() {
     }
     let mut waits: Vec<Duration> = accepted.iter().filter_map(|(_, response)| response.first_text).collect();
     waits.sort_unstable();
-    assert_eq!(waits.len(), QUEUE, "each accepted answer has text");
+    assert_eq!(waits.len(), accepted.len(), "each accepted answer has text");
     let at = |percent: usize| waits[(waits.len() * percent).div_ceil(100) - 1];
     println!(
         "{CLIENTS} clients: {} accepted, {} refused; long answers of {long_tokens} tokens; \
          time to the first text of a queued answer: median {:?}, p99 {:?}",
-        PARALLEL + QUEUE,
-        CLIENTS - PARALLEL - QUEUE,
+        round.long.len() + accepted.len(),
+        CLIENTS - round.long.len() - accepted.len(),
         at(50),
         at(99),
     );

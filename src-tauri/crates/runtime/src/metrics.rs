@@ -61,6 +61,10 @@ pub struct ModelMetrics {
     pub saved: Duration,
     /// Durations for which running answers waited while rows were copied for the tiers.
     pub stalls: Histogram,
+    /// Durations from the acceptance of a request to its first step.
+    pub queue_waits: Histogram,
+    /// Answers that made room for others because their client did not read.
+    pub unread_pauses: u64,
 }
 
 /// A model's metrics, which its scheduler counts and other threads read.

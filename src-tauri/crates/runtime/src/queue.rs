@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The places of one model.
 #[derive(Clone, Debug)]
@@ -24,23 +25,38 @@ impl Queue {
     pub(crate) fn enter(&self) -> Option<QueuePlace> {
         let has_room = |taken: usize| (taken < self.places).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, has_room).ok()?;
-        Some(QueuePlace(Arc::clone(&self.taken)))
+        Some(self.place())
     }
 
     /// Takes a place for a further generation of an accepted request, also beyond the limit.
     pub(crate) fn enter_again(&self) -> QueuePlace {
         self.taken.fetch_add(1, Ordering::AcqRel);
-        QueuePlace(Arc::clone(&self.taken))
+        self.place()
+    }
+
+    /// A place that was just taken.
+    fn place(&self) -> QueuePlace {
+        QueuePlace { taken: Arc::clone(&self.taken), since: Instant::now() }
     }
 }
 
 /// A place in a [`Queue`]. It becomes free when this is dropped.
 #[derive(Debug)]
-pub(crate) struct QueuePlace(Arc<AtomicUsize>);
+pub(crate) struct QueuePlace {
+    taken: Arc<AtomicUsize>,
+    since: Instant,
+}
+
+impl QueuePlace {
+    /// Time since the place was taken.
+    pub(crate) fn waited(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

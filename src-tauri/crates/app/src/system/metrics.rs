@@ -11,23 +11,21 @@ use super::metric_family::{Family, FamilyKind, Sample};
 use super::remote_metrics::of_remotes;
 
 impl SystemInfo {
-    /// Returns all metrics: those of the cache if there are tiers, and those of remotes if there are any.
+    /// Returns all metrics: those of the queues, those of the cache if there are tiers, and those of remotes if there are any.
     #[must_use]
     pub fn metrics(&self) -> Vec<Family> {
-        let mut families = self.cache_metrics();
-        families.extend(of_remotes(&self.remotes.upstreams()));
-        families
-    }
-
-    fn cache_metrics(&self) -> Vec<Family> {
         let usage = self.engine.metrics();
-        let Some(status) = self.cache.tier_status(&usage) else { return Vec::new() };
-        let usage = usage.into_iter().map(|(key, usage)| {
-            let name = self.library.by_engine_key(&key).map(|summary| summary.name);
-            (name.unwrap_or(key), usage)
+        let named = usage.iter().map(|(key, usage)| {
+            let name = self.library.by_engine_key(key).map(|summary| summary.name);
+            (name.unwrap_or_else(|| key.clone()), *usage)
         });
-        let mut families = of_models(&usage.collect::<Vec<_>>());
-        families.extend(of_tiers(&status));
+        let named: Vec<_> = named.collect();
+        let mut families = of_queues(&named);
+        if let Some(status) = self.cache.tier_status(&usage) {
+            families.extend(of_models(&named));
+            families.extend(of_tiers(&status));
+        }
+        families.extend(of_remotes(&self.remotes.upstreams()));
         families
     }
 }
@@ -42,6 +40,36 @@ const MODEL_METRICS: &[ModelMetric] = &[
     }),
     ("kvtier_restore_saved_seconds_total", "Estimated time that restores saved.", |usage| usage.saved.as_secs_f64()),
 ];
+
+/// Metrics of the queues of all models.
+fn of_queues(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
+    let pauses =
+        usage.iter().map(|(name, usage)| Sample::of(vec![("model", name.clone())], usage.unread_pauses as f64));
+    vec![
+        Family {
+            name: "cairn_queue_wait_seconds",
+            about: "Time from the acceptance of a request to its first step.",
+            kind: FamilyKind::Histogram,
+            samples: histogram(&[], &sum(usage, |usage| usage.queue_waits)),
+        },
+        Family {
+            name: "cairn_unread_pauses_total",
+            about: "Answers that made room for others because their client did not read.",
+            kind: FamilyKind::Counter,
+            samples: pauses.collect(),
+        },
+    ]
+}
+
+/// Adds up a histogram of all models.
+fn sum(usage: &[(String, ModelMetrics)], part: impl Fn(&ModelMetrics) -> Histogram) -> Histogram {
+    usage.iter().fold(Histogram::default(), |mut sum, (_, usage)| {
+        let more = part(usage);
+        sum.counts.iter_mut().zip(more.counts).for_each(|(sum, more)| *sum += more);
+        sum.sum += more.sum;
+        sum
+    })
+}
 
 /// Metrics per model, and histograms over all models.
 fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
@@ -65,17 +93,9 @@ fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
         kind: FamilyKind::Counter,
         samples: recomputed.collect(),
     });
-    let sum = |part: &dyn Fn(&ModelMetrics) -> Histogram| {
-        usage.iter().fold(Histogram::default(), |mut sum, (_, usage)| {
-            let more = part(usage);
-            sum.counts.iter_mut().zip(more.counts).for_each(|(sum, more)| *sum += more);
-            sum.sum += more.sum;
-            sum
-        })
-    };
     let restores = [TierKind::Ram, TierKind::Ssd, TierKind::Remote]
         .into_iter()
-        .flat_map(|kind| histogram(&[tier(kind)], &sum(&|usage| usage.restores[kind as usize])));
+        .flat_map(|kind| histogram(&[tier(kind)], &sum(usage, |usage| usage.restores[kind as usize])));
     families.push(Family {
         name: "kvtier_restore_seconds",
         about: "Duration of restores, by the slowest tier used.",
@@ -86,7 +106,7 @@ fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
         name: "kvtier_capture_stall_seconds",
         about: "Time that running answers waited for copies to the tiers.",
         kind: FamilyKind::Histogram,
-        samples: histogram(&[], &sum(&|usage| usage.stalls)),
+        samples: histogram(&[], &sum(usage, |usage| usage.stalls)),
     });
     families
 }

@@ -99,6 +99,10 @@ impl Scheduler {
                 .expect("the position was just found, and paused sequences are added behind it")
             {
                 Waiting::New(job) => {
+                    if let Some(place) = &job.place {
+                        let waited = place.waited();
+                        self.counters.count(|metrics| metrics.queue_waits.add(waited));
+                    }
                     active.extend(self.begin(*job));
                     self.has_changed = true;
                 }
@@ -150,6 +154,7 @@ impl Scheduler {
         self.cache.close(sequence.seq);
         if is_unread {
             sequence.leave_queue();
+            self.counters.count(|metrics| metrics.unread_pauses += 1);
         }
         self.waiting.push_back(Waiting::Paused(Box::new(sequence)));
         true

@@ -87,12 +87,12 @@ fn advise_huge_pages(allocation: NonNull<u8>, bytes: usize) {
     // SAFETY: `sysconf` reads a constant of the system.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let offset = allocation.as_ptr().align_offset(page);
-    // SAFETY: the whole pages from `offset` on are inside the allocation, and the advice changes no content. It is only a wish, so
-    // its failure has no consequence.
-    unsafe {
-        let first = allocation.as_ptr().byte_add(offset).cast();
-        libc::madvise(first, bytes.saturating_sub(offset) / page * page, libc::MADV_HUGEPAGE);
-    }
+    // SAFETY: the offset is below the size of a page, and an allocation of huge pages is longer.
+    let first = unsafe { allocation.as_ptr().byte_add(offset) }.cast();
+    let whole = bytes.saturating_sub(offset) / page * page;
+    // SAFETY: these whole pages are inside the allocation, and the advice changes no content. The kernel may ignore the advice, so
+    // errors are ignored.
+    unsafe { libc::madvise(first, whole, libc::MADV_HUGEPAGE) };
 }
 
 impl<T> Drop for Memory<T> {
