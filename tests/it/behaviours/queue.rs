@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::engine::with_slow_model;
-use super::{home, post_json};
+use super::{home, post_json, store};
 use crate::cairn::{Home, send, status_and_body, text};
 
 const CLIENTS: usize = 200;
@@ -257,7 +256,9 @@ fn time(created_at: &Value) -> Option<String> {
 #[test]
 fn concurrent_clients_beyond_the_queue_are_refused_exactly() {
     let home = home().with("OLLAMA_NUM_PARALLEL", PARALLEL.to_string()).with("OLLAMA_MAX_QUEUE", QUEUE.to_string());
-    let home = with_slow_model(home);
+    // Steps take so long that the daemon can send their tokens beside the requests of 192 clients.
+    let spec = cairn_testkit::ModelSpec { width: 1024, ffn: 4096, layers: 6, ..cairn_testkit::slow_llama() };
+    store(&home, "slow", &[("model", &cairn_testkit::write(&spec))]);
     let [mut long_tokens, most_tokens] = LONG_TOKENS;
     let round = loop {
         let round = Round::run(&home, long_tokens);
