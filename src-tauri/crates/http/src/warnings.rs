@@ -28,7 +28,7 @@ fn left_out(usage: &Usage) -> Option<String> {
 }
 
 /// Returns the warnings of ignored tools, by their types.
-pub(crate) fn of_tools(kinds: &[String]) -> Vec<String> {
+pub(crate) fn of_tools(kinds: &[&str]) -> Vec<String> {
     let warning = |kind| format!("the tool {kind:?} is ignored, because this server runs no tools");
     kinds.iter().map(warning).collect()
 }

@@ -14,16 +14,16 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::openai::tools;
 
-/// Types of tools that OpenAI's servers run. Those of web searches are in [`is_hosted`].
-const HOSTED: [&str; 5] = ["code_interpreter", "file_search", "image_generation", "mcp", "tool_search"];
+/// Types of tools that OpenAI's servers run.
+const HOSTED: [&str; 6] = ["web_search", "code_interpreter", "file_search", "image_generation", "mcp", "tool_search"];
 
 /// Longest name of a namespace, which is copied into the name of each of its functions. OpenAI's servers allow 64 characters.
 const MAX_NAMESPACE_BYTES: usize = 128;
 
-/// Whether OpenAI's servers run tools of this type.
-fn is_hosted(kind: &str) -> bool {
-    // With and without the date of a version.
-    kind.starts_with("web_search") || HOSTED.contains(&kind)
+/// Returns the type in [`HOSTED`], without the version of `web_search`, if OpenAI's servers run tools of this type.
+fn hosted(kind: &str) -> Option<&'static str> {
+    let is_kind = |one: &str| kind == one || (one == "web_search" && kind.starts_with("web_search_"));
+    HOSTED.into_iter().find(|one| is_kind(one))
 }
 
 /// Returns the name that the model sees for a function of a namespace. Some namespaces already end with the separator.
@@ -59,7 +59,7 @@ pub(super) struct Tools {
     functions: Vec<Tool>,
     pub(super) namespaces: Namespaces,
     /// Types of ignored tools, each once.
-    pub(super) ignored: Vec<String>,
+    pub(super) ignored: Vec<&'static str>,
 }
 
 impl Tools {
@@ -72,10 +72,12 @@ impl Tools {
         for ResponseTool { kind, tools, function } in tools {
             if kind == "namespace" {
                 all.add_namespace(function, tools)?;
-            } else if !is_hosted(&kind) {
-                all.functions.push(Tool { kind, function });
-            } else if !all.ignored.contains(&kind) {
-                all.ignored.push(kind);
+                continue;
+            }
+            match hosted(&kind) {
+                None => all.functions.push(Tool { kind, function }),
+                Some(kind) if all.ignored.contains(&kind) => {}
+                Some(kind) => all.ignored.push(kind),
             }
         }
         let mut names = HashSet::new();
@@ -132,7 +134,7 @@ impl Tools {
 fn with_qualified_names(mut choice: Value) -> Value {
     qualify(&mut choice);
     if let Some(Value::Array(allowed)) = choice.get_mut("tools") {
-        allowed.retain(|entry| !entry["type"].as_str().is_some_and(is_hosted));
+        allowed.retain(|entry| entry["type"].as_str().and_then(hosted).is_none());
         allowed.iter_mut().for_each(qualify);
     }
     choice
@@ -218,13 +220,15 @@ mod tests {
         let search = || json!({"type": "web_search", "external_web_access": false});
         let list = json!([search(), search(), {"type": "web_search_preview_2025_03_11"}, {"type": "mcp"}, agents()]);
         let found = tools(list).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(found.ignored, ["web_search", "web_search_preview_2025_03_11", "mcp"], "each once");
+        assert_eq!(found.ignored, ["web_search", "mcp"], "each once");
         assert_eq!(found.functions.len(), 2, "the others are offered");
         assert_eq!(offered(json!([search()]), json!("auto")), Ok(Vec::new()), "the model may answer without it");
         let error = offered(json!([search()]), json!("required")).expect_err("no call is possible");
         assert!(error.contains("has no tools"), "{error}");
         let error = offered(json!([search(), agents()]), json!({"type": "web_search"})).expect_err("it is required");
         assert!(error.contains("invalid tool_choice"), "{error}");
+        let error = offered(json!([{"type": "web_searcher"}]), json!("auto")).expect_err("an unknown type");
+        assert!(error.contains("\"web_searcher\""), "{error}");
         let error = offered(json!([{"type": "custom", "name": "patch"}]), json!("auto")).expect_err("clients run it");
         assert!(error.contains("\"custom\""), "{error}");
     }
