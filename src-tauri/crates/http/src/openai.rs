@@ -25,7 +25,7 @@ use cairn_app::App;
 use cairn_app::inference::{Constraint, Logprob, TokenLogprob};
 use cairn_app::secret::random_hex;
 use cairn_wire::openai::{self as wire, FinishReason, ServiceTier};
-use cairn_wire::{ErrorBody, Level, Think, Usage, excerpt};
+use cairn_wire::{ErrorBody, Level, Overflow, Think, Truncated, Usage, excerpt};
 use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, openai_error};
@@ -110,30 +110,47 @@ impl Envelope {
     }
 }
 
+/// Usage of one prompt.
+#[derive(Debug, Default)]
+struct PromptUsage {
+    tokens: u64,
+    /// Most tokens that were cached for one of its answers.
+    cached: u64,
+    /// The most that was dropped for one of its answers.
+    truncated: Option<Truncated>,
+}
+
 /// Usage of all answers to a request, of which several may have the same prompt.
 #[derive(Default)]
 struct UsageSum {
-    /// Tokens of each prompt, and how many of them were cached for any of its answers.
-    prompts: BTreeMap<u32, (u64, u64)>,
+    prompts: BTreeMap<u32, PromptUsage>,
     all: Usage,
 }
 
 impl UsageSum {
     /// Adds the usage of an answer to one of the prompts. Returns the usage so far.
     fn add(&mut self, prompt: u32, answer: &Usage) -> &Usage {
-        let (tokens, cached) = self.prompts.entry(prompt).or_default();
+        let PromptUsage { tokens, cached, truncated } = self.prompts.entry(prompt).or_default();
         (*tokens, *cached) = (answer.prompt_tokens, answer.cached_tokens.max(*cached));
+        *truncated = truncated.iter().copied().chain(answer.truncated).max_by_key(|truncated| truncated.tokens);
         self.all = Usage {
-            prompt_tokens: self.prompts.values().map(|(tokens, _)| tokens).sum(),
-            cached_tokens: self.prompts.values().map(|(_, cached)| cached).sum(),
+            prompt_tokens: self.prompts.values().map(|prompt| prompt.tokens).sum(),
+            cached_tokens: self.prompts.values().map(|prompt| prompt.cached).sum(),
             answer_tokens: self.all.answer_tokens + answer.answer_tokens,
             // The answers are computed at the same time.
             answer: self.all.answer.max(answer.answer),
             total: self.all.total.max(answer.total),
-            truncated: answer.truncated.or(self.all.truncated),
+            truncated: self.truncated(),
             ..answer.clone()
         };
         &self.all
+    }
+
+    /// What was dropped for all prompts. A context that was full while an answer was computed is the reason if there is one.
+    fn truncated(&self) -> Option<Truncated> {
+        let mut all: Vec<Truncated> = self.prompts.values().filter_map(|prompt| prompt.truncated).collect();
+        all.sort_by_key(|truncated| truncated.reason == Overflow::ContextFull);
+        all.into_iter().map(Some).fold(None, Truncated::merge)
     }
 
     fn total(&self) -> wire::Usage {

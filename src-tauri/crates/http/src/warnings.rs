@@ -1,6 +1,8 @@
 //! Warnings of responses: what a request has and the server ignored, and what did not fit into the context. Each is named once in an
 //! answer.
 
+use std::collections::HashSet;
+
 use cairn_app::inference::Finish;
 use cairn_wire::{Overflow, Truncated, Usage, thousands};
 
@@ -11,6 +13,14 @@ const ENLARGE: &str = "Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it";
 pub(crate) fn of_answer(finish: &Finish) -> Vec<String> {
     let options = finish.ignored_options.iter().map(|name| format!("the option {name:?} is ignored"));
     options.chain(left_out(&finish.usage)).collect()
+}
+
+/// Adds the warnings of one of several answers that the other answers do not have.
+pub(crate) fn add_of_answer(warnings: &mut Vec<String>, finish: &Finish) {
+    let mut new = of_answer(finish);
+    let present: HashSet<&String> = warnings.iter().collect();
+    new.retain(|warning| !present.contains(warning));
+    warnings.append(&mut new);
 }
 
 fn left_out(usage: &Usage) -> Option<String> {

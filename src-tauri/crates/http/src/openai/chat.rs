@@ -165,13 +165,9 @@ impl Chunks {
 
     /// Ends an answer. Returns why it ended.
     fn finish(&mut self, index: u32, finish: &Finish) -> FinishReason {
+        crate::warnings::add_of_answer(&mut self.warnings, finish);
         let state = &mut self.choices[index as usize];
         state.is_done = true;
-        let is_last = self.choices.iter().all(|choice| choice.is_done);
-        if is_last {
-            self.warnings.extend(crate::warnings::of_answer(finish));
-        }
-        let state = &self.choices[index as usize];
         let reason = finish_reason(&finish.usage, state.tool_calls > 0);
         self.log.set_usage(self.usage.add(0, &finish.usage));
         reason

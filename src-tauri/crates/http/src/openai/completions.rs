@@ -149,9 +149,7 @@ impl Chunks {
             Event::Delta(_, tokens) => (String::new(), tokens, None),
             Event::Finish(finish) => {
                 self.open -= 1;
-                if self.open == 0 {
-                    self.warnings.extend(crate::warnings::of_answer(&finish));
-                }
+                crate::warnings::add_of_answer(&mut self.warnings, &finish);
                 self.log.set_usage(self.usage.add(index / self.per_prompt, &finish.usage));
                 (String::new(), finish.logprobs, Some(finish_reason(&finish.usage, false)))
             }

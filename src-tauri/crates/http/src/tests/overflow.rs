@@ -148,6 +148,27 @@ async fn left_out_tokens_are_a_warning_and_in_the_request_log() {
     check("/v1/messages", json!({"messages": messages, "max_tokens": 1})).await;
 }
 
+#[tokio::test]
+async fn each_cut_prompt_of_a_request_is_a_warning_and_counts_in_the_request_log() {
+    let daemon = Daemon::with(&[("OLLAMA_CONTEXT_LENGTH", "128")]);
+    let text = "the river is all water and light and stone and paper and green house ";
+    let prompts = [text.repeat(12), text.repeat(11), "the river".to_owned()];
+    let request = json!({"model": "m", "prompt": prompts, "max_tokens": 1, "n": 2});
+    let (status, reply) = post(&daemon, "/v1/completions", &request).await;
+    assert_eq!(status, 200, "{reply}");
+    let warnings: Vec<&str> = reply["warnings"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(warnings.len(), 2, "one of each cut prompt: {reply}");
+    let left_out = |warning: &str| {
+        let tokens = warning.strip_prefix("prompt cut: ").and_then(|rest| rest.split(' ').next());
+        tokens.and_then(|tokens| tokens.parse::<u64>().ok()).expect("a count")
+    };
+    let server = daemon.authorized("GET", "/app/server", "").await;
+    let server: Value = serde_json::from_str(server.split_once('\n').expect("a head and a body").1).expect("JSON");
+    let truncated = &server["requests"][0]["truncated"];
+    let all: u64 = warnings.into_iter().map(left_out).sum();
+    assert_eq!((&truncated["tokens"], &truncated["context_tokens"]), (&json!(all), &json!(128)), "{server}");
+}
+
 /// Stores a model that never generates an end token: its tokens repeat in pairs.
 fn endless(daemon: &Daemon) {
     let spec = cairn_testkit::ModelSpec { vocab: 4096, ..cairn_testkit::tiny_qwen3() };
