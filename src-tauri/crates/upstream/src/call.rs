@@ -24,7 +24,7 @@ use crate::upstream::{OpenRequest, Upstream};
 const QUEUED_FRAMES: usize = 16;
 /// Capacity of the channel in bytes of frames. A larger frame is the only one in the channel.
 const QUEUED_BYTES: u32 = 256 << 10;
-/// Most servers that are tried for one request.
+/// Most servers that may fail to answer one request.
 const MAX_ATTEMPTS: usize = 4;
 /// Bytes of a frame that takes milliseconds to parse.
 const LARGE_FRAME_BYTES: usize = 1 << 20;
@@ -216,20 +216,26 @@ enum Attempt {
 
 async fn run(plan: &Plan, request: &Request, sender: &Sender) {
     let mut tried: Vec<usize> = Vec::new();
+    let mut attempts = 0;
     let mut last = None;
     // The server with the failure that the next attempt repeats.
     let mut failed: Option<&Upstream> = None;
-    while tried.len() < MAX_ATTEMPTS.min(plan.targets.len()) {
+    while attempts < MAX_ATTEMPTS {
         let Some((at, mut open)) = begin(plan, &tried) else { break };
         tried.push(at);
         let target = &plan.targets[at];
         match attempt(plan, target, &mut open, request, failed, sender).await {
             Attempt::Ended => return,
             Attempt::Failed(error, is_retryable) => {
-                if matches!(error, CallError::Failed { .. }) {
+                let is_failure = matches!(error, CallError::Failed { .. });
+                if is_failure {
+                    attempts += 1;
                     failed = Some(&target.upstream);
                 }
-                last = Some(error);
+                // A server whose API cannot express the request got none, and does not hide the failure of another.
+                if is_failure || last.is_none() {
+                    last = Some(error);
+                }
                 if !is_retryable {
                     break;
                 }

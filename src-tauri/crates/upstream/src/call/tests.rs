@@ -278,6 +278,24 @@ async fn only_repeated_requests_count_as_retried() {
 }
 
 #[tokio::test]
+async fn server_that_cannot_get_a_request_hides_no_failure_and_counts_as_no_attempt() {
+    let raw = || Request::Generate(Box::new(GenerateRequest { raw: Some(true), ..GenerateRequest::default() }));
+    let failing = FakeUpstream::start(Api::Ollama, &["m"], vec![Step::Status(500, String::new())]).unwrap();
+    let others: Vec<_> =
+        (0..2 * MAX_ATTEMPTS).map(|_| upstream("other", ServerKind::OpenAi, "http://127.0.0.1:9", PATIENT)).collect();
+    // Whatever the order in which they are tried: `first` fails, and the others cannot get the request.
+    for first_at in [0, others.len()] {
+        let first = upstream("first", ServerKind::Ollama, &failing.url(), PATIENT);
+        let mut all: Vec<&Arc<Upstream>> = others.iter().collect();
+        all.insert(first_at, &first);
+        let (_, _, _, error) = collect(Call::start(plan(&all), raw())).await;
+        let is_of_first = matches!(&error, Some(CallError::Failed { remote, .. }) if remote == "first");
+        assert!(is_of_first, "at {first_at}: {error:?}");
+    }
+    assert_eq!(failing.seen().len(), 2, "the servers before it use up no attempts");
+}
+
+#[tokio::test]
 async fn request_is_never_repeated_after_the_first_token() {
     let steps = vec![ollama_answer(&["So"]).remove(0), Step::Break];
     let server = FakeUpstream::start(Api::Ollama, &["m"], steps).unwrap();
