@@ -166,11 +166,12 @@ impl UpstreamClient {
         Ok(response)
     }
 
-    /// Sends a request, and once more on a new connection if it is lost on a reused one.
+    /// Sends a request, and once more on a new connection if it is soon lost on a reused one.
     async fn execute(&self, request: Request) -> Result<Response, reqwest::Error> {
         let again = request.try_clone();
+        let sent_at = Instant::now();
         match (self.http.pooled.execute(request).await, again) {
-            (Err(error), Some(again)) if self.connections.has_lost_request(&error) => {
+            (Err(error), Some(again)) if self.connections.has_lost_request(&error, sent_at.elapsed()) => {
                 tracing::debug!(remote = self.name, "a kept-alive connection was closed: the request is sent again");
                 self.http.single_use.execute(again).await
             }

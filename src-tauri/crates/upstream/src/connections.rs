@@ -1,13 +1,14 @@
 //! Requests that are lost because the server closes a kept-alive connection.
 //!
-//! A server, or a firewall on the way, may close an idle connection at the moment at which the next request is sent on it. The server
-//! works, so the request is sent once more, on a new connection. Even if the server began to compute the answer, a second
-//! computation has no side effect. `hyper` itself repeats only requests of which it sent nothing.
+//! A server, or a firewall that resets connections, may close an idle connection at the moment at which the next request is sent on
+//! it. The server works, so the request is sent once more, on a new connection. A request that is lost later is not repeated,
+//! because it may be the cause. `hyper` itself repeats only requests of which it sent nothing.
 
 use std::collections::VecDeque;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use hyper::http::Extensions;
 use hyper_util::client::legacy;
@@ -18,7 +19,12 @@ use reqwest::Response;
 /// Most connections that are remembered. Requests that are lost on others are not repeated.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Local addresses of the connections that had a response. A later request on such a connection reuses it.
+/// Longest time from sending a request until it is lost because its connection was idle. Later, the request may be the cause: a
+/// backend that crashes, or the time limit of a gateway.
+const MAX_LOSS_TIME: Duration = Duration::from_secs(5);
+
+/// Local addresses of connections that had a response. A later request on such a connection reuses it. Entries of closed
+/// connections stay until newer ones replace them; a new connection on the same port then counts as reused.
 #[derive(Debug, Default)]
 pub(crate) struct UsedConnections(Mutex<VecDeque<SocketAddr>>);
 
@@ -34,9 +40,12 @@ impl UsedConnections {
         }
     }
 
-    /// Whether a request was lost because the server closed a reused connection before its response.
-    pub(crate) fn has_lost_request(&self, error: &reqwest::Error) -> bool {
-        is_closed(error) && local_address(error).is_some_and(|address| self.0.lock().contains(&address))
+    /// Whether a request was lost because a reused connection was closed before its response. `after` is the time since it was
+    /// sent.
+    pub(crate) fn has_lost_request(&self, error: &reqwest::Error, after: Duration) -> bool {
+        after < MAX_LOSS_TIME
+            && is_closed(error)
+            && local_address(error).is_some_and(|address| self.0.lock().contains(&address))
     }
 }
 

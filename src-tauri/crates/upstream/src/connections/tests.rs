@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::{MAX_LOSS_TIME, UsedConnections};
 use crate::client::{Deadlines, UpstreamClient};
 use crate::failure::Failure;
 use crate::upstream::tests::http;
@@ -165,4 +166,26 @@ async fn request_is_not_repeated_after_a_new_connection_or_a_response_fails() {
     let (sent, result) = until_lost(&client(&server), &server).await;
     assert!(matches!(result, Err(Failure::Closed { .. })), "{result:?}");
     assert_eq!(server.requests(), sent, "the response had begun");
+}
+
+#[tokio::test]
+async fn request_that_is_lost_late_is_not_repeated() {
+    let server = Server::start(|position| if position == 0 { Reaction::Answer } else { Reaction::Close });
+    let (pooled, used) = (http().pooled, UsedConnections::default());
+    for _ in 0..100 {
+        match pooled.post(&server.url).body("{}").send().await {
+            Ok(response) => {
+                used.add(&response);
+                response.bytes().await.expect("the whole response");
+            }
+            Err(error) => {
+                assert!(used.has_lost_request(&error, Duration::ZERO), "{error:?}");
+                assert!(!used.has_lost_request(&error, MAX_LOSS_TIME), "the request may be the cause");
+                return;
+            }
+        }
+        // The connection becomes idle a moment after its response.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no connection was reused");
 }
