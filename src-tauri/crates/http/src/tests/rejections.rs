@@ -146,6 +146,10 @@ async fn long_texts_of_a_request_are_cut_in_its_error() {
     check("/v1/completions", json!({"guided_json": {"$ref": long}})).await;
     check("/v1/responses", json!({"input": [{"type": long}]})).await;
     check("/v1/responses", json!({"text": {"format": {"type": long}}})).await;
+    let namespace = |tools: Value| json!({"tools": [{"type": "namespace", "name": "n", "tools": tools}]});
+    check("/v1/responses", namespace(json!([{"type": long, "name": "f"}]))).await;
+    let named = json!({"type": "function", "name": long});
+    check("/v1/responses", namespace(json!([named, named]))).await;
     check("/v1/embeddings", json!({"encoding_format": long})).await;
     let messages = "/v1/messages";
     check(messages, json!({"messages": [{"role": long, "content": "x"}]})).await;

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cairn_app::inference::ToolUse;
+use cairn_wire::excerpt;
 use cairn_wire::openai::{ResponseTool, Tool, ToolFunction};
 use serde_json::Value;
 
@@ -83,9 +84,10 @@ impl Tools {
         let mut names = HashSet::new();
         let mut repeated = all.functions.iter().map(|tool| &tool.function.name).filter(|name| !names.insert(*name));
         if let Some(name) = repeated.find(|name| all.namespaces.0.contains_key(*name)) {
-            let text =
-                format!("two tools have the name {name:?}, which contains that of a namespace; rename one of them");
-            return Err(ApiError::bad_request(text));
+            return Err(ApiError::bad_request(format!(
+                "two tools have the name {:?}, which the model sees for a function of a namespace; rename one of them",
+                excerpt(name)
+            )));
         }
         Ok(all)
     }
@@ -102,7 +104,9 @@ impl Tools {
             let ToolFunction { name, description: own, .. } = function;
             if kind != "function" || name.is_empty() {
                 return Err(ApiError::bad_request(format!(
-                    "a tool of the namespace {namespace:?} has the type {kind:?} or no name; this server accepts named functions"
+                    "a tool of the namespace {:?} has the type {:?} or no name; this server accepts named functions in a namespace",
+                    excerpt(&namespace),
+                    excerpt(&kind)
                 )));
             }
             let qualified = qualified_name(&namespace, &name);
