@@ -137,7 +137,8 @@ impl Tools {
 /// Replaces the names in `tool_choice` by those that the model sees. Ignored tools are not allowed ones.
 fn with_qualified_names(mut choice: Value) -> Value {
     qualify(&mut choice);
-    if let Some(Value::Array(allowed)) = choice.get_mut("tools") {
+    let list = if choice.get("allowed_tools").is_some() { "/allowed_tools/tools" } else { "/tools" };
+    if let Some(Value::Array(allowed)) = choice.pointer_mut(list) {
         allowed.retain(|entry| entry["type"].as_str().and_then(hosted).is_none());
         allowed.iter_mut().for_each(qualify);
     }
@@ -146,7 +147,7 @@ fn with_qualified_names(mut choice: Value) -> Value {
 
 fn qualify(entry: &mut Value) {
     let name = match (entry["namespace"].as_str(), entry["name"].as_str()) {
-        (Some(namespace), Some(name)) => qualified_name(namespace, name),
+        (Some(namespace), Some(name)) if !namespace.is_empty() => qualified_name(namespace, name),
         _ => return,
     };
     entry["name"] = name.into();
@@ -238,12 +239,21 @@ mod tests {
     }
 
     #[test]
+    fn tool_choice_with_an_empty_namespace_names_a_function_without_one() {
+        let list = json!([{"type": "function", "name": "wait"}, agents()]);
+        let wait = json!({"type": "function", "namespace": "", "name": "wait"});
+        assert_eq!(offered(list, wait), Ok(vec![pair("wait", "")]));
+    }
+
+    #[test]
     fn tool_choice_names_functions_of_namespaces() {
         let wait = json!({"type": "function", "namespace": "agents", "name": "wait"});
         let expected = Ok(vec![pair("agents__wait", "")]);
         assert_eq!(offered(json!([agents()]), wait.clone()), expected, "one function");
         let allowed = json!({"type": "allowed_tools", "mode": "auto", "tools": [wait, {"type": "web_search"}]});
-        assert_eq!(offered(json!([agents()]), allowed), expected, "a list");
+        assert_eq!(offered(json!([agents()]), allowed.clone()), expected, "a list");
+        let inner = json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": allowed["tools"]}});
+        assert_eq!(offered(json!([agents()]), inner), expected, "a list in an object, as in /v1/chat/completions");
         let none = json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]});
         let error = offered(json!([agents()]), none).expect_err("no call is possible");
         assert!(error.contains("has no tools"), "{error}");
