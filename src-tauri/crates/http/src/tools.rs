@@ -43,8 +43,14 @@ pub(crate) fn offered(
     }
     let is_offered = |tool: &NamedTool| names.as_ref().is_none_or(|names| names.contains(&tool.name));
     let tools: Vec<Value> = tools.into_iter().filter(is_offered).map(|tool| tool.value).collect();
-    if is_required && tools.is_empty() {
-        return Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools"));
+    match is_required && tools.is_empty() {
+        true if names.is_some() => Err(none_allowed()),
+        true => Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools")),
+        false => Ok((tools, ToolUse { is_required, is_single })),
     }
-    Ok((tools, ToolUse { is_required, is_single }))
+}
+
+/// Returns the error for a required call if all tools that are allowed are ignored.
+pub(crate) fn none_allowed() -> ApiError {
+    ApiError::bad_request("tool_choice requires a call, and allows none of the tools that this server accepts")
 }

@@ -130,6 +130,10 @@ impl Tools {
         choice: Option<Value>,
         is_parallel: Option<bool>,
     ) -> Result<(Vec<Value>, ToolUse), ApiError> {
+        let has_ignored_only = self.functions.is_empty() && !self.ignored.is_empty();
+        if has_ignored_only && choice.as_ref().is_some_and(|choice| choice == "required") {
+            return Err(crate::tools::none_allowed());
+        }
         tools::offered(self.functions, choice.map(with_qualified_names).as_ref(), is_parallel)
     }
 }
@@ -229,6 +233,8 @@ mod tests {
         assert_eq!(found.functions.len(), 2, "the others are offered");
         assert_eq!(offered(json!([search()]), json!("auto")), Ok(Vec::new()), "the model may answer without it");
         let error = offered(json!([search()]), json!("required")).expect_err("no call is possible");
+        assert!(error.contains("none of the tools that this server accepts"), "{error}");
+        let error = offered(json!([]), json!("required")).expect_err("no call is possible");
         assert!(error.contains("has no tools"), "{error}");
         let error = offered(json!([search(), agents()]), json!({"type": "web_search"})).expect_err("it is required");
         assert!(error.contains("invalid tool_choice"), "{error}");
@@ -256,6 +262,6 @@ mod tests {
         assert_eq!(offered(json!([agents()]), inner), expected, "a list in an object, as in /v1/chat/completions");
         let none = json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]});
         let error = offered(json!([agents()]), none).expect_err("no call is possible");
-        assert!(error.contains("has no tools"), "{error}");
+        assert!(error.contains("allows none of the tools"), "{error}");
     }
 }
