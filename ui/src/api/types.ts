@@ -1842,7 +1842,7 @@ export type ErrorCode =
   | "remote_status"
   /** A failure of a remote: its response ends with an error. Parameters: reason. */
   | "remote_reported_error"
-  /** A failure of a remote: its response is invalid or too long. Parameters: reason. */
+  /** A failure of a remote: its response is invalid or too long. Parameters: reason, remote. */
   | "remote_response_invalid"
   /** Too many requests wait already. */
   | "server_busy"

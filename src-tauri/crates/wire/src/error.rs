@@ -85,7 +85,7 @@ pub enum ErrorCode {
     RemoteStatus,
     /// A failure of a remote: its response ends with an error. Parameters: reason.
     RemoteReportedError,
-    /// A failure of a remote: its response is invalid or too long. Parameters: reason.
+    /// A failure of a remote: its response is invalid or too long. Parameters: reason, remote.
     RemoteResponseInvalid,
     /// Too many requests wait already.
     ServerBusy,

@@ -382,7 +382,7 @@ fn of_call(error: &CallError) -> Class {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", path)
         }
         CallError::Failed { remote, failure: failure @ Failure::AnswerTooLarge { .. } } => {
-            of_remote(BAD, Code::RemoteRefused, remote, failure)
+            with_reason(BAD, Code::RemoteResponseInvalid, failure).with("remote", remote)
         }
         CallError::Failed { failure: Failure::OutOfBudget { .. }, .. } => with_reason(BUSY, Code::ServerBusy, error),
         CallError::Failed { remote, failure } => of_remote(BAD_GATEWAY, Code::RemoteUnavailable, remote, failure),
@@ -555,6 +555,15 @@ mod tests {
     fn error_of_missing_model_has_its_name() {
         let class = classify(&library::Error::NotFound("x".into()).into());
         assert_eq!((class.code, class.params["model"].as_str()), (Code::ModelNotFound, "x"));
+    }
+
+    #[test]
+    fn response_of_a_remote_that_is_too_long_has_the_code_of_an_invalid_one() {
+        let failure = Failure::AnswerTooLarge { limit_bytes: 64 << 20 };
+        let class = classify(&inference::Error::Remote(CallError::Failed { remote: "gpu".into(), failure }).into());
+        assert_eq!((class.status, class.code), (BAD, Code::RemoteResponseInvalid), "fewer texts may succeed");
+        assert_eq!(class.params["remote"], "gpu");
+        assert!(class.params["reason"].contains("more than 64 MiB"), "{:?}", class.params);
     }
 
     #[test]
