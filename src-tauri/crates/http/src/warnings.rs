@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use cairn_app::inference::Finish;
 use cairn_wire::{Overflow, Truncated, Usage, thousands};
 
-/// How to avoid that a part of the conversation is left out.
-const ENLARGE: &str = "Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it";
+/// How to enlarge the context.
+const ADVICE: &str = "Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit";
 
 /// Returns the warnings of a complete answer: ignored options, and tokens that were left out of the context.
 pub(crate) fn of_answer(finish: &Finish) -> Vec<String> {
@@ -29,10 +29,10 @@ fn left_out(usage: &Usage) -> Option<String> {
     Some(match reason {
         Overflow::PromptTooLong => {
             let all = thousands(usage.prompt_tokens.saturating_add(tokens));
-            format!("prompt cut: {left_out} of {all} tokens left out; the context is {context} tokens. {ENLARGE}")
+            format!("prompt cut: {left_out} of {all} tokens left out; the context is {context} tokens. {ADVICE}")
         }
         Overflow::ContextFull => {
-            format!("context full: {left_out} earlier tokens left out; the context is {context} tokens. {ENLARGE}")
+            format!("context full: {left_out} earlier tokens left out; the context is {context} tokens. {ADVICE}")
         }
     })
 }
@@ -62,12 +62,12 @@ mod tests {
         check(
             Overflow::PromptTooLong,
             "prompt cut: 12,345 of 16,345 tokens left out; the context is 4,096 tokens. \
-             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it",
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit",
         );
         check(
             Overflow::ContextFull,
             "context full: 12,345 earlier tokens left out; the context is 4,096 tokens. \
-             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it",
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit",
         );
         assert_eq!(left_out(&Usage::default()), None, "the whole prompt fits");
     }

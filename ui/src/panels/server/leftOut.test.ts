@@ -10,8 +10,8 @@ function line(reason: Overflow): string | undefined {
 }
 
 it("request that does not fit has a line with the counts and the remedy", () => {
-  expect(line("prompt_too_long")).toBe("Prompt cut: 12,345 of 16,345 tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it.");
-  expect(line("context_full")).toBe("Context full: 12,345 earlier tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it.");
+  expect(line("prompt_too_long")).toBe("Prompt cut: 12,345 of 16,345 tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit.");
+  expect(line("context_full")).toBe("Context full: 12,345 earlier tokens left out; the context is 4,096 tokens. Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit.");
   locale.set("zh-CN");
   for (const reason of ["prompt_too_long", "context_full"] as const) expect(line(reason), reason).toMatch(/12,345.*4,096.*OLLAMA_CONTEXT_LENGTH.*num_ctx/);
 });

@@ -133,7 +133,7 @@ async fn left_out_tokens_are_a_warning_and_in_the_request_log() {
         let all = tokens + logged["prompt_tokens"].as_u64().expect("a count");
         let expected = format!(
             "prompt cut: {tokens} of {all} tokens left out; the context is 128 tokens. \
-             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it"
+             Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit"
         );
         // Anthropic's API has no warnings.
         let expected = if path == "/v1/messages" { Value::Null } else { json!([expected]) };
