@@ -87,10 +87,10 @@ pub enum Error {
     InsertUnsupported,
 }
 
-/// What to change when a limit is exceeded that a conversation can reach with any template.
+/// Advice for a limit that a request can exceed; empty for limits of the template itself.
 fn advice(what: &str) -> &'static str {
     match what {
-        "nesting" => "; send arguments, results and parameters of tools that are nested less deeply",
+        "nesting" => "; if the request has tools, nest their arguments, results and parameters less deeply",
         _ => "",
     }
 }

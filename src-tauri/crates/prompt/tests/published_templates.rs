@@ -211,8 +211,8 @@ fn function_gemma_writes_deeply_nested_arguments() {
     let error = prompt(60).expect_err("120 nested values").to_string();
     assert_eq!(
         error,
-        "the chat template exceeds the limit on its nesting; send arguments, results and parameters of tools that are nested \
-         less deeply"
+        "the chat template exceeds the limit on its nesting; if the request has tools, nest their arguments, results and \
+         parameters less deeply"
     );
 }
 
