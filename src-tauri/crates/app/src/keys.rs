@@ -73,7 +73,8 @@ impl PresentedKey {
 /// Why an operation on API keys failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name is empty, too long, or has other characters than letters, digits, `.`, `-` and `_`.
+    /// The name is empty, too long, begins with another character than a letter or digit, or has other characters than those, `.`,
+    /// `-` and `_`.
     #[error(
         "{0:?} is not a valid name of an API key; use 1 to {MAX_NAME_BYTES} letters, digits, '.', '-' or '_', and begin with a \
          letter or digit"

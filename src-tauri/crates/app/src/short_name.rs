@@ -3,7 +3,8 @@
 /// Maximum length of a name.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 
-/// Whether a text can be a name. Names such as `..` and `-x` would be read as paths and flags.
+/// Whether a text is a valid name: 1 to 64 ASCII letters, digits, `.`, `-` and `_`, beginning with a letter or digit. So no name is
+/// a path such as `..` or looks like a flag.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     let begins = text.starts_with(|char: char| char.is_ascii_alphanumeric());

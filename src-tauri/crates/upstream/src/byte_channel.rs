@@ -33,8 +33,7 @@ pub struct ByteSender<T> {
 #[derive(Debug)]
 pub struct ByteReceiver<T>(mpsc::Receiver<Queued<T>>);
 
-/// Creates a channel for a number of messages, which have at most so many bytes together. A larger message is the only one in
-/// the channel.
+/// Creates a channel that holds at most `capacity` messages and `capacity_bytes` bytes. A message larger than that is sent alone.
 #[must_use]
 pub fn byte_channel<T: ByteSize>(capacity: usize, capacity_bytes: u32) -> (ByteSender<T>, ByteReceiver<T>) {
     let (messages, receiver) = mpsc::channel(capacity);

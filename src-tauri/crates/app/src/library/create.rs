@@ -139,7 +139,7 @@ impl ModelLibrary {
         for (field, text) in create.config_fields() {
             base.set(field, text);
         }
-        // Names that the base has count too.
+        // Includes names that the new model inherits from its base.
         for problem in template::warnings(&base.field("renderer"), &base.field("parser")) {
             steps.warning(problem);
         }

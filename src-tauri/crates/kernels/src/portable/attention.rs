@@ -70,7 +70,7 @@ fn page_part(slots: &Range<usize>, page: usize) -> Range<usize> {
     inside(slots.start)..inside(slots.end)
 }
 
-/// The first page from `start` on that is there.
+/// Returns the first visible page from `start` on.
 #[inline(always)]
 fn next_visible<'a>(pages: &[&'a [u8]; SPAN_POSITIONS / PAGE_POSITIONS], start: usize) -> Option<&'a [u8]> {
     pages[start..].iter().copied().find(|page| !page.is_empty())

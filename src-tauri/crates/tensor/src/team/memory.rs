@@ -80,8 +80,8 @@ impl<T: Plain> Memory<T> {
     }
 }
 
-/// Asks for huge pages where these bytes are not yet touched, so that fewer addresses have to be translated: attention reads the
-/// keys and values of a long context in pieces of a few kilobytes.
+/// Requests huge pages for a new allocation. Attention reads a long context in pieces of a few kilobytes; with larger pages, fewer
+/// addresses are translated.
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(allocation: NonNull<u8>, bytes: usize) {
     // SAFETY: `sysconf` reads a constant of the system.
