@@ -42,6 +42,7 @@ mod values;
 mod version;
 
 pub use app::App;
+pub use cairn_upstream::{ByteReceiver, byte_channel};
 pub use clock::Clock;
 pub use create::CreateEvent;
 pub use error::Error;
