@@ -48,7 +48,7 @@ fn measure(variant: &Variant) {
         );
     }
     for dtype in KV_TYPES {
-        for queries in [1, 4, 64] {
+        for queries in [1, 2, 4, 8, 64] {
             let seconds = seconds(|| attend(variant, dtype, queries));
             println!("  attend {queries} queries of 128 over 256 positions of {dtype}: {:.2} us", seconds * 1e6);
         }

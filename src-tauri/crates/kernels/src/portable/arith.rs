@@ -1,5 +1,7 @@
 //! What differs between variants in code that is written once: fused or separate rounding, and binary16.
 
+use crate::attention::SPAN_POSITIONS;
+
 /// Lanes of every sum over an axis.
 pub(crate) const LANES: usize = 16;
 
@@ -31,6 +33,26 @@ pub(crate) trait Arith {
     /// Asks for the cache lines of bytes that are read soon.
     #[inline(always)]
     fn prefetch(_bytes: &[u8]) {}
+
+    /// Number of queries up to which a variant has its own functions for attention over binary16: [`Self::scores_f16`] and
+    /// [`Self::values_f16`]. Their results have the bits of the portable code.
+    #[inline(always)]
+    fn few_queries() -> usize {
+        0
+    }
+
+    /// Scores of few queries `[queries, head_dim]` against all positions of a page of keys, which are the positions of `page` in
+    /// `scores`. Meanwhile `next` is prefetched.
+    #[inline(always)]
+    fn scores_f16(_keys: &[u8], _q: &[f32], _scores: &mut [[f32; SPAN_POSITIONS]], _page: usize, _next: &[u8]) {
+        unreachable!("the variant has no functions for few queries");
+    }
+
+    /// Adds rows of values with the weights of one or four queries to their accumulators `[queries, head_dim]`.
+    #[inline(always)]
+    fn values_f16(_rows: &[u8], _weights: &[&[f32]], _acc: &mut [f32]) {
+        unreachable!("the variant has no functions for few queries");
+    }
 
     /// Sixteen little-endian `f32`.
     #[inline(always)]

@@ -26,8 +26,13 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
     let all = (0..s.queries).map(|query| s.visible(query)).filter(|slots| !slots.is_empty());
     let union = all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
 
+    let few = s.dtype == DType::F16 && s.queries <= A::few_queries() && s.head_dim.is_multiple_of(LANES);
+
     for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
-        if !page_part(&union, page).is_empty() {
+        if few && !page_part(&union, page).is_empty() {
+            let next = after_keys(&s, page);
+            A::scores_f16(s.k[page], s.q, &mut s.scratch.scores[..s.queries], page, next);
+        } else if !page_part(&union, page).is_empty() {
             transpose_keys::<A>(&mut s, page);
             let mut query = 0;
             while query + TOGETHER <= s.queries {
@@ -47,15 +52,19 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
     for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
         let part = page_part(&union, page);
         if !part.is_empty() {
-            widen_values::<A>(&mut s, page, part);
+            if few {
+                A::prefetch(next_visible(&s.v, page + 1).unwrap_or(s.next));
+            } else {
+                widen_values::<A>(&mut s, page, part);
+            }
             let mut query = 0;
             while query + TOGETHER <= s.queries {
-                values_together::<A>(&mut s, page, query);
+                values_together::<A>(&mut s, page, query, few);
                 query += TOGETHER;
             }
             while query < s.queries {
                 let part = page_part(&s.visible(query), page);
-                values::<A, 1, 4>(&mut s, page, query, part);
+                values::<A, 1, 4>(&mut s, page, query, part, few);
                 query += 1;
             }
         }
@@ -76,11 +85,17 @@ fn next_visible<'a>(pages: &[&'a [u8]; SPAN_POSITIONS / PAGE_POSITIONS], start: 
     pages[start..].iter().copied().find(|page| !page.is_empty())
 }
 
+/// The page that is read after a page of keys.
+#[inline(always)]
+fn after_keys<'a>(s: &AttendSpan<'a>, page: usize) -> &'a [u8] {
+    next_visible(&s.k, page + 1).or_else(|| next_visible(&s.v, 0)).unwrap_or_default()
+}
+
 /// One page's keys to `[head_dim, PAGE_POSITIONS]` in `f32`.
 #[inline(always)]
 fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
     let (keys, row_bytes, dim) = (s.k[page], s.dtype.row_bytes(s.head_dim), s.head_dim);
-    let next = next_visible(&s.k, page + 1).or_else(|| next_visible(&s.v, 0)).unwrap_or_default();
+    let next = after_keys(s, page);
     assert_eq!(keys.len(), s.page_bytes(), "a visible page of keys is there");
     s.scratch.keys.resize(dim.max(s.scratch.keys.len()), [0.0; PAGE_POSITIONS]);
     let out = &mut s.scratch.keys[..dim];
@@ -164,22 +179,22 @@ fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize
 /// Adds a page's visible values for a block of queries. Rows that all queries attend to are added for all of them at
 /// once, the others query by query.
 #[inline(always)]
-fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
+fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize, few: bool) {
     let parts: [Range<usize>; TOGETHER] = std::array::from_fn(|n| page_part(&s.visible(query + n), page));
     let start = parts.iter().map(|part| part.start).max().expect("a block has queries");
     let end = parts.iter().map(|part| part.end).min().expect("a block has queries");
     if start >= end {
         for (n, part) in parts.into_iter().enumerate() {
-            values::<A, 1, 4>(s, page, query + n, part);
+            values::<A, 1, 4>(s, page, query + n, part, few);
         }
         return;
     }
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 4>(s, page, query + n, part.start..start);
+        values::<A, 1, 4>(s, page, query + n, part.start..start, few);
     }
-    values::<A, TOGETHER, 2>(s, page, query, start..end);
+    values::<A, TOGETHER, 2>(s, page, query, start..end, few);
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 4>(s, page, query + n, end..part.end);
+        values::<A, 1, 4>(s, page, query + n, end..part.end, few);
     }
 }
 
@@ -191,6 +206,7 @@ fn values<A: Arith, const N: usize, const W: usize>(
     page: usize,
     query: usize,
     part: Range<usize>,
+    few: bool,
 ) {
     if part.is_empty() {
         return;
@@ -198,8 +214,13 @@ fn values<A: Arith, const N: usize, const W: usize>(
     let dim = s.head_dim;
     let slots = page * PAGE_POSITIONS + part.start..page * PAGE_POSITIONS + part.end;
     let weights: [&[f32]; N] = std::array::from_fn(|n| &s.scratch.scores[query + n][slots.clone()]);
-    let rows = &s.scratch.values[part.start * dim..part.end * dim];
     let acc = &mut s.acc[query * dim..(query + N) * dim];
+    if few {
+        let row_bytes = s.dtype.row_bytes(dim);
+        A::values_f16(&s.v[page][part.start * row_bytes..part.end * row_bytes], &weights, acc);
+        return;
+    }
+    let rows = &s.scratch.values[part.start * dim..part.end * dim];
     let mut d = 0;
     while d + W * LANES <= dim {
         values_at::<A, N, W>(&weights, rows, acc, dim, d);

@@ -4,16 +4,18 @@
 //! every type are multiplied as unsigned, and their offset is taken off by the activations' sums.
 #![expect(unsafe_code, reason = "safe functions with target features are entered from code without them")]
 
+mod attention;
 mod decode;
 mod prefill;
 mod transpose;
 
 use std::arch::x86_64::*;
 
+use self::attention::{few_queries, scores_f16, values_f16};
 use self::transpose::transpose;
 use super::avx2::nibbles;
 use super::memory::{self, load_f32x16, load_u16x16, load128, load256, load512, store_f32x16};
-use crate::attention::{AttendSpan, Softmax};
+use crate::attention::{AttendSpan, SPAN_POSITIONS, Softmax};
 use crate::block::{BlockType, dispatch, with_block_types};
 use crate::compiled::{fused, kernels};
 use crate::format::Format;
@@ -57,6 +59,9 @@ fn typed<T: BlockType>(m: &mut MatMul<'_>) {
 struct FusedArith;
 fused! {
     fn prefetch(bytes: &[u8]);
+    fn few_queries() -> usize;
+    fn scores_f16(keys: &[u8], q: &[f32], scores: &mut [[f32; SPAN_POSITIONS]], page: usize, next: &[u8]);
+    fn values_f16(rows: &[u8], weights: &[&[f32]], acc: &mut [f32]);
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
     fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
     fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES];
