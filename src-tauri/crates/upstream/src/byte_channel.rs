@@ -1,4 +1,4 @@
-//! Bounded channel whose capacity is limited in messages and in bytes, so that a receiver that is behind pauses the sender.
+//! Bounded channel with a capacity in messages and in bytes, so that a receiver that is behind pauses the sender.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -38,7 +38,7 @@ pub(super) fn scores_f16(keys: &[u8], q: &[f32], scores: &mut [[f32; SPAN_POSITI
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn scores_of<const N: usize>(keys: &[u8], q: &[f32], scores: &mut [[f32; SPAN_POSITIONS]], page: usize, next: &[u8]) {
     let dim = q.len() / scores.len();
-    // The last query stands in for missing ones.
+    // Missing queries are replaced by the last one.
     let mut queries = [&q[q.len() - dim..]; N];
     for (query, q) in queries.iter_mut().zip(q.chunks_exact(dim)) {
         *query = q;
