@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(offered(list.clone(), json!("auto")), Ok(expected.to_vec()), "in their order");
         let namespaces = tools(list).unwrap_or_else(|error| panic!("{error}")).namespaces;
         let check = |name: &str, namespace: Option<&str>, expected: &str| {
-            let found = namespaces.split(name.to_owned());
+            let found = namespaces.split(String::from(name));
             assert_eq!(found, (namespace.map(str::to_owned), expected.to_owned()), "{name}");
         };
         check("agents__wait", Some("agents"), "wait");
