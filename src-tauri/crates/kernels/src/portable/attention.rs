@@ -26,13 +26,14 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
     let all = (0..s.queries).map(|query| s.visible(query)).filter(|slots| !slots.is_empty());
     let union = all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
 
-    let few = s.dtype == DType::F16 && s.queries <= A::few_queries() && s.head_dim.is_multiple_of(LANES);
-
     for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
-        if few && !page_part(&union, page).is_empty() {
+        if page_part(&union, page).is_empty() {
+            continue;
+        }
+        if has_few_queries::<A>(&s) {
             let next = after_keys(&s, page);
             A::scores_f16(s.k[page], s.q, &mut s.scratch.scores[..s.queries], page, next);
-        } else if !page_part(&union, page).is_empty() {
+        } else {
             transpose_keys::<A>(&mut s, page);
             let mut query = 0;
             while query + TOGETHER <= s.queries {
@@ -52,23 +53,29 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
     for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
         let part = page_part(&union, page);
         if !part.is_empty() {
-            if few {
+            if has_few_queries::<A>(&s) {
                 A::prefetch(next_visible(&s.v, page + 1).unwrap_or(s.next));
             } else {
                 widen_values::<A>(&mut s, page, part);
             }
             let mut query = 0;
             while query + TOGETHER <= s.queries {
-                values_together::<A>(&mut s, page, query, few);
+                values_together::<A>(&mut s, page, query);
                 query += TOGETHER;
             }
             while query < s.queries {
                 let part = page_part(&s.visible(query), page);
-                values::<A, 1, 4>(&mut s, page, query, part, few);
+                values::<A, 1, 4>(&mut s, page, query, part);
                 query += 1;
             }
         }
     }
+}
+
+/// Whether the variant has its own functions for this call.
+#[inline(always)]
+fn has_few_queries<A: Arith>(s: &AttendSpan<'_>) -> bool {
+    s.dtype == DType::F16 && s.queries <= A::few_queries() && s.head_dim.is_multiple_of(LANES)
 }
 
 /// The part of the slots `slots` that is in `page`, counted from the page's start.
@@ -179,22 +186,22 @@ fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize
 /// Adds a page's visible values for a block of queries. Rows that all queries attend to are added for all of them at
 /// once, the others query by query.
 #[inline(always)]
-fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize, few: bool) {
+fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
     let parts: [Range<usize>; TOGETHER] = std::array::from_fn(|n| page_part(&s.visible(query + n), page));
     let start = parts.iter().map(|part| part.start).max().expect("a block has queries");
     let end = parts.iter().map(|part| part.end).min().expect("a block has queries");
     if start >= end {
         for (n, part) in parts.into_iter().enumerate() {
-            values::<A, 1, 4>(s, page, query + n, part, few);
+            values::<A, 1, 4>(s, page, query + n, part);
         }
         return;
     }
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 4>(s, page, query + n, part.start..start, few);
+        values::<A, 1, 4>(s, page, query + n, part.start..start);
     }
-    values::<A, TOGETHER, 2>(s, page, query, start..end, few);
+    values::<A, TOGETHER, 2>(s, page, query, start..end);
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 4>(s, page, query + n, end..part.end, few);
+        values::<A, 1, 4>(s, page, query + n, end..part.end);
     }
 }
 
@@ -206,7 +213,6 @@ fn values<A: Arith, const N: usize, const W: usize>(
     page: usize,
     query: usize,
     part: Range<usize>,
-    few: bool,
 ) {
     if part.is_empty() {
         return;
@@ -214,8 +220,9 @@ fn values<A: Arith, const N: usize, const W: usize>(
     let dim = s.head_dim;
     let slots = page * PAGE_POSITIONS + part.start..page * PAGE_POSITIONS + part.end;
     let weights: [&[f32]; N] = std::array::from_fn(|n| &s.scratch.scores[query + n][slots.clone()]);
+    let has_few_queries = has_few_queries::<A>(s);
     let acc = &mut s.acc[query * dim..(query + N) * dim];
-    if few {
+    if has_few_queries {
         let row_bytes = s.dtype.row_bytes(dim);
         A::values_f16(&s.v[page][part.start * row_bytes..part.end * row_bytes], &weights, acc);
         return;

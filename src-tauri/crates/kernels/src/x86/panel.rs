@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::_mm256_cvtph_ps;
 
-use super::memory::{load_u16x8, store_f32x8};
 use cairn_gguf::dtype::codebook::half_e8m0;
 
+use super::memory::{load_u16x8, store_f32x8};
 use crate::block::{BlockType, minimum_scale_bits, scale, scale_bits, scales_and_minima, sub_scales};
 use crate::panel::{Lanes, Line, Panel};
 use crate::portable::arith::widen;
