@@ -75,17 +75,20 @@ export async function remotes(browser, daemon) {
     await row("my-gpu").locator(".fit.ok").waitFor();
     check((await row("my-gpu").textContent()).includes(text("server.key")), "the remote is listed with its key, without the key's text");
     check(!(await page.content()).includes(KEY), "the page does not contain the key");
+    check((await row("my-gpu").textContent()).includes(text("server.remote_kind_openai")), "the kind of the server is shown");
 
     await card.locator("button", { hasText: text("server.remote_new") }).click();
     check((await field("server.remote_key").inputValue()) === "", "the form does not keep the key");
     await add("this", daemon.address);
     await dialog.getByText(daemon.address).first().waitFor({ timeout: 20_000 });
     check((await names()).length === 1, "this daemon is refused as a remote of its own");
-    await page.keyboard.press("Escape");
-    await dialog.waitFor({ state: "detached" });
+    await field("server.remote_key").fill(KEY);
+    await add("second", other.url);
+    await added();
+    await row("second").locator(".fit.ok").waitFor();
     await shoot("list");
     await row("my-gpu").locator(".link").click();
-    await dialog.locator("li").first().waitFor();
+    check((await dialog.locator("li", { hasText: "pebble" }).textContent()).includes(text("server.remote_hidden")), "a model that a local one hides is marked");
     await shoot("models");
     await page.keyboard.press("Escape");
 
@@ -96,12 +99,12 @@ export async function remotes(browser, daemon) {
     check((await card.locator("[role=status]").textContent()).includes(text("server.remote_down")), "the result is announced");
     await shoot("down");
 
-    await row("my-gpu").locator(`button[aria-label*='${text("server.remote_remove_one")}']`).click();
+    await row("second").locator(`button[aria-label*='${text("server.remote_remove_one")}']`).click();
     await dialog.locator("button.danger").waitFor();
     await shoot("remove");
     await page.keyboard.press("Escape");
-    check((await names()).length === 1, "Escape removes nothing");
-    for (const name of ["my-gpu"]) {
+    check((await names()).length === 2, "Escape removes nothing");
+    for (const name of ["second", "my-gpu"]) {
       await row(name).locator(`button[aria-label*='${text("server.remote_remove_one")}']`).click();
       await dialog.locator("button.danger").click();
       await row(name).waitFor({ state: "detached" });
