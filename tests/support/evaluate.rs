@@ -84,11 +84,8 @@ impl Evaluator {
             .iter()
             .enumerate()
             .map(|(at, &token)| Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len()));
-        let batch = Batch {
-            rows: rows.collect(),
-            tables: vec![(0..pages as u32).map(PageId).collect()],
-            embeddings: Vec::new(),
-        };
+        let batch =
+            Batch { rows: rows.collect(), tables: vec![(0..pages as u32).map(PageId).collect()], ..Batch::default() };
         self.backend.run(self.plan, &batch)?;
         self.backend.read(self.plan, self.logits, 0..out.len() / self.vocabulary, out);
         Ok(())

@@ -72,7 +72,7 @@ fn measure(file: &ModelFile, mut backend: Cpu, depth: usize) -> [f64; 2] {
     let mut run = |slots: std::ops::Range<usize>| {
         let last = slots.end - 1;
         let rows = slots.map(|slot| Row::text(0, (slot * 31 % 509) as u32, slot as u32, slot == last)).collect();
-        let batch = Batch { rows, tables: vec![table.clone()], embeddings: Vec::new() };
+        let batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
         let start = Instant::now();
         backend.run(plan, &batch).expect("the batch is within the limits");
         start.elapsed().as_secs_f64() * 1e3

@@ -1,9 +1,11 @@
 //! Input of one step: ragged rows of several sequences, each at its own position.
 
+use std::ops::Range;
+
 use crate::page::PageId;
 
 /// Input of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// A token id.
     Token(u32),
@@ -12,7 +14,7 @@ pub enum Input {
 }
 
 /// One row of a batch. Rows of one sequence are adjacent, in ascending slots.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// Index into [`Batch::tables`].
     pub seq: u32,
@@ -42,6 +44,15 @@ impl Row {
     }
 }
 
+/// The first rows of a batch, which a run takes through some of the layers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Number of rows, the same rows in all runs of the slice. Their sequences have lower numbers than those of the rows behind them.
+    pub rows: usize,
+    /// The layers: see [`Plan::layers`](crate::Plan::layers). They begin with the first layer, or where the run before ended.
+    pub layers: Range<usize>,
+}
+
 /// One step for one or more sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -52,6 +63,8 @@ pub struct Batch {
     pub tables: Vec<Vec<PageId>>,
     /// `[n, width]` rows that [`Input::Embedding`] refers to.
     pub embeddings: Vec<f32>,
+    /// The first rows, if this run takes them through some of the layers only.
+    pub slice: Option<Slice>,
 }
 
 impl Batch {
@@ -60,6 +73,7 @@ impl Batch {
         self.rows.clear();
         self.tables.clear();
         self.embeddings.clear();
+        self.slice = None;
     }
 
     /// Returns the rows whose logits are computed.

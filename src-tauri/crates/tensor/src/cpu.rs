@@ -53,7 +53,7 @@ use crate::weight::{Weight, WeightId};
 use pool::Pool;
 use prepared::PreparedPlan;
 pub use select::{VariantError, variants};
-use step::{Scratch, Step};
+use step::{Run, Scratch, Step};
 
 /// Incremented when this module, not a kernel, changes a bit of any result: angles, the order of merges.
 const NUMERICS_REV: u32 = 1;
@@ -154,10 +154,19 @@ impl Backend for Cpu {
         let pool = pool.as_ref().expect("a plan was prepared, which makes the pool");
         let prepared = &mut plans[plan.0 as usize];
         check::batch(batch, &prepared.plan, weights, prepared.limits, pool.pages())?;
-        prepared.batch_layout.read(batch, prepared.block_rows);
+        prepared.progress.begin_run(batch, prepared.plan.layers()).map_err(BackendError::Batch)?;
+        let (rows, slice) = (batch.rows.len(), batch.slice.as_ref());
+        prepared.all_rows.read(batch, 0..rows, prepared.block_rows);
+        prepared.other_rows.read(batch, slice.map_or(0, |slice| slice.rows)..rows, prepared.block_rows);
         prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
-        let step = Step { variant, weights, vectors, prepared, pool, batch };
-        team.run(|worker| step.thread(worker, &scratch[worker.index()]));
+        let prepared = &*prepared;
+        let step = |rows| Step { variant, weights, vectors, prepared, pool, batch, rows };
+        let run = Run {
+            all: step(&prepared.all_rows),
+            others: step(&prepared.other_rows),
+            slice_ops: slice.map_or(0..usize::MAX, |slice| prepared.plan.layer_ops(&slice.layers)),
+        };
+        team.run(|worker| run.thread(worker, &scratch[worker.index()]));
         Ok(())
     }
 

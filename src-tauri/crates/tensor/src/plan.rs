@@ -4,6 +4,8 @@
 //! handles of a backend; per-sequence state (the KV cache) is declared, so that `kv` can store, share and restore all
 //! of it.
 
+use std::ops::Range;
+
 use cairn_gguf::DType;
 
 use crate::page::{PageLayout, UnevenHead};
@@ -321,6 +323,30 @@ impl Plan {
     /// Adds a step.
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Number of layers that a [`Slice`](crate::Slice) can begin and end with; at least one. The first begins with the first op, each
+    /// other one with an attention op, and the last ends with the last op. Rows are not gathered before the last layer.
+    pub fn layers(&self) -> usize {
+        1 + self.layer_starts().count()
+    }
+
+    /// Ops of these layers.
+    pub(crate) fn layer_ops(&self, layers: &Range<usize>) -> Range<usize> {
+        let start = |layer: usize| match layer.checked_sub(1) {
+            Some(before) => self.layer_starts().nth(before).unwrap_or(self.ops.len()),
+            None => 0,
+        };
+        start(layers.start)..start(layers.end)
+    }
+
+    /// Positions of the ops that begin a layer, except the first.
+    fn layer_starts(&self) -> impl Iterator<Item = usize> {
+        let is_gather = |op: &Op| matches!(op, Op::Gather { .. });
+        let gathered = self.ops.iter().position(is_gather).unwrap_or(self.ops.len());
+        let attentions = (0..gathered).filter(|op| matches!(self.ops[*op], Op::Attention { .. }));
+        // The first layer has an attention op of its own.
+        attentions.skip(1)
     }
 
     /// The layout of a page that holds all declared states in rows of this type.

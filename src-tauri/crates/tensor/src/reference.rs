@@ -22,6 +22,7 @@ use crate::batch::Batch;
 use crate::check;
 use crate::page::{Kv, PageId, PageLayout};
 use crate::plan::{BufferId, Plan, PlanId, Rows};
+use crate::slice::SliceProgress;
 use crate::state::StateId;
 use crate::weight::{Weight, WeightId};
 
@@ -44,6 +45,9 @@ struct PreparedPlan {
     limits: Limits,
     /// By buffer: `[rows, width]`.
     buffers: Vec<Vec<f32>>,
+    /// The same, of the rows of the slice in progress.
+    slice: Vec<Vec<f32>>,
+    progress: SliceProgress,
 }
 
 impl Reference {
@@ -59,6 +63,20 @@ impl Reference {
 
     fn layout(&self) -> &PageLayout {
         self.layout.as_ref().expect("there are no pages before a plan")
+    }
+}
+
+/// Makes a row for each row of the batch. Logits have rows of this run only; others keep their values unless the run is the first.
+fn size_buffers(plan: &Plan, batch: &Batch, is_first: bool, buffers: &mut [Vec<f32>]) {
+    for (buffer, shape) in buffers.iter_mut().zip(&plan.buffers) {
+        let rows = match shape.rows {
+            Rows::Batch => batch.rows.len(),
+            Rows::Logits => batch.logit_rows(),
+        };
+        if is_first || shape.rows == Rows::Logits {
+            buffer.clear();
+        }
+        buffer.resize(rows * shape.width, 0.0);
     }
 }
 
@@ -85,7 +103,8 @@ impl Backend for Reference {
         check::layout(&plan, self.layout.as_ref(), &layout)?;
         self.layout = Some(layout);
         let buffers = vec![Vec::new(); plan.buffers.len()];
-        self.plans.push(PreparedPlan { plan, limits, buffers });
+        let (slice, progress) = (buffers.clone(), SliceProgress::default());
+        self.plans.push(PreparedPlan { plan, limits, buffers, slice, progress });
         Ok(PlanId(self.plans.len() as u32 - 1))
     }
 
@@ -104,20 +123,29 @@ impl Backend for Reference {
 
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
         let Self { weights, plans, layout, pages, .. } = self;
-        let PreparedPlan { plan, limits, buffers } = &mut plans[plan.0 as usize];
+        let PreparedPlan { plan, limits, buffers, slice, progress } = &mut plans[plan.0 as usize];
         check::batch(batch, plan, weights, *limits, pages.len())?;
-        for (buffer, shape) in buffers.iter_mut().zip(&plan.buffers) {
-            let rows = match shape.rows {
-                Rows::Batch => batch.rows.len(),
-                Rows::Logits => batch.logit_rows(),
-            };
-            buffer.clear();
-            buffer.resize(rows * shape.width, 0.0);
-        }
+        progress.begin_run(batch, plan.layers()).map_err(BackendError::Batch)?;
         let layout = layout.as_ref().expect("prepare has set the layout");
-        let mut step = Step { plan, batch, weights, layout, pages, buffers };
-        for op in &plan.ops {
-            step.op(op);
+        let mut run = |batch: &Batch, ops: Range<usize>, buffers: &mut [Vec<f32>]| {
+            size_buffers(plan, batch, ops.start == 0, buffers);
+            let mut step = Step { plan, batch, weights, layout, pages, buffers };
+            plan.ops[ops].iter().for_each(|op| step.op(op));
+        };
+        let Some(part) = &batch.slice else {
+            run(batch, 0..plan.ops.len(), buffers);
+            return Ok(());
+        };
+        // Rows depend on their own sequence only, so the slice can run alone.
+        let [inside, others] = [0..part.rows, part.rows..batch.rows.len()].map(|rows| Batch {
+            rows: batch.rows[rows].to_vec(),
+            slice: None,
+            ..batch.clone()
+        });
+        run(&inside, plan.layer_ops(&part.layers), slice);
+        run(&others, 0..plan.ops.len(), buffers);
+        for (buffer, slice) in buffers.iter_mut().zip(slice) {
+            buffer.splice(0..0, slice.iter().copied());
         }
         Ok(())
     }

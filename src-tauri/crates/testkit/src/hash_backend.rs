@@ -9,6 +9,8 @@
 //! **Invariant:** the two share the formulas of [`HashModel`] and nothing else: a history has no pages, a backend has
 //! no history.
 
+mod slices;
+
 use std::time::Duration;
 
 use cairn_gguf::DType;
@@ -17,6 +19,7 @@ use cairn_tensor::{
     StateId, StateKind, Weight, WeightId,
 };
 
+use self::slices::Slices;
 use crate::random::Random;
 
 /// Bytes of a hash: rows are whole hashes.
@@ -198,6 +201,7 @@ pub struct HashBackend {
 struct Prepared {
     model: HashModel,
     layout: PageLayout,
+    slices: Slices,
 }
 
 /// Sum of the contributions of the positions `from..end` in a layer.
@@ -276,7 +280,8 @@ impl Backend for HashBackend {
 
     fn prepare(&mut self, plan: Plan, _limits: Limits) -> Result<PlanId, BackendError> {
         let model = HashModel::new(&plan, self.kv_type, self.salt);
-        self.prepared = Some(Prepared { model, layout: plan.page_layout(self.kv_type) });
+        let (layout, slices) = (plan.page_layout(self.kv_type), Slices::of(&plan));
+        self.prepared = Some(Prepared { model, layout, slices });
         Ok(PlanId(0))
     }
 
@@ -293,10 +298,12 @@ impl Backend for HashBackend {
 
     fn run(&mut self, _plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
         self.next_tokens.clear();
+        let slices = &mut self.prepared.as_mut().expect("a plan was prepared").slices;
         if !self.row_time.is_zero() {
-            std::thread::sleep(self.row_time * batch.rows.len() as u32);
+            std::thread::sleep(self.row_time.mul_f64(slices.rows_in_all_layers(batch)));
         }
-        for rows in batch.rows.chunk_by(|a, b| a.seq == b.seq) {
+        let completed = slices.completed(batch).map_err(BackendError::Batch)?;
+        for rows in completed.chunk_by(|a, b| a.seq == b.seq) {
             let table = &batch.tables[rows[0].seq as usize];
             let layers = 0..self.prepared().model.layers.len();
             let first = |layer: usize| self.prepared().model.first_visible(layer, rows[0].slot as usize);
@@ -383,7 +390,7 @@ mod tests {
                 let slot = index * piece + at;
                 Row::text(0, token, slot as u32, slot + 1 == tokens.len())
             });
-            let batch = Batch { rows: rows.collect(), tables: vec![table.to_vec()], embeddings: Vec::new() };
+            let batch = Batch { rows: rows.collect(), tables: vec![table.to_vec()], ..Batch::default() };
             backend.run(PlanId(0), &batch).expect("the batch is valid");
         }
         backend.next_tokens[0]

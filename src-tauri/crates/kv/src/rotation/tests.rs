@@ -56,7 +56,7 @@ impl Model {
         self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("pages are free");
         let rows =
             tokens.iter().enumerate().map(|(at, &token)| Row::text(0, token, (from + at) as u32, false)).collect();
-        let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], embeddings: Vec::new() };
+        let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], ..Batch::default() };
         self.backend.run(self.plan, &batch).expect("the batch is within the limits");
         self.cache.advance(seq, tokens);
     }

@@ -46,7 +46,7 @@ fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     for (part, chunk) in tokens.chunks(cut).enumerate() {
         let slot = |i: usize| (part * cut + i) as u32;
         let rows = chunk.iter().enumerate().map(|(i, &token)| Row::text(0, token, slot(i), true)).collect();
-        let batch = Batch { rows, tables: vec![table.clone()], embeddings: Vec::new() };
+        let batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
         backend.run(plan, &batch).expect("the batch is within the limits");
         let mut values = vec![0.0; chunk.len() * hparams.vocab];
         backend.read(plan, logits, 0..chunk.len(), &mut values);

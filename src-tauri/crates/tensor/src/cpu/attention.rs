@@ -72,7 +72,7 @@ impl Step<'_> {
         let softcap = softcap.unwrap_or(0.0);
         let group = heads / kv_heads;
         let op = Attention { state, q, out, kv_heads, group, head_dim, kind, scale, softcap, sinks };
-        let blocks = &self.prepared.batch_layout.blocks;
+        let blocks = &self.rows.blocks;
         let tasks = blocks.len() * kv_heads;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
         // The batch alone decides, so all threads agree. All of them must reach the barriers of a split.
@@ -85,7 +85,7 @@ impl Step<'_> {
 
     /// Takes tasks dynamically, each from its first span to its last.
     fn whole_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Attention) {
-        let blocks = &self.prepared.batch_layout.blocks;
+        let blocks = &self.rows.blocks;
         while let Some(task) = self.prepared.take(phase, blocks.len() * op.kv_heads) {
             // The last rows of a prompt see most positions, so their task is first: as the last task, it would delay
             // all threads.
@@ -107,7 +107,7 @@ impl Step<'_> {
 
     /// Splits the spans of few tasks over all threads, as many spans at a time as there is memory for.
     fn split_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, spans: usize) {
-        let (blocks, partials) = (&self.prepared.batch_layout.blocks, &self.prepared.partials);
+        let (blocks, partials) = (&self.rows.blocks, &self.prepared.partials);
         let tasks = blocks.len() * op.kv_heads;
         let most_rows = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
         let slot_len = most_rows * op.group * (op.head_dim + 2);

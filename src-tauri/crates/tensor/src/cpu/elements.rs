@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::schedule::part;
+use super::schedule::part_of;
 use super::step::Step;
 use crate::plan::{BufferId, Glu};
 use crate::team::Worker;
@@ -15,7 +15,9 @@ impl Step<'_> {
     fn own_elements(&self, worker: &Worker<'_>, id: BufferId) -> impl Iterator<Item = Range<usize>> {
         let width = self.width(id);
         let chunks_per_row = width.div_ceil(CHUNK);
-        let own = part(self.rows(id) * chunks_per_row, worker.threads(), worker.index());
+        let rows = self.rows(id);
+        let chunks = rows.start * chunks_per_row..rows.end * chunks_per_row;
+        let own = part_of(chunks, worker.threads(), worker.index());
         let rows = own.start / chunks_per_row..own.end.div_ceil(chunks_per_row);
         rows.map(move |row| {
             let chunks = own.start.max(row * chunks_per_row)..own.end.min((row + 1) * chunks_per_row);

@@ -51,8 +51,8 @@ impl ExpertScratch {
 }
 
 impl Groups {
-    /// Groups the routes `[rows, 2 * used]` of a batch.
-    pub(super) fn read(&mut self, routes: &[f32], used: usize, experts: usize) {
+    /// Groups the routes `[rows, 2 * used]` of rows of a batch, from the row `first` on.
+    pub(super) fn read(&mut self, routes: &[f32], first: usize, used: usize, experts: usize) {
         let ends = &mut self.ends[..experts];
         let ids = |row: usize| routes[row * 2 * used..][..used].iter().map(|id| *id as usize);
         let rows = routes.len() / (2 * used);
@@ -64,7 +64,7 @@ impl Groups {
         }
         for row in 0..rows {
             for (slot, id) in ids(row).enumerate() {
-                self.choices[ends[id]] = (row, slot);
+                self.choices[ends[id]] = (first + row, slot);
                 ends[id] += 1;
             }
         }
@@ -85,8 +85,11 @@ mod tests {
     fn groups_have_the_rows_of_each_expert() {
         let mut groups = Groups { ends: vec![9; 4], choices: vec![(9, 9); 8] };
         let routes = [[2.0, 0.0, 0.5, 0.5], [0.0, 3.0, 0.5, 0.5], [2.0, 3.0, 0.5, 0.5]];
-        groups.read(routes.as_flattened(), 2, 4);
+        groups.read(routes.as_flattened(), 0, 2, 4);
         let found: Vec<&[(usize, usize)]> = (0..4).map(|expert| groups.of(expert)).collect();
         assert_eq!(found, [&[(0, 1), (1, 0)][..], &[], &[(0, 0), (2, 0)], &[(1, 1), (2, 1)]], "by expert, then by row");
+        groups.read(&routes.as_flattened()[4..], 1, 2, 4);
+        let found: Vec<&[(usize, usize)]> = (0..4).map(|expert| groups.of(expert)).collect();
+        assert_eq!(found, [&[(1, 0)][..], &[], &[(2, 0)], &[(1, 1), (2, 1)]], "without the first row");
     }
 }

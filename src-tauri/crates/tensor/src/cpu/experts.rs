@@ -70,7 +70,9 @@ impl Step<'_> {
         };
         let mut own = std::mem::take(&mut scratch.experts);
         let used = self.width(routes) / 2;
-        own.groups.read(&self.buffer(routes).read(worker, 0..self.rows(x) * 2 * used), used, experts);
+        let (rows, width) = (self.rows(x), 2 * used);
+        let routed = self.buffer(routes).read(worker, rows.start * width..rows.end * width);
+        own.groups.read(&routed, rows.start, used, experts);
         for expert in (0..experts).filter(|expert| !own.groups.of(*expert).is_empty()) {
             let mut gathered = None;
             for projection in projections {
@@ -106,9 +108,10 @@ impl Step<'_> {
     ) {
         // One part for all slots, or one for each.
         let (bytes, parts) = (format.column_bytes(k), self.width(x) / k);
-        let from = self.columns(format).read(worker, 0..self.rows(x) * parts * bytes);
+        let Range { start, end } = self.rows(x);
+        let from = self.columns(format).read(worker, start * parts * bytes..end * parts * bytes);
         for ((row, slot), to) in choices.iter().zip(to.chunks_mut(bytes)) {
-            to.copy_from_slice(&from[(row * parts + slot % parts) * bytes..][..bytes]);
+            to.copy_from_slice(&from[((row - start) * parts + slot % parts) * bytes..][..bytes]);
         }
     }
 

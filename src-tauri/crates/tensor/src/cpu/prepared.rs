@@ -1,5 +1,6 @@
 //! Prepared plans: a schedule and the memory for its batches.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cairn_kernels::Format;
@@ -9,6 +10,7 @@ use super::schedule::{self, Phase};
 use crate::backend::{BackendError, Limits};
 use crate::batch::Batch;
 use crate::plan::{Plan, Rows};
+use crate::slice::SliceProgress;
 use crate::team::share::{OutOfMemory, Plain, Shared};
 use crate::weight::Weight;
 
@@ -30,13 +32,17 @@ pub(super) struct PreparedPlan {
     pub(super) partials: Shared<f32>,
     /// Batch rows that attention takes together, at most.
     pub(super) block_rows: usize,
-    /// The current batch, as the phases need it.
-    pub(super) batch_layout: BatchLayout,
+    /// All rows of the current batch.
+    pub(super) all_rows: BatchRows,
+    /// The rows behind the slice of the current batch, for the layers in which it does not take part.
+    pub(super) other_rows: BatchRows,
+    pub(super) progress: SliceProgress,
 }
 
-/// Rows of a batch as the phases need them.
+/// Adjacent rows of a batch, as the phases need them.
 #[derive(Debug, Default)]
-pub(super) struct BatchLayout {
+pub(super) struct BatchRows {
+    pub(super) range: Range<usize>,
     /// Batch rows whose logits are computed.
     pub(super) logit_rows: Vec<usize>,
     /// Rows of one sequence that attention takes together.
@@ -80,10 +86,23 @@ impl PreparedPlan {
         let block_rows = blocks::block_rows(&plan);
         let partials = buffer(1, blocks::partial_elements(&plan, block_rows, threads), threads)?;
         let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
-        let batch_layout =
-            BatchLayout { logit_rows: Vec::with_capacity(limits.logit_rows), blocks: Vec::with_capacity(limits.rows) };
         let (buffers, columns, angles) = (buffers?, columns?, angles?);
-        Ok(Self { plan, limits, phases, next, buffers, columns, angles, partials, block_rows, batch_layout })
+        let [all_rows, other_rows] = [(); 2].map(|()| BatchRows::within(limits));
+        let progress = SliceProgress::default();
+        Ok(Self {
+            plan,
+            limits,
+            phases,
+            next,
+            buffers,
+            columns,
+            angles,
+            partials,
+            block_rows,
+            all_rows,
+            other_rows,
+            progress,
+        })
     }
 
     /// Returns the next of `count` tasks of a phase; `None` if all are taken.
@@ -93,13 +112,19 @@ impl PreparedPlan {
     }
 }
 
-impl BatchLayout {
-    /// Reads a batch. Does not allocate for a batch within the limits.
-    pub(super) fn read(&mut self, batch: &Batch, block_rows: usize) {
+impl BatchRows {
+    fn within(limits: Limits) -> Self {
+        let (logit_rows, blocks) = (Vec::with_capacity(limits.logit_rows), Vec::with_capacity(limits.rows));
+        Self { range: 0..0, logit_rows, blocks }
+    }
+
+    /// Reads rows of a batch. Does not allocate for a batch within the limits.
+    pub(super) fn read(&mut self, batch: &Batch, range: Range<usize>, block_rows: usize) {
+        self.range = range.clone();
         self.logit_rows.clear();
-        self.logit_rows.extend((0..batch.rows.len()).filter(|row| batch.rows[*row].want_logits));
+        self.logit_rows.extend(range.clone().filter(|row| batch.rows[*row].want_logits));
         self.blocks.clear();
-        for (index, row) in batch.rows.iter().enumerate() {
+        for (index, row) in range.clone().zip(&batch.rows[range]) {
             match self.blocks.last_mut() {
                 Some(block) if block.seq == row.seq && block.rows.len() < block_rows => block.extend(row),
                 _ => self.blocks.push(Block::new(index, row)),

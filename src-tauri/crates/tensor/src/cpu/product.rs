@@ -25,8 +25,8 @@ impl Step<'_> {
 
     /// Converts this thread's rows of a product's input: one column per row, or per part of a row that has its own
     /// expert.
-    pub(super) fn convert(&self, worker: &Worker<'_>, step: usize, format: Format) {
-        let Some((x, projections)) = self.prepared.plan.ops[step].product() else {
+    pub(super) fn convert(&self, worker: &Worker<'_>, op: usize, format: Format) {
+        let Some((x, projections)) = self.prepared.plan.ops[op].product() else {
             unreachable!("only products have a conversion phase");
         };
         let k = self.weights[projections[0].weight.0 as usize].cols;
@@ -69,7 +69,8 @@ impl Step<'_> {
     /// Multiplies this thread's rows of one weight with all columns.
     pub(super) fn multiply(&self, worker: &Worker<'_>, scratch: &mut Scratch, projection: &Projection) {
         let weight = &self.weights[projection.weight.0 as usize];
-        let (out, count) = (self.buffer(projection.out), self.rows(projection.out));
+        let (out, rows) = (self.buffer(projection.out), self.rows(projection.out));
+        let count = rows.len();
         let own = grouped_part(weight.rows, GROUP, worker.threads(), worker.index());
         if own.is_empty() || count == 0 {
             return;
@@ -77,10 +78,12 @@ impl Step<'_> {
         let bias = projection.bias.map(|bias| &self.vectors[bias.0 as usize][..]);
         let bias = |rows: &Range<usize>| bias.map(|bias| &bias[rows.clone()]);
         let format = Format::of(weight.dtype);
-        let bytes = self.columns(format).read(worker, 0..count * format.column_bytes(weight.cols));
+        let column_bytes = format.column_bytes(weight.cols);
+        let bytes = self.columns(format).read(worker, rows.start * column_bytes..rows.end * column_bytes);
         let columns = Columns { format, k: weight.cols, bytes: &bytes, count };
         if count == 1 {
-            let mut out = out.write(worker, own.clone());
+            let row = self.row(projection.out, rows.start).start;
+            let mut out = out.write(worker, row + own.start..row + own.end);
             self.multiply_rows(&mut scratch.product, (weight, own.clone()), columns, bias(&own), &mut out);
             return;
         }
@@ -89,7 +92,7 @@ impl Step<'_> {
             let strip = start..(start + STRIP).min(own.end);
             let tile = &mut scratch.tile[..count * strip.len()];
             self.multiply_rows(&mut scratch.product, (weight, strip.clone()), columns, bias(&strip), tile);
-            for (row, results) in tile.chunks(strip.len()).enumerate() {
+            for (row, results) in rows.clone().zip(tile.chunks(strip.len())) {
                 to.row(row)[strip.start - own.start..strip.end - own.start].copy_from_slice(results);
             }
         }

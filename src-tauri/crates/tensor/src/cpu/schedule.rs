@@ -37,14 +37,14 @@ pub(super) enum Work {
     /// Converts the input of a product.
     Convert {
         /// Index of the op.
-        step: usize,
+        op: usize,
         /// Activation format that the product needs.
         format: Format,
     },
     /// An op; for a product, all but the conversion.
     Op {
         /// Index of the op.
-        step: usize,
+        op: usize,
     },
 }
 
@@ -104,8 +104,8 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             schedule.push(Work::Angles { rope }, accesses(batch, &[], &[Place::Angles(rope)]));
         }
     }
-    for (step, op) in plan.ops.iter().enumerate() {
-        let own = Work::Op { step };
+    for (index, op) in plan.ops.iter().enumerate() {
+        let own = Work::Op { op: index };
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
             Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
@@ -117,7 +117,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let formats = formats(op, weights);
                 for format in &formats {
                     let to = [Place::Columns(*format)];
-                    let work = Work::Convert { step, format: *format };
+                    let work = Work::Convert { op: index, format: *format };
                     schedule.push(work, accesses(rows_of(*x), &[Place::Buffer(*x)], &to));
                 }
                 let mut from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
@@ -184,6 +184,12 @@ impl Schedule {
 /// Returns the part of `count` items of thread `index` of `threads`: contiguous, with sizes that differ by at most one.
 pub(super) fn part(count: usize, threads: usize, index: usize) -> Range<usize> {
     count * index / threads..count * (index + 1) / threads
+}
+
+/// Same as [`part`], for the items of a range.
+pub(super) fn part_of(items: Range<usize>, threads: usize, index: usize) -> Range<usize> {
+    let part = part(items.len(), threads, index);
+    items.start + part.start..items.start + part.end
 }
 
 /// Same as [`part`], in whole groups of `group` items; the last group may be incomplete.

@@ -1,13 +1,15 @@
 //! One run of a plan on one thread, and the ops that work row by row.
 
+use std::ops::Range;
+
 use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 use parking_lot::Mutex;
 
 use super::blocks;
 use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
-use super::prepared::PreparedPlan;
-use super::schedule::{self, Work, part};
+use super::prepared::{BatchRows, PreparedPlan};
+use super::schedule::{self, Work, part_of};
 use crate::batch::{Batch, Input};
 use crate::page::Kv;
 use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows};
@@ -16,7 +18,18 @@ use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::{Weight, WeightId};
 
-/// State that all threads of a run share.
+/// A run of a plan. All threads share it.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    /// The ops over all rows.
+    pub(super) all: Step<'a>,
+    /// The ops over the rows that are not in the slice.
+    pub(super) others: Step<'a>,
+    /// Ops in which the slice takes part.
+    pub(super) slice_ops: Range<usize>,
+}
+
+/// Ops over some rows of a batch.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
     pub(super) variant: &'static Variant,
@@ -25,6 +38,7 @@ pub(super) struct Step<'a> {
     pub(super) prepared: &'a PreparedPlan,
     pub(super) pool: &'a Pool,
     pub(super) batch: &'a Batch,
+    pub(super) rows: &'a BatchRows,
 }
 
 /// Scratch memory of one thread.
@@ -77,22 +91,33 @@ impl Scratch {
     }
 }
 
-impl Step<'_> {
+impl Run<'_> {
     /// Runs all phases.
     pub(super) fn thread(&self, worker: &Worker<'_>, scratch: &Mutex<Scratch>) {
         let scratch = &mut *scratch.lock();
-        for (index, phase) in self.prepared.phases.iter().enumerate() {
-            if phase.barrier {
+        let prepared = self.all.prepared;
+        let mut had_slice = true;
+        for (index, phase) in prepared.phases.iter().enumerate() {
+            let has_slice = match phase.work {
+                Work::Angles { .. } => true,
+                Work::Convert { op, .. } | Work::Op { op } => self.slice_ops.contains(&op),
+            };
+            // Other rows are split over the threads in another way.
+            if phase.barrier || has_slice != had_slice {
                 worker.barrier();
             }
+            had_slice = has_slice;
+            let step = if has_slice { &self.all } else { &self.others };
             match phase.work {
-                Work::Angles { rope } => self.angles(worker, rope),
-                Work::Convert { step, format } => self.convert(worker, step, format),
-                Work::Op { step } => self.op(worker, scratch, index, &self.prepared.plan.ops[step]),
+                Work::Angles { rope } => step.angles(worker, rope),
+                Work::Convert { op, format } => step.convert(worker, op, format),
+                Work::Op { op } => step.op(worker, scratch, index, &prepared.plan.ops[op]),
             }
         }
     }
+}
 
+impl Step<'_> {
     fn op(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
         match op {
             Op::Embed { table, out } => self.embed(worker, *table, *out),
@@ -133,7 +158,7 @@ impl Step<'_> {
             }
             Op::Gather { x, out } => {
                 for row in self.own_rows(worker, *out) {
-                    let from = self.buffer(*x).read(worker, self.row(*x, self.prepared.batch_layout.logit_rows[row]));
+                    let from = self.buffer(*x).read(worker, self.row(*x, self.rows.logit_rows[row]));
                     self.buffer(*out).write(worker, self.row(*out, row)).copy_from_slice(&from);
                 }
             }
@@ -148,21 +173,21 @@ impl Step<'_> {
         self.prepared.plan.buffers[id.0 as usize].width
     }
 
-    /// Rows of a buffer in this batch.
-    pub(super) fn rows(&self, id: BufferId) -> usize {
+    /// Rows of a buffer that the ops are over.
+    pub(super) fn rows(&self, id: BufferId) -> Range<usize> {
         match self.prepared.plan.buffers[id.0 as usize].rows {
-            Rows::Batch => self.batch.rows.len(),
-            Rows::Logits => self.prepared.batch_layout.logit_rows.len(),
+            Rows::Batch => self.rows.range.clone(),
+            Rows::Logits => 0..self.rows.logit_rows.len(),
         }
     }
 
     /// Rows of a buffer that are this thread's.
-    pub(super) fn own_rows(&self, worker: &Worker<'_>, id: BufferId) -> std::ops::Range<usize> {
-        part(self.rows(id), worker.threads(), worker.index())
+    pub(super) fn own_rows(&self, worker: &Worker<'_>, id: BufferId) -> Range<usize> {
+        part_of(self.rows(id), worker.threads(), worker.index())
     }
 
     /// Elements of one row.
-    pub(super) fn row(&self, id: BufferId, row: usize) -> std::ops::Range<usize> {
+    pub(super) fn row(&self, id: BufferId, row: usize) -> Range<usize> {
         let width = self.width(id);
         row * width..(row + 1) * width
     }
@@ -175,7 +200,7 @@ impl Step<'_> {
     fn angles(&self, worker: &Worker<'_>, rope: usize) {
         let Rope { inverse_frequencies, magnitude, .. } = &self.prepared.plan.ropes[rope];
         let (pairs, table) = (inverse_frequencies.len(), &self.prepared.angles[rope]);
-        for row in part(self.batch.rows.len(), worker.threads(), worker.index()) {
+        for row in part_of(self.rows.range.clone(), worker.threads(), worker.index()) {
             let position = f64::from(self.batch.rows[row].pos[0]);
             let mut angles = table.write(worker, row * 2 * pairs..(row + 1) * 2 * pairs);
             let (cosines, sines) = angles.split_at_mut(pairs);

@@ -71,6 +71,11 @@ const HEADS: [usize; 3] = [4, 2, 64];
 /// Writes a model of two layers, the second with a sliding window and a soft-cap, into a backend. Equal seeds give
 /// equal models.
 pub(crate) fn tiny(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    layered(backend, dtype, limits, 2)
+}
+
+/// The same with this number of layers. Each second one has a sliding window and a soft-cap.
+pub(crate) fn layered(backend: &mut dyn Backend, dtype: DType, limits: Limits, layers: usize) -> (PlanId, BufferId) {
     let mut random = Random(7);
     let mut plan = Plan::default();
     let [heads, kv_heads, head_dim] = HEADS;
@@ -85,7 +90,8 @@ pub(crate) fn tiny(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (
     let [k, v] = [kv_heads * head_dim; 2].map(|width| plan.buffer(Rows::Batch, width));
     let one = |weight, out| vec![Projection { weight, bias: None, out }];
     plan.push(Op::Embed { table: weight(dtype, VOCABULARY, WIDTH, 1.0), out: x });
-    for (kind, softcap) in [(StateKind::Full, None), (StateKind::Window(300), Some(5.0))] {
+    let kinds = [(StateKind::Full, None), (StateKind::Window(300), Some(5.0))];
+    for (kind, softcap) in kinds.into_iter().cycle().take(layers) {
         let state = plan.state(State { kind, kv_heads, head_dim });
         let norm = weight(DType::F32, 1, WIDTH, 1.0);
         plan.push(Op::RmsNorm { x, weight: norm, eps: 1e-5, group: WIDTH, out: normed });

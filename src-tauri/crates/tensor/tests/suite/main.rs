@@ -9,4 +9,5 @@ mod model;
 mod ops;
 mod pages;
 mod refusals;
+mod slices;
 mod varied;

@@ -48,7 +48,7 @@ impl Engine {
         let last = tokens.len() - 1;
         let rows =
             tokens.iter().enumerate().map(|(i, &token)| Row::text(0, token, (at + i) as u32, i == last)).collect();
-        let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], embeddings: Vec::new() };
+        let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], ..Batch::default() };
         self.backend.run(self.plan, &batch).expect("the batch is within the limits");
         self.cache.advance(seq, tokens);
         let mut logits = vec![0.0; self.vocab];

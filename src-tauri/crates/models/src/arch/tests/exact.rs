@@ -63,7 +63,7 @@ impl Engine {
         if beside {
             push(2, (5 * nth).min(BESIDE)..(5 * nth + 5).min(BESIDE), false);
         }
-        let batch = Batch { rows, tables: (0..3).map(table).collect(), embeddings: Vec::new() };
+        let batch = Batch { rows, tables: (0..3).map(table).collect(), ..Batch::default() };
         self.backend.run(self.plan, &batch).expect("the batch is within the limits");
         let mut logits = vec![0.0; count * self.vocab];
         self.backend.read(self.plan, self.logits, 0..count, &mut logits);
@@ -131,7 +131,7 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
     let rows: Vec<Row> = (MOVED..PROMPT).map(|slot| Row::text(0, token(1, slot), slot as u32, true)).collect();
     let mut found = Vec::new();
     for rows in rows.chunks(100) {
-        let batch = Batch { rows: rows.to_vec(), tables: vec![moved.clone()], embeddings: Vec::new() };
+        let batch = Batch { rows: rows.to_vec(), tables: vec![moved.clone()], ..Batch::default() };
         other.backend.run(other.plan, &batch).expect("the batch is within the limits");
         let mut logits = vec![0.0; rows.len() * other.vocab];
         other.backend.read(other.plan, other.logits, 0..rows.len(), &mut logits);
