@@ -35,17 +35,18 @@ pub(crate) fn stutter(folder: &Path, options: &Options, rounds: usize) -> anyhow
     block_on(async {
         let running = Running::load(&shape, folder, None, long + 64).await?;
         for round in 0..rounds {
-            let [before, during] = interrupted(&running, &shape, round as u64, long).await?;
+            let ([before, during], took) = interrupted(&running, &shape, round as u64, long).await?;
             let ratio = quantile(&during, 0.99) / median(&before);
             let milliseconds = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
             println!(
-                "round {round}: {} gaps before, median {}, p99 {}; {} gaps during the prompt, median {}, p99 {}",
+                "round {round}: {} gaps before, median {}, p99 {}; {} gaps during the prompt, median {}, p99 {}; the prompt took {:.1} s",
                 before.len(),
                 milliseconds(median(&before)),
                 milliseconds(quantile(&before, 0.99)),
                 during.len(),
                 milliseconds(median(&during)),
                 milliseconds(quantile(&during, 0.99)),
+                took.as_secs_f64(),
             );
             let what = format!("{}, {ANSWERS} answers, prompt of {long} tokens", shape.name);
             bars.push(Bar::new(what, format!("<= {MAX_STUTTER} x"), format!("{ratio:.2} x"), ratio <= MAX_STUTTER));
@@ -55,8 +56,13 @@ pub(crate) fn stutter(folder: &Path, options: &Options, rounds: usize) -> anyhow
     report(&bars)
 }
 
-/// Seconds between the tokens of all answers before the prompt arrives, and until its first token.
-async fn interrupted(running: &Running, shape: &Shape, round: u64, long: usize) -> anyhow::Result<[Vec<f64>; 2]> {
+/// Seconds between the tokens of all answers before the prompt arrives, and until its first token; and the time until then.
+async fn interrupted(
+    running: &Running,
+    shape: &Shape,
+    round: u64,
+    long: usize,
+) -> anyhow::Result<([Vec<f64>; 2], Duration)> {
     let times: [RefCell<Vec<Instant>>; ANSWERS] = Default::default();
     let answer = async |at: usize| {
         let prompt = shape.prompt(round * 10 + at as u64, SHORT);
@@ -90,7 +96,7 @@ async fn interrupted(running: &Running, shape: &Shape, round: u64, long: usize) 
         }
     }
     ensure!(gaps[1].len() >= 100, "{} gaps during the prompt are too few for a p99", gaps[1].len());
-    Ok(gaps)
+    Ok((gaps, computed - arrived))
 }
 
 /// Compares the speed of two models that answer at once with the speed of each alone.

@@ -204,7 +204,7 @@ impl Embedder {
         // A file that changed under the mapping makes any result worthless, so this check comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
-        self.cost.add(0, batch.rows.len(), started.elapsed());
+        self.cost.add(0, batch.rows.len() as f64, started.elapsed());
         let mut first = 0;
         for (seq, index) in (0..).zip(parts) {
             let rows = batch.rows.iter().filter(|row| row.seq == seq && row.want_logits).count();

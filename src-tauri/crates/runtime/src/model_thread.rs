@@ -88,6 +88,7 @@ impl ModelThreadBuilder {
         let SchedulerParts { tokenizer, cache, seeds, counters } = parts;
         let logits = plan.logits.expect("every family's plan ends in logits");
         let rotation = Rotation::from_plan(&plan, backend.caps().kv_type);
+        let layers = plan.layers();
         let plan = backend.prepare(plan, Limits { rows: BATCH_ROWS, logit_rows: parallel })?;
         let scheduler = Scheduler {
             file,
@@ -96,6 +97,7 @@ impl ModelThreadBuilder {
             plan,
             logits,
             vocabulary,
+            layers,
             cache,
             rotation,
             tokenizer,
@@ -108,6 +110,7 @@ impl ModelThreadBuilder {
             step_time: Duration::ZERO,
             steps: 0,
             cost: StepCost::default(),
+            slice: None,
             seeds,
             counters,
             commands,

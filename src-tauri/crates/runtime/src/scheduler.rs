@@ -1,8 +1,9 @@
 //! The scheduler: one thread for each loaded model that computes batches.
 //!
-//! Every step gathers rows of active sequences into one batch, so that several answers grow at the same time. First come the
-//! sequences that need a single row, then parts of longer prompts. Prompt parts take a limited time while other sequences decode.
-//! A sequence whose last row was in the batch gets its next token after the step. Clients share the time equally (`shares`).
+//! Every step gathers rows of active sequences into one batch, so that several answers grow at the same time: one row of each running
+//! answer, and parts of longer prompts. Beside running answers, prompt parts take a limited time, and may go through the layers in
+//! several steps (`prompt_slice`). A sequence whose last row was in the batch gets its next token after the step. Clients share the
+//! time equally (`shares`).
 //!
 //! All that happens outside of the thread reaches it as a [`Command`]. A scheduler without work blocks until the next command
 //! or deadline.
@@ -12,10 +13,12 @@
 mod admission;
 mod context_full;
 mod drain;
+mod prompt_slice;
 mod restore;
 mod rows;
 mod sampling;
 mod shares;
+mod slice_size;
 mod step_cost;
 
 use std::collections::VecDeque;
@@ -31,8 +34,9 @@ use cairn_tokenizer::Tokenizer;
 use parking_lot::Mutex;
 
 pub(crate) use self::admission::{Admission, Waiting};
+pub(crate) use self::prompt_slice::PromptSlice;
 pub(crate) use self::restore::FLUSH_TIMEOUT;
-use self::rows::Part;
+use self::rows::StepRows;
 use self::sampling::{RowBuffers, choose_tokens};
 pub(crate) use self::shares::{Served, Shares};
 pub(crate) use self::step_cost::StepCost;
@@ -57,6 +61,8 @@ pub(crate) struct Scheduler {
     pub(crate) plan: PlanId,
     pub(crate) logits: BufferId,
     pub(crate) vocabulary: usize,
+    /// Number of layers: see [`cairn_tensor::Plan::layers`].
+    pub(crate) layers: usize,
     pub(crate) cache: Cache,
     /// Rotation of the model's keys, or the reason why it is impossible.
     pub(crate) rotation: Result<Rotation, RotationError>,
@@ -79,6 +85,8 @@ pub(crate) struct Scheduler {
     pub(crate) steps: u64,
     /// Predicts the duration of a step.
     pub(crate) cost: StepCost,
+    /// Prompts that have gone through some of the layers.
+    pub(crate) slice: Option<PromptSlice>,
     /// Seeds for requests without one.
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
@@ -244,8 +252,8 @@ impl Scheduler {
         buffers: &mut RowBuffers,
     ) -> Result<(), GenerateError> {
         self.close_cancelled(active);
-        let parts = self.gather(active, batch);
-        if parts.is_empty() {
+        let mut rows = self.gather(active, batch);
+        if rows.is_empty() {
             return Ok(());
         }
         self.has_changed = true;
@@ -258,13 +266,20 @@ impl Scheduler {
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
-        self.account(active, &parts, took);
-        if let [Part { index, tokens }] = parts[..] {
+        self.account(active, &rows, took);
+        self.slice = PromptSlice::after(&rows, self.layers, active);
+        if self.slice.is_some() {
+            rows.prompts.clear();
+        }
+        let completed: Vec<(usize, usize)> = rows.sequences().collect();
+        if let [(index, tokens)] = completed[..]
+            && rows.layers == (0..self.layers)
+        {
             let from = active[index].computed();
             self.cache.add_compute_time(from..from + tokens, took);
         }
-        let mut computed = Vec::with_capacity(parts.len());
-        for Part { index, tokens } in parts {
+        let mut computed = Vec::with_capacity(completed.len());
+        for (index, tokens) in completed {
             let sequence = &mut active[index];
             self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
             sequence.advance(tokens);
@@ -289,19 +304,21 @@ impl Scheduler {
     }
 
     /// Records the duration of a step: for the prediction of the next ones, and as time that its clients have used.
-    fn account(&mut self, active: &mut [Sequence], parts: &[Part], took: Duration) {
+    fn account(&mut self, active: &mut [Sequence], rows: &StepRows, took: Duration) {
         self.steps += 1;
-        let (decode_rows, prompt_rows) =
-            parts.iter().fold((0, 0), |(decode_rows, prompt_rows), part| match part.tokens {
-                1 => (decode_rows + 1, prompt_rows),
-                tokens => (decode_rows, prompt_rows + tokens),
-            });
-        self.cost.add(decode_rows, prompt_rows, took);
-        for (position, part) in parts.iter().enumerate() {
-            let sequence = &mut active[part.index];
+        let decode_rows = rows.decodes.len();
+        let layer_share = rows.layers.len() as f64 / self.layers as f64;
+        let prompt_rows = rows.prompt_rows() as f64 * layer_share;
+        // Few rows in the last layers only would make a prompt row seem dear.
+        if decode_rows > 0 || layer_share == 1.0 {
+            self.cost.add(decode_rows, prompt_rows, took);
+        }
+        let prompts = rows.prompts.iter().map(|part| (part.index, part.tokens as f64 * layer_share));
+        let decodes = rows.decodes.iter().map(|index| (*index, 1.0));
+        for (position, (index, own_rows)) in prompts.chain(decodes).enumerate() {
+            let sequence = &mut active[index];
             sequence.served = (self.steps, position);
-            let share = part.tokens as f64 / (decode_rows + prompt_rows) as f64;
-            self.shares.charge(sequence.client(), took.mul_f64(share));
+            self.shares.charge(sequence.client(), took.mul_f64(own_rows / (decode_rows as f64 + prompt_rows)));
         }
     }
 

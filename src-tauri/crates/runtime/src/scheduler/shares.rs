@@ -110,7 +110,7 @@ mod tests {
         let mut cost = StepCost::default();
         for step in 0..200 {
             let rows = 1 + step % 8;
-            cost.add(rows, 0, Duration::from_micros(base + row * rows as u64));
+            cost.add(rows, 0.0, Duration::from_micros(base + row * rows as u64));
         }
         cost
     }

@@ -2,25 +2,25 @@
 //!
 //! The time of a decode step with `n` rows is modelled as `base + n * row`: reading the weights once, and the work of each row. The
 //! cost of a row is measured when two successive steps have different numbers of rows, so that slow changes, such as
-//! longer contexts, do not count as cost of rows. Prompt rows beside them have a cost of their own, measured at the current size
-//! of the chunk. All values are exponential moving averages.
+//! longer contexts, do not count as cost of rows. Prompt rows have a cost of their own; rows that go through a part of the layers
+//! count as that part of their number. All values are exponential moving averages.
 
 use std::time::Duration;
 
-/// Longest time that the prompt rows of a step may add for running answers.
-const MAX_PROMPT_TIME: Duration = Duration::from_millis(50);
-/// The same as a multiple of the time of a decode step. Answers then have at most 2.5 times their usual time between tokens.
-const MAX_PROMPT_STRETCH: f64 = 1.5;
+/// Time that the prompt rows of a step may add for running answers, as a part of the time of a decode step.
+const PROMPT_SHARE: f64 = 0.75;
 /// Time of a step with prompt rows only. New requests and cancellations wait for its end.
 const PROMPT_STEP_TIME: Duration = Duration::from_millis(500);
-/// Least number of prompt rows of a step that also decodes.
-const MIN_SHARED_ROWS: usize = 4;
-/// Prompt rows of a step that also decodes, before the first measurement.
-const FIRST_SHARED_ROWS: usize = 16;
+/// Largest growth of the number of prompt rows of a step that also decodes. The measurement of few rows is inexact.
+const MAX_GROWTH: f64 = 4.0;
+/// Number of steps with prompt and decode rows after which a step without prompt rows measures the cost of the decode rows again.
+const MAX_SHARED_STEPS: u32 = 16;
 /// Least number of prompt rows of a step without decode rows. Fewer rows would read the weights too often.
 const MIN_ROWS: usize = 64;
 /// Weight of the newest decode step.
 const NEWEST_DECODE: f64 = 0.1;
+/// The same behind steps with prompt and decode rows, which tell nothing about a decode step.
+const RARE_DECODE: f64 = 0.5;
 /// Weight of the newest step with prompt rows. Their number changes more.
 const NEWEST_PROMPT: f64 = 0.25;
 
@@ -35,24 +35,29 @@ pub(crate) struct StepCost {
     previous: Option<(f64, f64)>,
     /// Cost of a prompt row beside decode rows.
     shared_prompt_row: Option<f64>,
+    /// Largest number of prompt rows beside decode rows so far.
+    most_shared_rows: f64,
+    /// Number of steps with prompt and decode rows since the last decode step.
+    shared_steps: u32,
     /// Cost of a prompt row in a step without decode rows.
     prompt_row: Option<f64>,
 }
 
 impl StepCost {
     /// Adds the time of a step with this many decode and prompt rows.
-    pub(crate) fn add(&mut self, decode_rows: usize, prompt_rows: usize, took: Duration) {
+    pub(crate) fn add(&mut self, decode_rows: usize, prompt_rows: f64, took: Duration) {
         let took = took.as_nanos() as f64;
         let previous = self.previous.take();
-        match (decode_rows, prompt_rows) {
-            (_, 0) => self.add_decode(decode_rows as f64, took, previous),
-            (0, _) => average(&mut self.prompt_row, NEWEST_PROMPT, took / prompt_rows as f64),
-            _ => {
-                // Without a decode step so far, the whole step counts as the cost of its rows.
-                let decode = self.decode(decode_rows).unwrap_or_default();
-                let added = (took - decode).max(took / 100.0) / prompt_rows as f64;
-                average(&mut self.shared_prompt_row, NEWEST_PROMPT, added);
-            }
+        if prompt_rows == 0.0 {
+            self.add_decode(decode_rows as f64, took, previous);
+        } else if decode_rows == 0 {
+            average(&mut self.prompt_row, NEWEST_PROMPT, took / prompt_rows);
+        } else {
+            let decode = self.decode(decode_rows).unwrap_or_default();
+            let added = (took - decode).max(took / 100.0) / prompt_rows;
+            average(&mut self.shared_prompt_row, NEWEST_PROMPT, added);
+            self.most_shared_rows = self.most_shared_rows.max(prompt_rows);
+            self.shared_steps += 1;
         }
     }
 
@@ -63,8 +68,10 @@ impl StepCost {
             let row = (took - previous_time) / (rows - previous_rows);
             average(&mut self.row, NEWEST_DECODE, row.clamp(0.0, took / rows));
         }
-        average(&mut self.base, NEWEST_DECODE, took - self.row.unwrap_or_default() * rows);
+        let weight = if self.shared_steps > 0 { RARE_DECODE } else { NEWEST_DECODE };
+        average(&mut self.base, weight, took - self.row.unwrap_or_default() * rows);
         self.previous = Some((rows, took));
+        self.shared_steps = 0;
     }
 
     /// Predicted time of a step with this many decode rows, if one was measured.
@@ -86,17 +93,21 @@ impl StepCost {
         self.prompt_row.map_or(MIN_ROWS, |row| (budget / row) as usize).max(MIN_ROWS)
     }
 
-    /// Number of prompt rows for a step with this many decode rows.
-    pub(crate) fn prompt_rows(&self, decode_rows: usize) -> usize {
-        if decode_rows == 0 {
-            return self.prompt_rows_within(PROMPT_STEP_TIME);
+    /// Whether a step with decode rows only must be measured before prompt rows can be added to one.
+    pub(crate) fn needs_decode_step(&self) -> bool {
+        self.base.is_none() || self.shared_steps >= MAX_SHARED_STEPS
+    }
+
+    /// Number of prompt rows, in all layers, for a step with this many decode rows. At least one, so that prompts make progress if the
+    /// measurements are wrong.
+    pub(crate) fn prompt_rows(&self, decode_rows: usize) -> f64 {
+        match (decode_rows, self.decode(decode_rows), self.shared_prompt_row.or(self.prompt_row)) {
+            (0, ..) => self.prompt_rows_within(PROMPT_STEP_TIME) as f64,
+            (_, Some(decode), Some(row)) => {
+                (PROMPT_SHARE * decode / row).min(MAX_GROWTH * self.most_shared_rows).max(1.0)
+            }
+            _ => 1.0,
         }
-        let max = MAX_PROMPT_TIME.as_nanos() as f64;
-        let budget = self.decode(decode_rows).map_or(max, |time| max.min(MAX_PROMPT_STRETCH * time));
-        let rows = self.shared_prompt_row.or(self.prompt_row).map(|row| (budget / row) as usize);
-        // The cost of a row differs between small and large chunks, so the size grows in steps.
-        let limit = if self.shared_prompt_row.is_some() { usize::MAX } else { FIRST_SHARED_ROWS };
-        rows.unwrap_or(FIRST_SHARED_ROWS).clamp(MIN_SHARED_ROWS, limit)
     }
 }
 
@@ -118,7 +129,7 @@ mod tests {
         let mut cost = StepCost::default();
         for step in 0..200 {
             let rows = 1 + step % 4;
-            cost.add(rows, 0, decode_time(rows));
+            cost.add(rows, 0.0, decode_time(rows));
         }
         cost
     }
@@ -135,35 +146,59 @@ mod tests {
         let mut cost = measured();
         for _ in 0..2000 {
             // Longer contexts make each step slower.
-            cost.add(2, 0, decode_time(2) * 2);
+            cost.add(2, 0.0, decode_time(2) * 2);
         }
         assert_eq!(cost.rows_within(1.5, 2), 8, "12 ms for two rows, 18 ms for eight with the previous cost of a row");
     }
 
+    /// Steps with a prompt beside 4 decode rows, which take this time; a prompt row takes `row`. Returns the prompt rows of each step.
+    fn prompt_steps(cost: &mut StepCost, decode: Duration, row: Duration, steps: usize) -> Vec<f64> {
+        let step = |_| {
+            let rows = if cost.needs_decode_step() { 0.0 } else { cost.prompt_rows(4) };
+            cost.add(4, rows, decode + row.mul_f64(rows));
+            rows
+        };
+        (0..steps).map(step).collect()
+    }
+
     #[test]
-    fn prompt_rows_follow_their_measured_cost() {
+    fn prompt_takes_its_share_of_a_step() {
+        for (row, expected) in [(60, 95.0..105.0), (500, 11.5..12.5), (9000, 1.0..1.01)] {
+            let rows = prompt_steps(&mut measured(), decode_time(4), Duration::from_micros(row), 50);
+            assert_eq!(rows[0], 1.0, "before the first measurement");
+            assert!(expected.contains(&rows[49]), "6 ms at {row} us for a row: {rows:?}");
+        }
+    }
+
+    #[test]
+    fn prompt_recovers_from_wrong_measurements() {
+        let row = Duration::from_millis(5);
+        // The first answers begin together with the prompt.
+        let early = prompt_steps(&mut StepCost::default(), Duration::from_millis(100), row, 64);
+        assert!(early[48..].iter().any(|rows| *rows > 12.0), "75 ms at 5 ms for a row: {early:?}");
+        // Another model begins to compute, and each step takes twice the time.
         let mut cost = measured();
-        assert_eq!(cost.prompt_rows(1), FIRST_SHARED_ROWS, "before the first measurement");
-        for _ in 0..50 {
-            let rows = cost.prompt_rows(4);
-            cost.add(4, rows, decode_time(4) + Duration::from_micros(500) * rows as u32);
-        }
-        assert!((22..=24).contains(&cost.prompt_rows(4)), "12 ms at 0.5 ms for a row: {}", cost.prompt_rows(4));
-        for _ in 0..200 {
-            cost.add(1, 0, Duration::from_millis(100));
-        }
-        assert!((95..=100).contains(&cost.prompt_rows(1)), "at most 50 ms: {}", cost.prompt_rows(1));
+        prompt_steps(&mut cost, decode_time(4), row / 20, 50);
+        let slower = prompt_steps(&mut cost, 2 * decode_time(4), row / 10, 100);
+        assert!(slower[80..].iter().any(|rows| *rows > 20.0), "12 ms at 0.5 ms for a row: {slower:?}");
+    }
+
+    #[test]
+    fn first_inexact_measurement_does_not_fill_a_step() {
+        let mut cost = measured();
+        cost.add(4, 1.0, decode_time(4));
+        assert_eq!(cost.prompt_rows(4), MAX_GROWTH, "four times as many");
     }
 
     #[test]
     fn prompt_step_without_decode_rows_is_bounded() {
         let mut cost = StepCost::default();
-        assert_eq!(cost.prompt_rows(0), MIN_ROWS, "before the first measurement");
-        cost.add(0, 64, Duration::from_millis(64));
-        assert_eq!(cost.prompt_rows(0), 500, "half a second at 1 ms for a row");
+        assert_eq!(cost.prompt_rows(0), MIN_ROWS as f64, "before the first measurement");
+        cost.add(0, 64.0, Duration::from_millis(64));
+        assert_eq!(cost.prompt_rows(0), 500.0, "half a second at 1 ms for a row");
         assert_eq!(cost.prompt_rows_within(Duration::from_millis(100)), 100, "a tenth of a second");
         let mut slow = StepCost::default();
-        slow.add(0, 64, Duration::from_secs(64));
-        assert_eq!((slow.prompt_rows(0), slow.prompt_rows(1)), (MIN_ROWS, MIN_SHARED_ROWS), "the least numbers");
+        slow.add(0, 64.0, Duration::from_secs(64));
+        assert_eq!(slow.prompt_rows(0), MIN_ROWS as f64, "the least number");
     }
 }

@@ -6,6 +6,7 @@ mod context_full;
 mod displaced;
 mod embeddings;
 mod hostile;
+mod prompt_slices;
 mod requests;
 mod shares;
 mod stress;
