@@ -62,7 +62,7 @@ fn logits(backend: &mut dyn Backend, case: Case, rows: usize, layers: usize) -> 
 
 /// Compares slices of these numbers of rows and layers with runs through all layers.
 fn check(case: Case, slices: &[(usize, usize)], backend: impl Fn() -> Box<dyn Backend>, name: &str) {
-    let whole = logits(backend().as_mut(), case, 11, case.layers);
+    let whole = logits(backend().as_mut(), case, 7, case.layers);
     assert_eq!(whole.each_ref().map(Vec::len), [PROMPT, BESIDE, BESIDE].map(|rows| rows * VOCABULARY), "all rows");
     for &(rows, layers) in slices {
         let sliced = logits(backend().as_mut(), case, rows, layers);
