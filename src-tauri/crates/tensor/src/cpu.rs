@@ -157,7 +157,8 @@ impl Backend for Cpu {
         prepared.progress.begin_run(batch, prepared.plan.layers()).map_err(BackendError::Batch)?;
         let (rows, slice) = (batch.rows.len(), batch.slice.as_ref());
         prepared.all_rows.read(batch, 0..rows, prepared.block_rows);
-        prepared.other_rows.read(batch, slice.map_or(0, |slice| slice.rows)..rows, prepared.block_rows);
+        // Without a slice, all ops are over all rows.
+        prepared.other_rows.read(batch, slice.map_or(rows, |slice| slice.rows)..rows, prepared.block_rows);
         prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
         let prepared = &*prepared;
         let step = |rows| Step { variant, weights, vectors, prepared, pool, batch, rows };
