@@ -75,15 +75,20 @@ impl Screen {
         let folder = user.path().to_str().expect("the path is UTF-8");
         std::fs::write(&settings, BUS.replace("FOLDER", folder)).expect("the folder is writable");
         let mut screen = Self { display: String::new(), bus: String::new(), user, running: Vec::new(), _turn: turn };
-        let xvfb = ["-displayfd", "1", "-screen", "0", "1440x900x24", "-nolisten", "tcp"];
+        // Without `-noreset`, the server resets when `wmctrl` disconnects as its only client, and the window manager
+        // that connects meanwhile exits.
+        let xvfb = ["-displayfd", "1", "-screen", "0", "1440x900x24", "-nolisten", "tcp", "-noreset"];
         screen.display = format!(":{}", screen.start("Xvfb", &xvfb));
         let settings = format!("--config-file={}", settings.display());
         screen.bus = screen.start("dbus-daemon", &[&settings, "--nofork", "--print-address=1"]);
         let mut openbox = screen.command("openbox");
-        screen
-            .running
-            .push(openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program is installed"));
-        until("the window manager runs", || output(screen.command("wmctrl").arg("-m")).status.success());
+        let mut openbox = openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program is installed");
+        until("the window manager runs", || {
+            let exit = openbox.try_wait().expect("the child process can be polled");
+            assert!(exit.is_none(), "openbox exited: {exit:?}");
+            output(screen.command("wmctrl").arg("-m")).status.success()
+        });
+        screen.running.push(openbox);
         Some(screen)
     }
 
