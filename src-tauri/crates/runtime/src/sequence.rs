@@ -43,7 +43,7 @@ pub(crate) struct Job {
 /// Tokens that the remote tier did not deliver in time. They may reach a faster tier before they are computed.
 pub(crate) struct LateTokens {
     pub(crate) tokens: usize,
-    /// Number of computed tokens at the last lookup.
+    /// Number of computed tokens at the last lookup, before a late restore replaces those after its first whole page.
     pub(crate) checked_at: usize,
 }
 
@@ -267,8 +267,9 @@ impl Sequence {
     /// Records that this many pending tokens were restored from a tier. Returns how many are prompt tokens that had not been
     /// counted.
     pub(crate) fn add_restored(&mut self, tokens: usize, tier: TierKind) -> usize {
-        // The prompt of a sequence that was paused has been counted, and so has the part computed before a late restore.
-        let counted = self.cached.max(self.computed);
+        // The prompt of a sequence that was paused has been counted, and so has the part computed before a late restore,
+        // which begins at a whole page.
+        let counted = self.cached.max(self.computed).max(self.late.as_ref().map_or(0, |late| late.checked_at));
         self.computed += tokens;
         let prompt_tokens = if self.has_full_prompt { self.job.request.prompt.len() } else { 0 };
         let new_tokens = self.computed.min(prompt_tokens).saturating_sub(counted);
