@@ -82,7 +82,8 @@ impl Screen {
         let settings = format!("--config-file={}", settings.display());
         screen.bus = screen.start("dbus-daemon", &[&settings, "--nofork", "--print-address=1"]);
         let mut openbox = screen.command("openbox");
-        let mut openbox = openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program is installed");
+        let mut openbox =
+            openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program is installed");
         until("the window manager runs", || {
             let exit = openbox.try_wait().expect("the child process can be polled");
             assert!(exit.is_none(), "openbox exited: {exit:?}");

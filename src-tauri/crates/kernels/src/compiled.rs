@@ -43,11 +43,17 @@ macro_rules! kernels {
             fn gelu_erf(x: &mut [f32]) {
                 portable::activation::gelu_erf::<$arith>(x)
             }
+            fn sigmoid(x: &mut [f32]) {
+                portable::activation::sigmoid::<$arith>(x)
+            }
             fn scale(x: &mut [f32], factor: f32) {
                 portable::elementwise::scale(x, factor)
             }
             fn softcap(x: &mut [f32], cap: f32) {
                 portable::activation::softcap::<$arith>(x, cap)
+            }
+            fn mul(x: &mut [f32], y: &[f32]) {
+                portable::elementwise::mul(x, y)
             }
             fn add(x: &mut [f32], y: &[f32]) {
                 portable::elementwise::add(x, y)

@@ -46,10 +46,14 @@ pub struct Variant {
     pub gelu: fn(&mut [f32]),
     /// `x = x / 2 * (1 + erf(x / sqrt(2)))`.
     pub gelu_erf: fn(&mut [f32]),
+    /// `x = 1 / (1 + exp(-x))`.
+    pub sigmoid: fn(&mut [f32]),
     /// `x *= factor`.
     pub scale: fn(&mut [f32], f32),
     /// `x = cap * tanh(x / cap)`.
     pub softcap: fn(&mut [f32], f32),
+    /// `x *= y`.
+    pub mul: fn(&mut [f32], &[f32]),
     /// `x += y`.
     pub add: fn(&mut [f32], &[f32]),
     /// `x += factor * y`.

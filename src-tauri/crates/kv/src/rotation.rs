@@ -117,8 +117,8 @@ fn fills(op: &Op, k: BufferId) -> bool {
 fn changes(op: &Op, k: BufferId) -> bool {
     match op {
         Op::RmsNorm { out, .. } | Op::LayerNorm { out, .. } | Op::Glu { out, .. } => *out == k,
-        Op::Gelu { x } | Op::GeluErf { x } => *x == k,
-        Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } => *x == k,
+        Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } => *x == k,
+        Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
         _ => false,
     }
 }

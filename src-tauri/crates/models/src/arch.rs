@@ -1,13 +1,18 @@
 //! The supported model families: one file and one row each.
 
+mod dots1;
+mod ernie4_5_moe;
 mod gemma2;
 mod gemma3;
+mod glm4moe;
 mod gpt_oss;
 mod granite;
 mod llama;
 mod olmo2;
+mod olmoe;
 mod phi3;
 mod qwen2;
+mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
 mod starcoder2;
@@ -36,14 +41,19 @@ pub trait Architecture: Sync {
 // rustfmt would put them all in one line, which causes merge conflicts.
 #[rustfmt::skip]
 pub const ARCHITECTURES: &[&dyn Architecture] = &[
+    &dots1::Dots1,
+    &ernie4_5_moe::Ernie45Moe,
     &gemma2::Gemma2,
     &gemma3::Gemma3,
+    &glm4moe::Glm4Moe,
     &gpt_oss::GptOss,
     &granite::Granite,
     &llama::Llama,
     &olmo2::Olmo2,
+    &olmoe::Olmoe,
     &phi3::Phi3,
     &qwen2::Qwen2,
+    &qwen2moe::Qwen2Moe,
     &qwen3::Qwen3,
     &qwen3moe::Qwen3Moe,
     &starcoder2::StarCoder2,

@@ -7,7 +7,9 @@ pub(crate) mod input_output;
 pub(crate) mod mlp;
 pub(crate) mod norm;
 pub(crate) mod rope;
+pub(crate) mod shared_expert;
 pub(crate) mod sliding_window;
+pub(crate) mod sparse_mlp;
 pub(crate) mod stream;
 
 pub(crate) use attention::{Attention, QueryKeyNorm};
@@ -15,4 +17,6 @@ pub(crate) use experts::Experts;
 pub(crate) use input_output::{embed, logits, output_rows};
 pub(crate) use mlp::{GatedMlp, PlainMlp};
 pub(crate) use norm::Norm;
+pub(crate) use shared_expert::SharedExpert;
+pub(crate) use sparse_mlp::SparseMlp;
 pub(crate) use stream::{Norms, Stream};

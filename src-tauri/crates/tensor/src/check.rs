@@ -151,7 +151,7 @@ impl PlanCheck<'_> {
                 }
                 Ok(())
             }
-            Op::Route { logits, used, scale, out, .. } => self.route(*logits, *used, *scale, *out),
+            Op::Route { logits, router, out } => self.route(*logits, router, *out),
             Op::MatMulId { x, routes, experts, projections } => {
                 let routes = self.routes(step, *routes, *x)?;
                 require(routes.experts == *experts, || {
@@ -198,7 +198,7 @@ impl PlanCheck<'_> {
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
             }
-            Op::Gelu { x } | Op::GeluErf { x } => self.buffer(*x).map(drop),
+            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } => self.buffer(*x).map(drop),
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))
@@ -209,6 +209,14 @@ impl PlanCheck<'_> {
             }
             Op::Add { x, y } => {
                 self.alike(*x, *y)?;
+                Self::apart(*x, *y)
+            }
+            Op::Mul { x, y } => {
+                let (x_buffer, y_buffer) = (self.buffer(*x)?, self.buffer(*y)?);
+                let fits = y_buffer.width > 0 && x_buffer.width.is_multiple_of(y_buffer.width);
+                require(fits && x_buffer.rows == y_buffer.rows, || {
+                    format!("{y_buffer:?} has no factor for each element of {x_buffer:?}")
+                })?;
                 Self::apart(*x, *y)
             }
             Op::Gather { x, out } => {

@@ -30,6 +30,7 @@ mod experts;
 mod pool;
 mod prepared;
 mod product;
+mod router;
 mod schedule;
 mod select;
 mod step;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use cairn_gguf::DType;
 
 use crate::page::{PageLayout, UnevenHead};
+use crate::router::Router;
 use crate::state::{State, StateId};
 use crate::weight::WeightId;
 
@@ -73,18 +74,6 @@ pub enum Glu {
         /// Limit of both inputs; above zero.
         limit: f32,
     },
-}
-
-/// How a router's logits become the weights of the experts that are used (Shazeer et al., arXiv 1701.06538).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gating {
-    /// Each chosen expert's share of the softmax over all experts.
-    Softmax {
-        /// Whether the shares are then divided by their sum.
-        renormalise: bool,
-    },
-    /// The softmax over the chosen experts alone.
-    SoftmaxOfChosen,
 }
 
 /// One product of an op that multiplies the same input by several weights.
@@ -153,16 +142,12 @@ pub enum Op {
         /// At least one.
         projections: Vec<Projection>,
     },
-    /// Chooses the experts of each row: those with the largest logits, in descending order, ties to the lower index.
+    /// Chooses and weighs the experts of each row.
     Route {
         /// `[rows, experts]`.
         logits: BufferId,
-        /// Number of chosen experts.
-        used: usize,
-        /// Weights of the chosen experts.
-        gating: Gating,
-        /// Factor on the weights.
-        scale: f32,
+        /// The choice and the weights.
+        router: Router,
         /// Receives `[rows, 2 * used]`: the experts' indices as whole numbers, then their weights. Not `logits`.
         out: BufferId,
     },
@@ -246,6 +231,11 @@ pub enum Op {
         /// Input and output.
         x: BufferId,
     },
+    /// `x = 1 / (1 + exp(-x))` in place.
+    Sigmoid {
+        /// Input and output.
+        x: BufferId,
+    },
     /// `x *= factor` in place.
     Scale {
         /// Input and output.
@@ -265,6 +255,13 @@ pub enum Op {
         /// Accumulator.
         x: BufferId,
         /// Summand, as wide as `x`.
+        y: BufferId,
+    },
+    /// `x *= y`. Each element of `y` is the factor of equally many consecutive elements of `x`.
+    Mul {
+        /// First factor and output.
+        x: BufferId,
+        /// Second factor; its width divides that of `x`.
         y: BufferId,
     },
     /// Copies the rows whose logits are computed from a [`Rows::Batch`] buffer to a [`Rows::Logits`] one.

@@ -41,6 +41,44 @@ fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Returns the keys of experts that are as wide as an MLP.
+fn wide_experts(_: &ModelSpec) -> Vec<(&'static str, Value)> {
+    vec![("expert_count", EXPERTS.into()), ("expert_used_count", USED_EXPERTS.into())]
+}
+
+/// Returns the keys of experts with sigmoid scores and two shared ones, after an MLP in the first layer.
+fn sigmoid_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let mut keys = experts(spec);
+    keys.extend([("leading_dense_block_count", 1u32.into()), ("expert_shared_count", 2u32.into())]);
+    keys.extend([("expert_gating_func", 2u32.into()), ("expert_weights_scale", 1.5f32.into())]);
+    keys
+}
+
+/// dots.llm1: sigmoid scores with a bias, an MLP in the first layer, shared experts.
+pub static DOTS1: Family = Family {
+    name: "dots1",
+    keys: |spec| {
+        let mut keys = sigmoid_experts(spec);
+        keys.push(("expert_weights_norm", true.into()));
+        keys
+    },
+    has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    ..PLAIN
+};
+
+/// ERNIE 4.5 with experts: softmax scores with a bias, an MLP in the first layer, a shared expert.
+pub static ERNIE4_5_MOE: Family = Family {
+    name: "ernie4_5-moe",
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.extend([("leading_dense_block_count", 1u32.into()), ("interleave_moe_layer_step", 1u32.into())]);
+        keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+        keys
+    },
+    has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    ..PLAIN
+};
+
 /// Gemma 2: windows in every second layer, caps on scores and logits.
 pub static GEMMA2: Family = Family {
     name: "gemma2",
@@ -62,6 +100,14 @@ pub static GEMMA3: Family = Family {
     rope_base: 1_000_000.0,
     keys: |_| vec![("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())],
     embedding_scale: |spec| (spec.width as f32).sqrt(),
+    ..PLAIN
+};
+
+/// GLM 4.5: sigmoid scores with a bias, an MLP in the first layer, a shared expert, and biases of queries, keys and values.
+pub static GLM4MOE: Family = Family {
+    name: "glm4moe",
+    keys: sigmoid_experts,
+    has_tensor: |name| name.ends_with("exp_probs_b.bias") || name.ends_with("_norm.weight") || (QWEN2.has_tensor)(name),
     ..PLAIN
 };
 
@@ -97,12 +143,23 @@ pub static GRANITE: Family = Family {
     ..PLAIN
 };
 
+/// Granite with experts, each as wide as an MLP, and a shared one.
+pub static GRANITE_MOE: Family = Family {
+    name: "granitemoe",
+    keys: |spec| {
+        let mut keys = (GRANITE.keys)(spec);
+        keys.extend(wide_experts(spec));
+        keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+        keys
+    },
+    ..GRANITE
+};
+
 /// Llama: interleaved RoPE.
 pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 
 /// Llama with experts, each as wide as an MLP: Mixtral.
-pub static MIXTRAL: Family =
-    Family { keys: |_| vec![("expert_count", EXPERTS.into()), ("expert_used_count", USED_EXPERTS.into())], ..LLAMA };
+pub static MIXTRAL: Family = Family { keys: wide_experts, ..LLAMA };
 
 /// Qwen 3: RoPE over halves, and an RMSNorm over each head of queries and keys.
 pub static QWEN3: Family = Family { name: "qwen3", pre_tokenizer: "qwen2", rope_base: 1_000_000.0, ..PLAIN };
@@ -119,8 +176,23 @@ pub static QWEN2: Family = Family {
     ..PLAIN
 };
 
+/// Qwen 2 with experts and a weighted shared one.
+pub static QWEN2MOE: Family = Family {
+    name: "qwen2moe",
+    tied: Some(false),
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+        keys
+    },
+    ..QWEN2
+};
+
 /// OLMo 2: norms over outputs of parts, and over whole rows of queries and keys.
 pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
+
+/// OLMoE: experts as wide as an MLP, and norms over whole rows of queries and keys.
+pub static OLMOE: Family = Family { tied: Some(false), name: "olmoe", keys: wide_experts, ..PLAIN };
 
 /// Phi 3: fused tensors.
 pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
@@ -202,14 +274,20 @@ pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];
 /// All families of decoders, in the order of `cairn_models::ARCHITECTURES`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
+    &DOTS1,
+    &ERNIE4_5_MOE,
     &GEMMA2,
     &GEMMA3,
+    &GLM4MOE,
     &GPT_OSS,
     &GRANITE,
+    &GRANITE_MOE,
     &LLAMA,
     &OLMO2,
+    &OLMOE,
     &PHI3,
     &QWEN2,
+    &QWEN2MOE,
     &QWEN3,
     &QWEN3MOE,
     &STARCODER2,

@@ -154,6 +154,12 @@ impl<'a> Tensors<'a, '_> {
             }
             (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
             (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
+            (_, "ffn_gate_inp_shexp") => {
+                let mut random = Random::from_name(self.spec.seed, name);
+                let deviation = (elements as f32).sqrt().recip();
+                let values: Vec<f32> = (0..elements).map(|_| deviation * random.normal()).collect();
+                self.vector(name, dims, &values);
+            }
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
             // If queries and keys are normalised, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),

@@ -3,7 +3,7 @@
 //! All rest on the one exponential, and each element's result depends on no other element.
 
 use super::Arith;
-use super::exp::{gelu as gelu_of, gelu_erf as gelu_erf_of, swish, tanh};
+use super::exp::{gelu as gelu_of, gelu_erf as gelu_erf_of, sigmoid as sigmoid_of, swish, tanh};
 
 /// `gate = activation(gate) * up` (Shazeer, arXiv 2002.05202).
 #[inline(always)]
@@ -48,6 +48,14 @@ pub(crate) fn gelu<A: Arith>(x: &mut [f32]) {
 pub(crate) fn gelu_erf<A: Arith>(x: &mut [f32]) {
     for x in x {
         *x = gelu_erf_of::<A>(*x);
+    }
+}
+
+/// `x = 1 / (1 + exp(-x))`.
+#[inline(always)]
+pub(crate) fn sigmoid<A: Arith>(x: &mut [f32]) {
+    for x in x {
+        *x = sigmoid_of::<A>(*x);
     }
 }
 

@@ -113,6 +113,15 @@ pub(crate) fn scale(x: &mut [f32], factor: f32) {
     }
 }
 
+/// `x *= y`.
+#[inline(always)]
+pub(crate) fn mul(x: &mut [f32], y: &[f32]) {
+    assert_eq!(x.len(), y.len(), "one factor per element");
+    for (x, &y) in x.iter_mut().zip(y) {
+        *x *= y;
+    }
+}
+
 /// `x += factor * y`.
 #[inline(always)]
 pub(crate) fn add_scaled<A: Arith>(x: &mut [f32], y: &[f32], factor: f32) {

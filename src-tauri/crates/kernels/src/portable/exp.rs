@@ -40,6 +40,12 @@ fn power(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
+/// `1 / (1 + exp(-x))`.
+#[inline(always)]
+pub(crate) fn sigmoid<A: Arith>(x: f32) -> f32 {
+    1.0 / (1.0 + exp::<A>(-x))
+}
+
 /// `x / (1 + exp(-alpha * x))`.
 #[inline(always)]
 pub(crate) fn swish<A: Arith>(x: f32, alpha: f32) -> f32 {

@@ -121,6 +121,18 @@ fn clamped_glu_clamps_at_its_limits() {
 }
 
 #[test]
+fn sigmoid_approaches_zero_and_one() {
+    check("sigmoid", 1e-6, |v, x, _| (v.sigmoid)(x), gated(|x, _| 1.0 / (1.0 + (-x).exp())));
+    for variant in usable() {
+        let mut x = [-1e30, -80.0, 80.0, f32::INFINITY, 0.0, f32::NAN];
+        (variant.sigmoid)(&mut x);
+        let [far, low, high, infinite, zero, nan] = x;
+        assert!(far < 1e-38 && (low / 1.804_851_4e-35 - 1.0).abs() < 1e-5, "{}: low {x:?}", variant.name);
+        assert!(high == 1.0 && infinite == 1.0 && zero == 0.5 && nan.is_nan(), "{}: {x:?}", variant.name);
+    }
+}
+
+#[test]
 fn softcap_approaches_its_limit() {
     check("softcap", 5e-6, |v, x, _| (v.softcap)(x, 30.0), gated(|x, _| 30.0 * (x / 30.0).tanh()));
     for variant in usable() {

@@ -93,6 +93,12 @@ fn scale_and_add_scaled_match_the_formula() {
 }
 
 #[test]
+fn mul_matches_the_formula() {
+    let products = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y)).collect();
+    check("mul", 1e-7, |v, x, y| (v.mul)(x, y), products);
+}
+
+#[test]
 fn add_matches_the_formula() {
     check(
         "add",

@@ -4,10 +4,10 @@
 //! `expert_count` and `expert_used_count` are the number of experts and the number that a row uses. All experts'
 //! matrices are one tensor, `[cols, rows, experts]`, and so are their biases, `[rows, experts]`.
 
-use cairn_tensor::{BufferId, Gating, Glu, Op, Projection};
+use cairn_tensor::{BufferId, ExpertGroups, Gating, Glu, Op, Projection, Router};
 
-use super::Stream;
-use super::stream::Part;
+use super::shared_expert::SharedExpert;
+use super::stream::{Part, Stream};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys, MAX_WIDTH};
@@ -20,11 +20,13 @@ const MAX_EXPERTS: u32 = 1 << 16;
 pub(crate) struct Experts {
     part: Part,
     activation: Glu,
-    gating: Gating,
+    /// Without the bias of the choice, which is a tensor of each layer.
+    router: Router,
+    /// Whether the model may have that bias.
+    may_bias_choice: bool,
+    shared: Option<SharedExpert>,
     /// Number of experts.
     count: usize,
-    /// Number of experts that a row uses.
-    used: usize,
     /// Width inside an expert.
     inner: usize,
     logits: BufferId, // [rows, experts]
@@ -53,9 +55,10 @@ impl Experts {
         Ok(Self {
             part: Part::MLP,
             activation: Glu::Silu,
-            gating: Gating::Softmax { renormalise: true },
+            router: Router::new(used, Gating::Softmax { renormalise: true }),
+            may_bias_choice: false,
+            shared: None,
             count,
-            used,
             inner,
             logits: b.buffer(count),
             routes: b.buffer(2 * used),
@@ -70,31 +73,91 @@ impl Experts {
         Self { part, ..self }
     }
 
+    /// Width inside an expert.
+    pub(crate) fn inner(&self) -> usize {
+        self.inner
+    }
+
     pub(crate) fn activation(self, activation: Glu) -> Self {
         Self { activation, ..self }
     }
 
     pub(crate) fn gating(self, gating: Gating) -> Self {
-        Self { gating, ..self }
+        Self { router: Router { gating, ..self.router }, ..self }
+    }
+
+    /// Reads the factor of the weights, `expert_weights_scale`.
+    pub(crate) fn scale_of_file(self, b: &Builder<'_>) -> Result<Self, LoadError> {
+        let scale = Keys::new(b.metadata())?.positive("expert_weights_scale")?.unwrap_or(1.0);
+        Ok(Self { router: Router { scale, ..self.router }, ..self })
+    }
+
+    /// Reads how the file chooses and weighs experts. Without `expert_gating_func`, scores are sigmoids.
+    pub(crate) fn router_of_file(self, b: &Builder<'_>) -> Result<Self, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let renormalise = keys.bool("expert_weights_norm")?.unwrap_or(false);
+        let gating = match keys.u32("expert_gating_func")?.unwrap_or(0) {
+            1 => Gating::Softmax { renormalise },
+            0 | 2 => Gating::Sigmoid { renormalise },
+            3 => Gating::SoftmaxOfChosen,
+            number => return Err(keys.invalid("expert_gating_func", format!("{number} is not in 1 to 3"))),
+        };
+        let router = Router { gating, groups: self.groups_of_file(&keys)?, ..self.router };
+        Self { router, ..self }.choice_bias().scale_of_file(b)
+    }
+
+    /// Reads the bias of the choice, `exp_probs_b`, if the model has it.
+    pub(crate) fn choice_bias(self) -> Self {
+        Self { may_bias_choice: true, ..self }
+    }
+
+    fn groups_of_file(&self, keys: &Keys<'_>) -> Result<Option<ExpertGroups>, LoadError> {
+        let count = keys.u32("expert_group_count")?.unwrap_or(0) as usize;
+        if count < 2 {
+            return Ok(None);
+        }
+        if !self.count.is_multiple_of(count) || self.count / count < 2 {
+            let why = format!("{} experts are not {count} equal groups of two or more", self.count);
+            return Err(keys.invalid("expert_group_count", why));
+        }
+        let used = keys.count("expert_group_used_count", None, count as u32)?;
+        if self.router.used > used * (self.count / count) {
+            let why = format!("{used} groups of {} experts have less than {}", self.count / count, self.router.used);
+            return Err(keys.invalid("expert_group_used_count", why));
+        }
+        Ok(Some(ExpertGroups { count, used }))
+    }
+
+    /// Adds an expert that every row uses.
+    pub(crate) fn shared(self, shared: Option<SharedExpert>) -> Self {
+        Self { shared, ..self }
     }
 
     /// Adds `residual += sum of weight * down(activation(gate(x)) * up(x))` over the selected experts, where the stream
     /// provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { activation, gating, count, used, inner, logits, routes, gate, up, down, .. } = self;
+        let &Self { activation, router, count, inner, logits, routes, gate, up, down, .. } = self;
         let width = hparams.embedding_length;
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, self.part, layer);
         let projections = vec![b.projection(&name("ffn_gate_inp"), width, logits)];
         b.push(Op::MatMul { x, projections });
-        b.push(Op::Route { logits, used, gating, scale: 1.0, out: routes });
+        let bias = name("exp_probs_b.bias");
+        let choice_bias = (self.may_bias_choice && b.has_bias(&bias)).then(|| b.vector(&bias, count));
+        b.push(Op::Route { logits, router: Router { choice_bias, ..router }, out: routes });
         let parts = [("ffn_gate_exps", gate), ("ffn_up_exps", up)];
         let projections = parts.map(|(part, out)| self.projection(b, &name(part), [inner, width], out)).to_vec();
         b.push(Op::MatMulId { x, routes, experts: count, projections });
         b.push(Op::Glu { activation, gate, up, out: gate });
         let projections = vec![self.projection(b, &name("ffn_down_exps"), [width, inner], down)];
         b.push(Op::MatMulId { x: gate, routes, experts: count, projections });
+        if let Some(shared) = &self.shared {
+            shared.compute(b, hparams, x, layer);
+        }
         b.push(Op::Combine { x: down, routes, out: stream.branch });
+        if let Some(shared) = &self.shared {
+            b.push(Op::Add { x: stream.branch, y: shared.out });
+        }
         stream.leave(b, self.part, layer);
     }
 

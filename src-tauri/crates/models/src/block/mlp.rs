@@ -10,6 +10,7 @@ use crate::hparams::Hparams;
 /// Parameters and buffers of gated MLPs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GatedMlp {
+    part: Part,
     activation: Glu,
     /// Whether one tensor, `ffn_up`, contains the gate's rows followed by the linear part's.
     fused: bool,
@@ -20,7 +21,12 @@ pub(crate) struct GatedMlp {
 impl GatedMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let (gate, up) = (b.buffer(hparams.feed_forward_length), b.buffer(hparams.feed_forward_length));
-        Self { activation: Glu::Silu, fused: false, gate, up }
+        Self { part: Part::MLP, activation: Glu::Silu, fused: false, gate, up }
+    }
+
+    /// Sets the names of the norms.
+    pub(crate) fn part(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 
     pub(crate) fn activation(self, activation: Glu) -> Self {
@@ -33,10 +39,10 @@ impl GatedMlp {
 
     /// Adds `residual += down(activation(gate(x)) * up(x))`, where the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { activation, fused, gate, up } = self;
+        let &Self { part, activation, fused, gate, up } = self;
         let (width, inner) = (hparams.embedding_length, hparams.feed_forward_length);
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let x = stream.enter(b, Part::MLP, layer);
+        let x = stream.enter(b, part, layer);
         let projections = if fused {
             [(0, gate), (inner, up)]
                 .map(|(first, out)| b.projection_rows(&name("ffn_up"), 2 * inner, first, width, out))
@@ -47,7 +53,7 @@ impl GatedMlp {
         b.push(Op::Glu { activation, gate, up, out: gate });
         let projections = vec![b.projection(&name("ffn_down"), inner, stream.branch)];
         b.push(Op::MatMul { x: gate, projections });
-        stream.leave(b, Part::MLP, layer);
+        stream.leave(b, part, layer);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{PlanCheck, require};
 use crate::plan::{Buffer, BufferId, Op, Projection};
+use crate::router::{ExpertGroups, Router};
 use crate::weight::Weight;
 
 /// More experts than any model has. f32 holds all integers up to here.
@@ -35,22 +36,32 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Rope { x, .. }
         | Op::Gelu { x }
         | Op::GeluErf { x }
+        | Op::Sigmoid { x }
         | Op::Scale { x, .. }
         | Op::Softcap { x, .. }
-        | Op::Add { x, .. } => *x == id,
+        | Op::Add { x, .. }
+        | Op::Mul { x, .. } => *x == id,
         Op::StoreKv { .. } => false,
     }
 }
 
 impl PlanCheck<'_> {
     /// Checks [`Op::Route`].
-    pub(super) fn route(&self, logits: BufferId, used: usize, scale: f32, out: BufferId) -> Result<(), String> {
+    pub(super) fn route(&self, logits: BufferId, router: &Router, out: BufferId) -> Result<(), String> {
+        let &Router { used, choice_bias, groups, scale, .. } = router;
         let Buffer { rows, width: experts } = self.buffer(logits)?;
         require((1..=experts).contains(&used) && experts <= MAX_EXPERTS, || {
             format!("{used} of {experts} experts are used")
         })?;
         let (have, want) = (self.buffer(out)?, Buffer { rows, width: 2 * used });
         require(have == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))?;
+        choice_bias.map_or(Ok(()), |bias| self.vector(bias, experts))?;
+        if let Some(ExpertGroups { count, used: used_groups }) = groups {
+            let whole = count > 0 && experts.is_multiple_of(count) && experts / count >= ExpertGroups::BEST;
+            require(whole && (1..=count).contains(&used_groups) && used <= experts / count * used_groups, || {
+                format!("{used} of {experts} experts are chosen from {used_groups} of {count} groups")
+            })?;
+        }
         require(scale.is_finite(), || format!("the weights' factor is {scale}"))?;
         Self::apart(logits, out)
     }
@@ -60,8 +71,8 @@ impl PlanCheck<'_> {
         let (have, rows) = (self.buffer(buffer)?, self.buffer(x)?.rows);
         require(have.rows == rows, || format!("the routes in buffer {} are for {:?} rows", buffer.0, have.rows))?;
         match self.plan.ops[..step].iter().rev().find(|op| writes(op, buffer)) {
-            Some(Op::Route { logits, used, .. }) => {
-                Ok(Routes { buffer, experts: self.buffer(*logits)?.width, used: *used })
+            Some(Op::Route { logits, router, .. }) => {
+                Ok(Routes { buffer, experts: self.buffer(*logits)?.width, used: router.used })
             }
             _ => Err(format!("buffer {} holds no routes", buffer.0)),
         }

@@ -2,14 +2,15 @@
 
 use cairn_kernels::Format;
 
+use super::router::RouterScratch;
 use crate::plan::{Op, Plan};
 use crate::weight::Weight;
 
 /// Scratch memory of a thread for experts.
 #[derive(Debug, Default)]
 pub(super) struct ExpertScratch {
-    /// A router's softmax, `[experts]`.
-    pub(super) shares: Vec<f32>,
+    /// Memory for routing.
+    pub(super) router: RouterScratch,
     /// Rows of each expert.
     pub(super) groups: Groups,
     /// Columns of one expert.
@@ -33,10 +34,8 @@ impl ExpertScratch {
         fn grow<T: Copy + Default>(memory: &mut Vec<T>, len: usize) {
             memory.resize(len.max(memory.len()), T::default());
         }
+        self.router.fit(plan);
         for op in &plan.ops {
-            if let Op::Route { logits, .. } = op {
-                grow(&mut self.shares, plan.buffers[logits.0 as usize].width);
-            }
             let Op::MatMulId { routes, experts, projections, .. } = op else { continue };
             let used = plan.buffers[routes.0 as usize].width / 2;
             grow(&mut self.groups.ends, *experts);

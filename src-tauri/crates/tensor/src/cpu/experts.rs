@@ -11,55 +11,22 @@ use cairn_kernels::{Columns, Format};
 use super::expert_groups::ExpertScratch;
 use super::schedule::{GROUP, STRIP, grouped_part};
 use super::step::{Scratch, Step};
-use crate::plan::{BufferId, Gating, Op};
+use crate::plan::{BufferId, Op};
 use crate::team::Worker;
 use crate::weight::Weight;
-
-/// Selects the largest logits and their indices, in descending order, ties to the lower index. NaN counts as largest,
-/// so that it reaches the weights and is not lost.
-fn choose(logits: &[f32], ids: &mut [f32], chosen: &mut [f32]) {
-    let used = ids.len();
-    for (expert, &logit) in logits.iter().enumerate() {
-        let held = expert.min(used);
-        let place =
-            chosen[..held].iter().position(|other| logit > *other || logit.is_nan() && !other.is_nan()).unwrap_or(held);
-        if place < used {
-            let moved = place..held.min(used - 1);
-            ids.copy_within(moved.clone(), place + 1);
-            chosen.copy_within(moved, place + 1);
-            (ids[place], chosen[place]) = (expert as f32, logit);
-        }
-    }
-}
 
 impl Step<'_> {
     /// Chooses and weighs the experts of this thread's rows.
     pub(super) fn route(&self, worker: &Worker<'_>, scratch: &mut ExpertScratch, op: &Op) {
-        let Op::Route { logits, gating, scale, out, .. } = *op else {
+        let Op::Route { logits, router, out } = *op else {
             unreachable!("called for routing only");
         };
+        let bias = router.choice_bias.map(|bias| &self.vectors[bias.0 as usize][..]);
         for row in self.own_rows(worker, logits) {
             let from = self.buffer(logits).read(worker, self.row(logits, row));
             let mut to = self.buffer(out).write(worker, self.row(out, row));
-            let used = to.len() / 2;
-            let (ids, weights) = to.split_at_mut(used);
-            choose(&from, ids, weights);
-            match gating {
-                Gating::SoftmaxOfChosen => (self.variant.softmax)(weights),
-                Gating::Softmax { renormalise } => {
-                    let shares = &mut scratch.shares[..from.len()];
-                    shares.copy_from_slice(&from);
-                    (self.variant.softmax)(shares);
-                    for (weight, id) in weights.iter_mut().zip(ids) {
-                        *weight = shares[*id as usize];
-                    }
-                    if renormalise {
-                        let sum: f32 = weights.iter().sum();
-                        weights.iter_mut().for_each(|weight| *weight /= sum);
-                    }
-                }
-            }
-            (self.variant.scale)(weights, scale);
+            let (ids, weights) = to.split_at_mut(router.used);
+            scratch.router.route(self.variant, &router, &from, bias, [ids, weights]);
         }
     }
 
@@ -162,31 +129,5 @@ impl Step<'_> {
                 (self.variant.add_scaled)(&mut to, from, *weight);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The experts that are chosen, and their logits.
-    fn check(logits: &[f32], expected: &[(usize, f32)]) {
-        let mut ids = vec![-1.0; expected.len()];
-        let mut chosen = ids.clone();
-        choose(logits, &mut ids, &mut chosen);
-        let found: Vec<(usize, u32)> =
-            ids.iter().zip(chosen).map(|(id, logit)| (*id as usize, logit.to_bits())).collect();
-        let expected: Vec<(usize, u32)> = expected.iter().map(|(id, logit)| (*id, logit.to_bits())).collect();
-        assert_eq!(found, expected, "the first {} of {logits:?}", expected.len());
-    }
-
-    #[test]
-    fn route_chooses_the_largest_logits_in_order() {
-        check(&[1.0, 3.0, 2.0, 4.0], &[(3, 4.0), (1, 3.0)]);
-        check(&[4.0, 3.0, 2.0, 1.0], &[(0, 4.0), (1, 3.0), (2, 2.0)]);
-        check(&[1.0, 2.0], &[(1, 2.0), (0, 1.0)]);
-        check(&[5.0, 7.0, 7.0, 5.0, 7.0], &[(1, 7.0), (2, 7.0), (4, 7.0), (0, 5.0)]);
-        check(&[-0.0, 0.0, -1.0], &[(0, -0.0), (1, 0.0)]);
-        check(&[1.0, f32::NAN, 2.0, 3.0], &[(1, f32::NAN), (3, 3.0)]);
     }
 }

@@ -148,11 +148,11 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Softcap { x, .. } => {
+            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Softcap { x, .. } => {
                 schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)]))
             }
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
-            Op::Add { x, y } => {
+            Op::Add { x, y } | Op::Mul { x, y } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));
             }
             Op::Gather { x, out } => {

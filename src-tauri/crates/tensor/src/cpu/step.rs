@@ -144,6 +144,7 @@ impl Step<'_> {
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),
+            Op::Sigmoid { x } => self.by_chunks(worker, *x, |x| (self.variant.sigmoid)(x)),
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {
@@ -156,6 +157,7 @@ impl Step<'_> {
                     (self.variant.add)(&mut self.buffer(*x).write(worker, self.row(*x, row)), &y);
                 }
             }
+            Op::Mul { x, y } => self.multiply_elements(worker, [*x, *y]),
             Op::Gather { x, out } => {
                 for row in self.own_rows(worker, *out) {
                     let from = self.buffer(*x).read(worker, self.row(*x, self.rows.logit_rows[row]));
@@ -258,6 +260,19 @@ impl Step<'_> {
             (self.variant.layer_norm)(&mut to, weight, eps);
             if let Some(bias) = bias {
                 (self.variant.add)(&mut to, bias);
+            }
+        }
+    }
+
+    fn multiply_elements(&self, worker: &Worker<'_>, [x, y]: [BufferId; 2]) {
+        let group = self.width(x) / self.width(y);
+        for row in self.own_rows(worker, x) {
+            let y = self.buffer(y).read(worker, self.row(y, row));
+            let mut x = self.buffer(x).write(worker, self.row(x, row));
+            if group == 1 {
+                (self.variant.mul)(&mut x, &y);
+            } else {
+                x.chunks_mut(group).zip(&*y).for_each(|(x, y)| (self.variant.scale)(x, *y));
             }
         }
     }

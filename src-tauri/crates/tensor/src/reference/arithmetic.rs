@@ -69,6 +69,11 @@ pub(super) fn attend(
     }
 }
 
+/// The logistic function.
+pub(super) fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
 /// A gated activation (arXiv 2002.05202, equations 5 and 6); the clamped one is that of gpt-oss (arXiv 2508.10925).
 pub(super) fn glu(activation: Glu, gate: f32, up: f32) -> f32 {
     let swish = |x: f64, alpha: f64| x / (1.0 + (-alpha * x).exp());

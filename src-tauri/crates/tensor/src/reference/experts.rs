@@ -1,23 +1,53 @@
 //! Mixtures of experts, in f64 (Shazeer et al., arXiv 1701.06538, section 2).
 
-use crate::plan::Gating;
+use super::arithmetic::sigmoid;
+use crate::router::{ExpertGroups, Gating, Router};
 
 /// The experts of one row and their weights, `[2 * used]`.
-pub(super) fn route(logits: &[f32], used: usize, gating: Gating, scale: f32) -> Vec<f32> {
-    let mut ranked: Vec<usize> = (0..logits.len()).collect();
-    // The sort is stable, so equal logits stay in the order of their indices.
-    ranked.sort_by(|a, b| logits[*b].partial_cmp(&logits[*a]).unwrap_or(std::cmp::Ordering::Equal));
-    let largest = f64::from(logits[ranked[0]]);
-    let exp = |expert: &usize| (f64::from(logits[*expert]) - largest).exp();
-    let all: f64 = ranked.iter().map(exp).sum();
-    ranked.truncate(used);
-    // Renormalised shares of the softmax over all experts equal the softmax over the chosen experts.
-    let sum = match gating {
-        Gating::Softmax { renormalise: false } => all,
-        Gating::Softmax { renormalise: true } | Gating::SoftmaxOfChosen => ranked.iter().map(exp).sum(),
+pub(super) fn route(logits: &[f32], router: &Router, choice_bias: Option<&[f32]>) -> Vec<f32> {
+    let logits: Vec<f64> = logits.iter().copied().map(f64::from).collect();
+    let scores = match router.gating {
+        Gating::Softmax { .. } => softmax(&logits),
+        Gating::Sigmoid { .. } => logits.iter().copied().map(sigmoid).collect(),
+        Gating::SoftmaxOfChosen => logits,
     };
-    let weights = ranked.iter().map(|expert| (exp(expert) / sum * f64::from(scale)) as f32);
-    ranked.iter().map(|expert| *expert as f32).chain(weights).collect()
+    let biased = |expert: usize| scores[expert] + choice_bias.map_or(0.0, |bias| f64::from(bias[expert]));
+    let ranks: Vec<f64> = (0..scores.len()).map(biased).collect();
+    let size = router.groups.map_or(scores.len(), |groups| scores.len() / groups.count);
+    let sums: Vec<f64> = ranks
+        .chunks(size)
+        .map(|ranks| ranked(ranks)[..ExpertGroups::BEST.min(size)].iter().map(|rank| ranks[*rank]).sum())
+        .collect();
+    let usable = &ranked(&sums)[..router.groups.map_or(1, |groups| groups.used)];
+    let mut chosen = ranked(&ranks);
+    chosen.retain(|expert| usable.contains(&(expert / size)));
+    chosen.truncate(router.used);
+    let of_chosen: Vec<f64> = chosen.iter().map(|expert| scores[*expert]).collect();
+    let weights = match router.gating {
+        Gating::SoftmaxOfChosen => softmax(&of_chosen),
+        Gating::Softmax { renormalise: false } | Gating::Sigmoid { renormalise: false } => of_chosen,
+        Gating::Softmax { renormalise: true } | Gating::Sigmoid { renormalise: true } => {
+            let sum = of_chosen.iter().sum::<f64>().max(Router::MIN_SUM.into());
+            of_chosen.iter().map(|score| score / sum).collect()
+        }
+    };
+    let weights = weights.into_iter().map(|weight| (weight * f64::from(router.scale)) as f32);
+    chosen.iter().map(|expert| *expert as f32).chain(weights).collect()
+}
+
+/// Indices by descending value, ties by index.
+fn ranked(values: &[f64]) -> Vec<usize> {
+    let mut ranked: Vec<usize> = (0..values.len()).collect();
+    // The sort is stable.
+    ranked.sort_by(|a, b| values[*b].partial_cmp(&values[*a]).unwrap_or(std::cmp::Ordering::Equal));
+    ranked
+}
+
+fn softmax(logits: &[f64]) -> Vec<f64> {
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = logits.iter().map(|logit| (logit - largest).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
 }
 
 /// Returns the weighted sum of one row's parts.
@@ -32,20 +62,37 @@ pub(super) fn combine(x: &[f32], routes: &[f32]) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    fn check(gating: Gating, expected: [f64; 4]) {
+    fn check(router: &Router, bias: Option<&[f32]>, expected: [f64; 4]) {
         let logits = [0.0, 2f32.ln(), 2f32.ln(), 3f32.ln()];
-        let found = route(&logits, 2, gating, 2.0);
+        let found = route(&logits, &Router { scale: 2.0, ..*router }, bias);
         for (found, expected) in found.iter().zip(expected) {
-            assert!((f64::from(*found) - expected).abs() < 1e-6, "{gating:?} gives {found}, not {expected}");
+            assert!((f64::from(*found) - expected).abs() < 1e-6, "{router:?} gives {found}, not {expected}");
         }
+    }
+
+    fn check_gating(gating: Gating, expected: [f64; 4]) {
+        check(&Router::new(2, gating), None, expected);
     }
 
     #[test]
     fn route_weights_are_shares_of_powers() {
         // The powers are 1, 2, 2 and 3; the weights are doubled.
-        check(Gating::Softmax { renormalise: false }, [3.0, 1.0, 2.0 * 3.0 / 8.0, 2.0 * 2.0 / 8.0]);
-        check(Gating::Softmax { renormalise: true }, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
-        check(Gating::SoftmaxOfChosen, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
+        check_gating(Gating::Softmax { renormalise: false }, [3.0, 1.0, 2.0 * 3.0 / 8.0, 2.0 * 2.0 / 8.0]);
+        check_gating(Gating::Softmax { renormalise: true }, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
+        check_gating(Gating::SoftmaxOfChosen, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
+        // The sigmoids are 1/2, 2/3, 2/3 and 3/4.
+        check_gating(Gating::Sigmoid { renormalise: false }, [3.0, 1.0, 2.0 * 3.0 / 4.0, 2.0 * 2.0 / 3.0]);
+        check_gating(Gating::Sigmoid { renormalise: true }, [3.0, 1.0, 2.0 * 9.0 / 17.0, 2.0 * 8.0 / 17.0]);
+    }
+
+    #[test]
+    fn bias_and_groups_change_the_choice_and_not_the_weights() {
+        let router = Router::new(2, Gating::Sigmoid { renormalise: false });
+        let bias = [1.0, 0.0, 0.0, -1.0];
+        check(&router, Some(&bias), [0.0, 1.0, 2.0 / 2.0, 2.0 * 2.0 / 3.0]);
+        let router = Router { groups: Some(ExpertGroups { count: 2, used: 1 }), ..router };
+        check(&router, None, [3.0, 2.0, 2.0 * 3.0 / 4.0, 2.0 * 2.0 / 3.0]);
+        check(&router, Some(&bias), [0.0, 1.0, 2.0 / 2.0, 2.0 * 2.0 / 3.0]);
     }
 
     #[test]

@@ -48,9 +48,10 @@ impl Step<'_> {
                 let x = self.copy(*x);
                 projections.iter().for_each(|projection| self.multiply(&x, projection));
             }
-            Op::Route { logits, used, gating, scale, out } => {
+            Op::Route { logits, router, out } => {
                 let (logits, width) = (self.copy(*logits), self.width(*logits));
-                let routes = logits.chunks(width).flat_map(|row| experts::route(row, *used, *gating, *scale));
+                let bias = router.choice_bias.map(|bias| self.weight_row(bias, 0));
+                let routes = logits.chunks(width).flat_map(|row| experts::route(row, router, bias.as_deref()));
                 self.buffers[out.0 as usize] = routes.collect();
             }
             Op::MatMulId { x, routes, experts, projections } => {
@@ -95,11 +96,17 @@ impl Step<'_> {
             }
             Op::Gelu { x } => self.each(*x, arithmetic::gelu),
             Op::GeluErf { x } => self.each(*x, arithmetic::gelu_erf),
+            Op::Sigmoid { x } => self.each(*x, arithmetic::sigmoid),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {
                 let y = self.copy(*y);
                 self.buffers[x.0 as usize].iter_mut().zip(y).for_each(|(x, y)| *x += y);
+            }
+            Op::Mul { x, y } => {
+                let (y, group) = (self.copy(*y), self.width(*x) / self.width(*y));
+                let rows = self.buffers[x.0 as usize].chunks_mut(group).zip(y);
+                rows.for_each(|(x, y)| x.iter_mut().for_each(|x| *x *= y));
             }
             Op::Gather { x, out } => {
                 let width = self.width(*x);

@@ -1,20 +1,25 @@
 //! Mixtures of experts against the oracle.
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, Gating, Op, Projection, Rows};
+use cairn_tensor::{BufferId, ExpertGroups, Gating, Op, Projection, Router, Rows};
 
 use crate::common::VOCABULARY;
 use crate::model::logits;
 use crate::ops::{Bench, check, compare};
 use crate::varied::varied;
 
-const GATINGS: [Gating; 3] =
-    [Gating::Softmax { renormalise: false }, Gating::Softmax { renormalise: true }, Gating::SoftmaxOfChosen];
+const GATINGS: [Gating; 5] = [
+    Gating::Softmax { renormalise: false },
+    Gating::Softmax { renormalise: true },
+    Gating::Sigmoid { renormalise: false },
+    Gating::Sigmoid { renormalise: true },
+    Gating::SoftmaxOfChosen,
+];
 
 /// Routes to random experts; which ones differs from token to token.
 fn routes(bench: &mut Bench<'_>, experts: usize, used: usize) -> BufferId {
     let (logits, out) = (bench.input(experts), bench.plan.buffer(Rows::Batch, 2 * used));
-    bench.plan.push(Op::Route { logits, used, gating: Gating::SoftmaxOfChosen, scale: 1.0, out });
+    bench.plan.push(Op::Route { logits, router: Router::new(used, Gating::SoftmaxOfChosen), out });
     out
 }
 
@@ -24,9 +29,29 @@ fn route_agrees_with_the_oracle() {
         for (experts, used, scale) in [(5, 2, 1.0), (128, 8, 2.5), (3, 3, 1.0), (1, 1, 0.5)] {
             check(&format!("{used} of {experts}, {gating:?}"), 1e-7, |bench| {
                 let (logits, out) = (bench.input(experts), bench.plan.buffer(Rows::Batch, 2 * used));
-                bench.plan.push(Op::Route { logits, used, gating, scale, out });
+                bench.plan.push(Op::Route { logits, router: Router { scale, ..Router::new(used, gating) }, out });
                 out
             });
+        }
+    }
+}
+
+#[test]
+fn route_with_bias_and_groups_agrees_with_the_oracle() {
+    for gating in GATINGS {
+        for (experts, used, groups) in
+            [(5, 2, None), (12, 4, Some([3, 2])), (128, 8, Some([8, 4])), (6, 6, Some([1, 1]))]
+        {
+            for has_bias in [false, true] {
+                check(&format!("{used} of {experts}, {groups:?}, {has_bias}, {gating:?}"), 1e-7, |bench| {
+                    let (logits, out) = (bench.input(experts), bench.plan.buffer(Rows::Batch, 2 * used));
+                    let choice_bias = has_bias.then(|| bench.weight(DType::F32, 1, experts, 0.5));
+                    let groups = groups.map(|[count, used]| ExpertGroups { count, used });
+                    let router = Router { choice_bias, groups, ..Router::new(used, gating) };
+                    bench.plan.push(Op::Route { logits, router, out });
+                    out
+                });
+            }
         }
     }
 }
@@ -37,7 +62,7 @@ fn route_ranks_equal_logits_by_index() {
         let table = bench.weight(DType::Q4_0, VOCABULARY, 64, 2.0);
         let [logits, out] = [64, 16].map(|width| bench.plan.buffer(Rows::Batch, width));
         bench.plan.push(Op::Embed { table, out: logits });
-        bench.plan.push(Op::Route { logits, used: 8, gating: GATINGS[1], scale: 1.0, out });
+        bench.plan.push(Op::Route { logits, router: Router::new(8, GATINGS[1]), out });
         out
     });
 }

@@ -330,6 +330,13 @@ fn element_wise_ops_agree_with_the_oracle() {
             bench.plan.push(Op::Add { x, y });
             x
         });
+        for factors in [width, width / 2, 1] {
+            check(&format!("product of {width} and {factors}"), 0.0, |bench| {
+                let [x, y] = [width, factors].map(|width| bench.input(width));
+                bench.plan.push(Op::Mul { x, y });
+                x
+            });
+        }
         let alone = |what: &str, bound, op: &dyn Fn(BufferId) -> Op| {
             check(&format!("{what} of {width}"), bound, |bench| {
                 let x = bench.input(width);
@@ -339,6 +346,7 @@ fn element_wise_ops_agree_with_the_oracle() {
         };
         alone("gelu", 1e-6, &|x| Op::Gelu { x });
         alone("gelu with erf", 1e-6, &|x| Op::GeluErf { x });
+        alone("sigmoid", 1e-6, &|x| Op::Sigmoid { x });
         alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
         alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }

@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Gating, Glu, Limits, Op, PageId, Plan, Projection, Reference, Rope,
-    RopeStyle, Row, Rows, State, StateId, StateKind, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, ExpertGroups, Gating, Glu, Limits, Op, PageId, Plan, Projection, Reference,
+    Rope, RopeStyle, Router, Row, Rows, State, StateId, StateKind, Weight, WeightId,
 };
 
 use crate::common::{Random, all_variants, cpu, matrix};
@@ -89,6 +89,10 @@ fn plan_with_invalid_step_is_refused() {
     check(Op::Scale { x, factor: f32::INFINITY }, "the factor is inf");
     check(Op::Softcap { x, cap: 0.0 }, "the cap is 0");
     check(Op::Add { x, y: last }, "buffers 0 and 3 differ");
+    check(Op::Mul { x, y: narrow }, "width: 10 } has no factor for each element of");
+    check(Op::Mul { x, y: last }, "has no factor for each element of");
+    check(Op::Mul { x, y: x }, "buffer 0 is both read and written");
+    check(Op::Sigmoid { x: BufferId(9) }, "there is no buffer 9");
     check(Op::Gather { x, out: y }, "buffer 1 is");
 }
 
@@ -116,13 +120,26 @@ fn check_experts(ops: &[Op], expected: &str) {
 #[test]
 fn plan_with_invalid_expert_step_is_refused() {
     let [x, y, narrow, last, two, one, out, wide, five] = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(BufferId);
-    let weighed = |logits, used, scale, out| [Op::Route { logits, used, gating: Gating::SoftmaxOfChosen, scale, out }];
+    let router = |used| Router::new(used, Gating::SoftmaxOfChosen);
+    let weighed = |logits, used, scale, out| [Op::Route { logits, router: Router { scale, ..router(used) }, out }];
     let route = |logits, used, out| weighed(logits, used, 1.0, out)[0].clone();
     check_experts(&weighed(five, 0, 1.0, two), "0 of 5 experts are used");
     check_experts(&weighed(five, 6, 1.0, two), "6 of 5 experts are used");
     check_experts(&weighed(five, 3, 1.0, two), "buffer 4 is Buffer { rows: Batch, width: 4 }, not");
     check_experts(&weighed(five, 2, f32::NAN, two), "the weights' factor is NaN");
     check_experts(&weighed(one, 1, 1.0, one), "buffer 5 is both read and written");
+    let biased = Router { choice_bias: Some(WeightId(1)), ..router(2) };
+    check_experts(&[Op::Route { logits: five, router: biased, out: two }], "is 1 x 32, not a vector of 5");
+    let check_groups = |logits, count, used_groups| {
+        let grouped = Router { groups: Some(ExpertGroups { count, used: used_groups }), ..router(2) };
+        let expected = format!("experts are chosen from {used_groups} of {count} groups");
+        check_experts(&[Op::Route { logits, router: grouped, out: two }], &expected);
+    };
+    for (logits, count, used_groups) in
+        [(five, 0, 0), (five, 2, 1), (five, 5, 1), (narrow, 5, 0), (narrow, 5, 6), (narrow, 10, 1)]
+    {
+        check_groups(logits, count, used_groups);
+    }
 
     let product = |x, routes, experts, weight: u32, bias: Option<u32>, out| {
         let projections = vec![Projection { weight: WeightId(weight), bias: bias.map(WeightId), out }];

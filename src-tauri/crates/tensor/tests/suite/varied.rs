@@ -3,7 +3,7 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BufferId, Gating, Glu, Limits, Op, Plan, PlanId, Projection, Rows, State, StateKind, WeightId,
+    Backend, BufferId, Gating, Glu, Limits, Op, Plan, PlanId, Projection, Router, Rows, State, StateKind, WeightId,
 };
 
 use crate::common::{Random, VOCABULARY, WIDTH, matrix};
@@ -84,7 +84,7 @@ impl Model<'_> {
         let weight = self.weight(DType::F32, experts, WIDTH, 0.5);
         let projections = vec![Projection { weight, bias: None, out: logits }];
         self.plan.push(Op::MatMul { x: self.branch, projections });
-        self.plan.push(Op::Route { logits, used, gating, scale: 1.5, out: routes });
+        self.plan.push(Op::Route { logits, router: Router { scale: 1.5, ..Router::new(used, gating) }, out: routes });
         let [gate, up, down] = [used * WIDTH; 3].map(|width| self.buffer(width));
         let projections = [gate, up].map(|out| self.projection(WIDTH, out, [experts, used], true)).to_vec();
         self.plan.push(Op::MatMulId { x: self.branch, routes, experts, projections });

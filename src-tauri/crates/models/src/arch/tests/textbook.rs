@@ -37,6 +37,9 @@ struct Paper {
     local_base: Option<f64>,
     /// Activation of gate and linear part.
     activation: fn(f64, f64) -> f64,
+    /// How the logits of experts become scores, and scores of the chosen ones weights.
+    scores: fn(&[f64]) -> Vec<f64>,
+    renormalises: bool,
     /// The norm before the MLP or the experts.
     mlp_norm: &'static str,
     embedding_scale: f64,
@@ -57,6 +60,8 @@ fn paper(family: &str) -> Paper {
         window: |_| false,
         local_base: None,
         activation: |gate, up| gate / (1.0 + (-gate).exp()) * up,
+        scores: softmax,
+        renormalises: true,
         mlp_norm: "ffn_norm",
         embedding_scale: 1.0,
         attention_scale: 1.0 / (HEAD_DIM as f64).sqrt(),
@@ -76,8 +81,17 @@ fn paper(family: &str) -> Paper {
         ..plain
     };
     match family {
+        "dots1" => Paper { query_key_norm: Some(|_| HEAD_DIM), scores: sigmoids, ..plain },
+        "ernie4_5-moe" => Paper { adjacent_pairs: true, ..plain },
         "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
+        "glm4moe" => Paper {
+            query_key_norm: Some(|_| HEAD_DIM),
+            scores: sigmoids,
+            renormalises: false,
+            mlp_norm: "post_attention_norm",
+            ..plain
+        },
         "gpt-oss" => Paper {
             window: |layer| layer % 2 == 0,
             activation: |gate, up| {
@@ -87,7 +101,7 @@ fn paper(family: &str) -> Paper {
             mlp_norm: "post_attention_norm",
             ..plain
         },
-        "granite" => Paper {
+        "granite" | "granitemoe" => Paper {
             adjacent_pairs: true,
             embedding_scale: 12.0,
             attention_scale: f64::from(0.1f32),
@@ -102,6 +116,8 @@ fn paper(family: &str) -> Paper {
             query_key_norm: Some(|heads| heads * HEAD_DIM),
             ..plain
         },
+        "olmoe" => Paper { query_key_norm: Some(|heads| heads * HEAD_DIM), renormalises: false, ..plain },
+        "qwen2moe" => Paper { renormalises: false, ..plain },
         "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi3" | "qwen2" => plain,
         "starcoder2" => Paper { layer_norm: true, ungated: true, activation: gelu, ..plain },
@@ -246,29 +262,55 @@ impl Block<'_> {
         self.project(&self.activate(&gate, &up), "ffn_down", 0..WIDTH)
     }
 
+    /// The expert that every row uses, or zeros.
+    fn shared_expert(&self, x: &[f64]) -> Vec<f64> {
+        let Some((dims, _)) = self.model.tensors.get(&self.name("ffn_up_shexp.weight")) else {
+            return vec![0.0; WIDTH];
+        };
+        let [gate, up] = ["ffn_gate_shexp", "ffn_up_shexp"].map(|part| self.project(x, part, 0..dims[1] as usize));
+        let out = self.project(&self.activate(&gate, &up), "ffn_down_shexp", 0..WIDTH);
+        let weighed = self.model.tensors.contains_key(&self.name("ffn_gate_inp_shexp.weight"));
+        let weight = if weighed { sigmoids(&self.project(x, "ffn_gate_inp_shexp", 0..1))[0] } else { 1.0 };
+        out.into_iter().map(|y| y * weight).collect()
+    }
+
     fn activate(&self, gate: &[f64], up: &[f64]) -> Vec<f64> {
         gate.iter().zip(up).map(|(&gate, &up)| (self.paper.activation)(gate, up)).collect()
     }
 
-    /// Shares of a softmax over all experts, divided by the sum of the chosen, are a softmax over the chosen.
+    /// Shares of a softmax over all experts, divided by the sum of the chosen, are a softmax over the chosen. A bias changes only
+    /// the choice.
     fn experts(&self, x: &[f64]) -> Vec<f64> {
         let [count, used] = ["expert_count", "expert_used_count"].map(|key| self.model.number(key).expect("it is set"));
         let rows = |part: &str| self.model.tensors[&self.name(&format!("{part}.weight"))].0[1] as usize;
         let inner = rows("ffn_up_exps");
         let logits = self.project(x, "ffn_gate_inp", 0..count as usize);
+        let scores = (self.paper.scores)(&logits);
+        let bias = self.model.tensors.get(&self.name("exp_probs_b.bias"));
+        let rank = |expert: usize| scores[expert] + bias.map_or(0.0, |(_, bias)| f64::from(bias[expert]));
         let mut ranked: Vec<usize> = (0..logits.len()).collect();
-        ranked.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+        ranked.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
         ranked.truncate(used as usize);
-        let total: f64 = ranked.iter().map(|&expert| logits[expert].exp()).sum();
-        let mut sum = vec![0.0; WIDTH];
+        let total = if self.paper.renormalises { ranked.iter().map(|&expert| scores[expert]).sum() } else { 1.0 };
+        let scale = self.model.number("expert_weights_scale").unwrap_or(1.0);
+        let mut sum = self.shared_expert(x);
         for expert in ranked {
             let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
             let hidden = self.activate(&of(x, "ffn_gate_exps", inner), &of(x, "ffn_up_exps", inner));
             let down = of(&hidden, "ffn_down_exps", WIDTH);
-            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += logits[expert].exp() / total * y);
+            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += scores[expert] / total * scale * y);
         }
         sum
     }
+}
+
+fn softmax(logits: &[f64]) -> Vec<f64> {
+    let total: f64 = logits.iter().map(|logit| logit.exp()).sum();
+    logits.iter().map(|logit| logit.exp() / total).collect()
+}
+
+fn sigmoids(logits: &[f64]) -> Vec<f64> {
+    logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect()
 }
 
 /// Multiplies some rows of a matrix with a vector.
