@@ -82,17 +82,20 @@ pub fn all() -> Vec<Case> {
 
 /// Returns the case of a family with one type for all matrices.
 fn cell(family: &'static Family, dtype: DType) -> Case {
-    // The recordings of these two are older than `tiny`.
+    let long_for_f32 = if dtype == DType::F32 { PROMPTS } else { SHORT_PROMPTS };
+    // The recordings of llama and qwen3 are older than `tiny`.
     let (model, prompts) = match family.name {
         "llama" if RECORDED.contains(&dtype) => (tiny_llama(), PROMPTS),
         "llama" => (tiny_llama(), SHORT_PROMPTS),
         "qwen3" => (tiny_qwen3(), PROMPTS),
-        // The usual seed has two positions where an exchanged expert outweighs a lead of four RMSE.
-        "qwen3moe" => {
-            (ModelSpec { seed: 2, ..tiny(family) }, if dtype == DType::F32 { PROMPTS } else { SHORT_PROMPTS })
+        // llama.cpp requires as many heads of keys as of queries.
+        "dots1" => (ModelSpec { kv_heads: tiny(family).heads, ..tiny(family) }, long_for_f32),
+        "olmoe" => (ModelSpec { seed: 2, kv_heads: tiny(family).heads, ..tiny(family) }, long_for_f32),
+        // With the usual seed, exchanged experts outweigh leads of four RMSE at some positions.
+        "ernie4_5-moe" | "granitemoe" | "qwen2moe" | "qwen3moe" => {
+            (ModelSpec { seed: 2, ..tiny(family) }, long_for_f32)
         }
-        _ if dtype == DType::F32 => (tiny(family), PROMPTS),
-        _ => (tiny(family), SHORT_PROMPTS),
+        _ => (tiny(family), long_for_f32),
     };
     let spec = ModelSpec { types: Types::All(dtype), tied: family.tied.unwrap_or(false), ..model };
     let recorded = family.name == "llama" || RECORDED.contains(&dtype);
