@@ -21,6 +21,9 @@ const MIN_ROWS: usize = 64;
 const NEWEST_DECODE: f64 = 0.1;
 /// The same behind steps with prompt and decode rows, which tell nothing about a decode step.
 const RARE_DECODE: f64 = 0.5;
+/// Largest growth of the predicted time of a decode step, unless two successive measurements agree. A process that pauses once would
+/// otherwise give prompts a multiple of their time in all steps until the next measurements.
+const MAX_DECODE_GROWTH: f64 = 2.0;
 /// Weight of the newest step with prompt rows. Their number changes more.
 const NEWEST_PROMPT: f64 = 0.25;
 
@@ -29,6 +32,8 @@ const NEWEST_PROMPT: f64 = 0.25;
 pub(crate) struct StepCost {
     /// Time of a decode step without the cost of its rows, if one was measured.
     base: Option<f64>,
+    /// The same, measured in the last decode step alone.
+    last_base: f64,
     /// Cost of a decode row, if it was measured.
     row: Option<f64>,
     /// Rows and time of the previous step, if it was a decode step.
@@ -54,6 +59,10 @@ impl StepCost {
             average(&mut self.prompt_row, NEWEST_PROMPT, took / prompt_rows);
         } else {
             let decode = self.decode(decode_rows).unwrap_or_default();
+            if took < decode {
+                // The decode rows alone cannot take longer.
+                self.base = Some(self.base_of(decode_rows as f64, took));
+            }
             let added = (took - decode).max(took / 100.0) / prompt_rows;
             average(&mut self.shared_prompt_row, NEWEST_PROMPT, added);
             self.most_shared_rows = self.most_shared_rows.max(prompt_rows);
@@ -69,9 +78,18 @@ impl StepCost {
             average(&mut self.row, NEWEST_DECODE, row.clamp(0.0, took / rows));
         }
         let weight = if self.shared_steps > 0 { RARE_DECODE } else { NEWEST_DECODE };
-        average(&mut self.base, weight, took - self.row.unwrap_or_default() * rows);
+        let base = self.base_of(rows, took);
+        let limit = self.decode(rows as usize).map(|time| self.base_of(rows, MAX_DECODE_GROWTH * time));
+        let limit = limit.map_or(f64::INFINITY, |limit| limit.max(self.last_base));
+        average(&mut self.base, weight, base.min(limit));
+        self.last_base = base;
         self.previous = Some((rows, took));
         self.shared_steps = 0;
+    }
+
+    /// The time of a decode step without the cost of its rows.
+    fn base_of(&self, rows: f64, took: f64) -> f64 {
+        took - self.row.unwrap_or_default() * rows
     }
 
     /// Predicted time of a step with this many decode rows, if one was measured.
@@ -181,6 +199,47 @@ mod tests {
         prompt_steps(&mut cost, decode_time(4), row / 20, 50);
         let slower = prompt_steps(&mut cost, 2 * decode_time(4), row / 10, 100);
         assert!(slower[80..].iter().any(|rows| *rows > 20.0), "12 ms at 0.5 ms for a row: {slower:?}");
+    }
+
+    /// The longest of 600 steps with a prompt, behind decode steps of these times, in multiples of the time `decode` of 4 decode rows.
+    fn longest_step(cost: &mut StepCost, before: &[Duration], decode: Duration) -> f64 {
+        before.iter().for_each(|took| cost.add(4, 0.0, *took));
+        let row = Duration::from_micros(800);
+        let rows = prompt_steps(cost, decode, row, 600);
+        1.0 + rows.into_iter().fold(0.0, f64::max) * row.as_secs_f64() / decode.as_secs_f64()
+    }
+
+    #[test]
+    fn slow_decode_step_does_not_lengthen_the_next_steps() {
+        let decode = decode_time(4);
+        for factor in [5, 20, 10_000] {
+            let mut cost = measured();
+            prompt_steps(&mut cost, decode, Duration::from_micros(800), 67);
+            assert!(cost.shared_steps > 0, "the next decode step is a rare one");
+            let longest = longest_step(&mut cost, &[decode * factor], decode);
+            assert!(longest < 3.0, "a pause of the process, {factor} times a decode step: {longest} decode steps");
+        }
+        let first = longest_step(&mut StepCost::default(), &[decode * 200], decode);
+        assert!(first < 3.0, "the first step read the weights from the disk: {first} decode steps");
+        let mut cost = measured();
+        prompt_steps(&mut cost, decode, Duration::from_micros(3200), 67);
+        let faster = longest_step(&mut cost, &[], decode / 4);
+        assert!(faster < 4.0, "another model does not compute any more: {faster} decode steps");
+    }
+
+    #[test]
+    fn impossible_times_do_not_stop_prompts() {
+        for took in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1 << 40)] {
+            let mut cost = StepCost::default();
+            for step in 0..100 {
+                cost.add(step % 3, (step % 2 + usize::from(step % 3 == 0)) as f64, took);
+                let (rows, alone) = (cost.prompt_rows(2), cost.prompt_rows(0));
+                assert!(rows >= 1.0 && alone >= MIN_ROWS as f64, "{took:?}: {rows} rows, {alone} alone");
+            }
+            prompt_steps(&mut cost, decode_time(4), Duration::from_micros(500), 400);
+            let rows = prompt_steps(&mut cost, decode_time(4), Duration::from_micros(500), 20);
+            assert!(rows.iter().any(|rows| (9.0..15.0).contains(rows)), "after {took:?}: {rows:?}");
+        }
     }
 
     #[test]
