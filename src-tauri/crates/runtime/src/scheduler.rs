@@ -267,6 +267,9 @@ impl Scheduler {
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
         self.account(active, &rows, took);
+        if let Some(slice) = self.slice.take().filter(|_| rows.layers.start == 0) {
+            slice.abandon(active);
+        }
         self.slice = PromptSlice::after(&rows, self.layers, active);
         if self.slice.is_some() {
             rows.prompts.clear();

@@ -87,6 +87,8 @@ pub(crate) struct Sequence {
     unread_since: Option<Instant>,
     /// The last step that had rows of it.
     pub(crate) served: Served,
+    /// Whether a slice of it was abandoned since its last computed token.
+    pub(crate) lost_slice: bool,
 }
 
 impl Sequence {
@@ -117,6 +119,7 @@ impl Sequence {
             first_token: None,
             unread_since: None,
             served: (0, 0),
+            lost_slice: false,
         }
     }
 
@@ -171,6 +174,7 @@ impl Sequence {
     /// Records that the first `tokens` pending ones were computed.
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.computed += tokens;
+        self.lost_slice = false;
     }
 
     /// Waits for the mask of the next token, so that [`Sequence::choose`] does not wait.

@@ -31,7 +31,7 @@ impl PromptSlice {
     }
 
     /// The prompts, and their next layer. None if one of them is not `ready` any more, or another one that is ready has a higher
-    /// priority.
+    /// priority. No prompt loses two slices in a row to others, or frequent prompts with a higher priority would stop it.
     pub(super) fn next(&self, active: &[Sequence], ready: &[usize]) -> Option<(Vec<PromptPart>, usize)> {
         let find = |prompt: &SlicedPrompt| {
             let is_same = |index: &usize| {
@@ -45,6 +45,14 @@ impl PromptSlice {
         let priority = |index: usize| active[index].client().priority;
         let highest = parts.iter().map(|part| priority(part.index)).min();
         let is_next = ready.iter().map(|index| priority(*index)).min() == highest;
-        is_next.then_some((parts, self.next_layer))
+        let must_complete = parts.iter().any(|part| active[part.index].lost_slice);
+        (is_next || must_complete).then_some((parts, self.next_layer))
+    }
+
+    /// Records that a step has not continued the slice, so that its rows are computed again.
+    pub(super) fn abandon(&self, active: &mut [Sequence]) {
+        for sequence in active {
+            sequence.lost_slice |= self.prompts.iter().any(|prompt| prompt.seq == sequence.seq);
+        }
     }
 }

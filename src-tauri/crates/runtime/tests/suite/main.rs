@@ -9,6 +9,7 @@ mod hostile;
 mod prompt_slices;
 mod requests;
 mod shares;
+mod slice_stress;
 mod stress;
 mod tiers;
 mod windows;
