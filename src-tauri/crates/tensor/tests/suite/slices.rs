@@ -1,9 +1,9 @@
 //! Rows that go through the layers in several runs have the same bits as in one run, and so have the rows beside them.
 
 use cairn_gguf::DType;
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Reference, Slice};
+use cairn_tensor::{Backend, Batch, BufferId, Limits, PAGE_TOKENS, PageId, PlanId, Reference, Row, Slice};
 
-use crate::common::{VOCABULARY, all_variants, cpu, layered, push_rows, read, table, tiny};
+use crate::common::{Random, VOCABULARY, all_variants, cpu, layered, push_rows, read, table, tiny, token};
 use crate::model::Model;
 use crate::varied::varied;
 
@@ -129,4 +129,134 @@ fn impossible_slice_is_refused() {
         run(slice(3, 0..1), [3, 1], false).expect("a slice begins");
         run(slice(3, 1..2), [3, 0], true).expect("it ends without rows beside it");
     }
+}
+
+/// Sequences of the random slices, and the tokens of each.
+const SEQUENCES: usize = 4;
+const TOKENS: usize = 200;
+
+/// Sequences that are computed in random slices, and the expected bits of the logits of their rows.
+struct RandomSlices<'a> {
+    backend: &'a mut dyn Backend,
+    plan: PlanId,
+    logits: BufferId,
+    layers: usize,
+    random: Random,
+    /// By sequence.
+    done: [usize; SEQUENCES],
+    tables: [Vec<PageId>; SEQUENCES],
+    unused: Vec<PageId>,
+    expected: Vec<Vec<u32>>,
+}
+
+impl<'a> RandomSlices<'a> {
+    fn new(backend: &'a mut dyn Backend, case: Case, seed: u64) -> Self {
+        let (plan, logits) = (case.model)(backend, case.dtype, LIMITS);
+        let tables = std::array::from_fn(|seq| table(seq, SEQUENCES, TOKENS));
+        let pages = SEQUENCES * TOKENS.div_ceil(PAGE_TOKENS);
+        backend.grow_pages(2 * pages).expect("a few pages can be had");
+        let unused = (pages..2 * pages).map(|page| PageId(page as u32)).collect();
+        let (layers, random, done) = (case.layers, Random(seed), [0; SEQUENCES]);
+        let mut new = Self { backend, plan, logits, layers, random, done, tables, unused, expected: Vec::new() };
+        for seq in 0..SEQUENCES {
+            let mut batch = Batch { tables: new.tables.to_vec(), ..Batch::default() };
+            push_rows(&mut batch, seq, 0..TOKENS, true);
+            new.backend.run(plan, &batch).expect("the batch is sound");
+            let logits = read(new.backend, plan, logits, TOKENS, VOCABULARY);
+            new.expected.push(logits.into_iter().map(f32::to_bits).collect());
+        }
+        new
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.random.bits() % bound as u64) as usize
+    }
+
+    /// Up to `most` rows of some sequences, in any order.
+    fn choose(&mut self, sequences: &mut Vec<usize>, count: usize, most: usize) -> Vec<(usize, usize)> {
+        let mut chosen = Vec::new();
+        while chosen.len() < count && !sequences.is_empty() {
+            let at = self.below(sequences.len());
+            let seq = sequences.swap_remove(at);
+            chosen.push((seq, (1 + self.below(most)).min(TOKENS - self.done[seq])));
+        }
+        chosen
+    }
+
+    /// Takes rows of some sequences through the layers, beside rows of others. The slice may be abandoned, and its rows be computed
+    /// again in other pages.
+    fn slice(&mut self) {
+        let mut ready: Vec<usize> = (0..SEQUENCES).filter(|seq| self.done[*seq] < TOKENS).collect();
+        let count = 1 + self.below(2);
+        let inside = self.choose(&mut ready, count, 70);
+        let mut next = 0;
+        while next < self.layers {
+            let layers = next..next + 1 + self.below(self.layers - next);
+            next = layers.end;
+            let count = self.below(3);
+            let mut beside = ready.clone();
+            beside.retain(|seq| self.done[*seq] < TOKENS);
+            let beside = self.choose(&mut beside, count, 3);
+            self.run(&inside, &beside, layers);
+            beside.into_iter().for_each(|(seq, rows)| self.done[seq] += rows);
+            if next < self.layers && self.below(5) == 0 {
+                inside.iter().for_each(|(seq, _)| self.move_rows(*seq));
+                return;
+            }
+        }
+        inside.into_iter().for_each(|(seq, rows)| self.done[seq] += rows);
+    }
+
+    /// Runs rows of these sequences, and compares the logits of some of them.
+    fn run(&mut self, inside: &[(usize, usize)], beside: &[(usize, usize)], layers: std::ops::Range<usize>) {
+        let (mut batch, mut wanted) = (Batch::default(), Vec::new());
+        let rows = inside.iter().map(|(_, rows)| rows).sum::<usize>();
+        for (index, &(seq, count)) in inside.iter().chain(beside).enumerate() {
+            batch.tables.push(self.tables[seq].clone());
+            for slot in self.done[seq]..self.done[seq] + count {
+                let is_wanted = (index >= inside.len() || layers.end == self.layers) && self.below(2) == 0;
+                wanted.extend(is_wanted.then_some((seq, slot)));
+                batch.rows.push(Row::text(index as u32, token(seq, slot), slot as u32, is_wanted));
+            }
+        }
+        batch.slice = (layers != (0..self.layers)).then(|| Slice { rows, layers: layers.clone() });
+        self.backend.run(self.plan, &batch).expect("the batch is sound");
+        let logits = read(self.backend, self.plan, self.logits, wanted.len(), VOCABULARY);
+        for ((seq, slot), logits) in wanted.into_iter().zip(logits.chunks(VOCABULARY)) {
+            let expected = &self.expected[seq][slot * VOCABULARY..][..VOCABULARY];
+            let is_equal = logits.iter().zip(expected).all(|(logit, bits)| logit.to_bits() == *bits);
+            assert!(is_equal, "slot {slot} of sequence {seq}: {inside:?} in {layers:?} beside {beside:?}");
+        }
+    }
+
+    /// Moves the incomplete pages of a sequence, and the rows that are computed.
+    fn move_rows(&mut self, seq: usize) {
+        let done = self.done[seq];
+        for index in done / PAGE_TOKENS..self.tables[seq].len() {
+            let (from, to) = (self.tables[seq][index], self.unused.remove(0));
+            self.backend.copy_page(from, to, done.saturating_sub(index * PAGE_TOKENS));
+            self.tables[seq][index] = to;
+            self.unused.push(from);
+        }
+    }
+}
+
+#[test]
+fn random_slices_of_several_sequences_give_the_bits_of_one_run() {
+    let check = |backend: &mut dyn Backend, case: Case, seed: u64| {
+        let mut slices = RandomSlices::new(backend, case, seed);
+        while slices.done.iter().any(|done| *done < TOKENS) {
+            slices.slice();
+        }
+    };
+    let models = [(deep as Model, 4), (varied, 2)];
+    for seed in 0..6 {
+        let (model, layers) = models[seed % 2];
+        let dtype = [DType::Q8_0, DType::F32, DType::Q4_K][seed % 3];
+        let variants = all_variants();
+        let fast = variants.iter().filter(|variant| variant.name != "scalar").count().max(1);
+        let mut backend = cpu(variants[seed % fast], 1 + seed % 4);
+        check(&mut backend, Case { model, dtype, layers }, seed as u64);
+    }
+    check(&mut Reference::new(), Case { model: deep, dtype: DType::Q8_0, layers: 4 }, 99);
 }
