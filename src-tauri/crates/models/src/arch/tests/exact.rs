@@ -11,7 +11,8 @@ use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::{KV_TYPES, Variant};
 use cairn_tensor::{
-    Backend, Batch, BufferId, Cpu, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, PlanId, Row, StateId, StateKind, Team,
+    Backend, Batch, BufferId, Cpu, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, PlanId, Row, Slice, StateId, StateKind,
+    Team,
 };
 use cairn_testkit::{ModelSpec, Types, families, tiny};
 
@@ -32,6 +33,7 @@ struct Engine {
     logits: BufferId,
     layout: PageLayout,
     states: Vec<StateKind>,
+    layers: usize,
     vocab: usize,
 }
 
@@ -42,10 +44,10 @@ impl Engine {
         let model = load(file, 4096, &mut backend).expect("testkit writes whole models");
         let logits = model.plan.logits.expect("every family has logits");
         let (layout, states) = (model.plan.page_layout(kv_type), model.plan.states.iter().map(|s| s.kind).collect());
-        let limits = Limits { rows: PROMPT + 6, logit_rows: PROMPT };
+        let (limits, layers) = (Limits { rows: PROMPT + 6, logit_rows: PROMPT }, model.plan.layers());
         let plan = backend.prepare(model.plan, limits).expect("the plan fits its weights");
         backend.grow_pages(3 * BESIDE / PAGE_TOKENS).expect("a few pages can be had");
-        Self { backend, plan, logits, layout, states, vocab: model.hparams.vocab }
+        Self { backend, plan, logits, layout, states, layers, vocab: model.hparams.vocab }
     }
 
     /// Returns the bits of the logits of some tokens of the prompt. With `beside`, the batch has a row of another
@@ -74,6 +76,29 @@ impl Engine {
     fn pieces(&mut self, slots: Range<usize>, cut: usize, beside: bool) -> Vec<u32> {
         let starts = slots.clone().step_by(cut).enumerate();
         starts.flat_map(|(nth, start)| self.run(start..(start + cut).min(slots.end), nth, beside)).collect()
+    }
+
+    /// The same for the whole prompt in parts of `cut` tokens, which go through one layer in each run.
+    fn slices(&mut self, cut: usize) -> Vec<u32> {
+        let (mut found, mut beside) = (Vec::new(), 0..BESIDE);
+        for start in (0..PROMPT).step_by(cut) {
+            let slots = start..(start + cut).min(PROMPT);
+            for layer in 0..self.layers {
+                let is_last = layer + 1 == self.layers;
+                let row = |seq: u32, slot: usize, want_logits: bool| {
+                    Row::text(seq - 1, token(seq, slot), slot as u32, want_logits)
+                };
+                let mut rows: Vec<Row> = slots.clone().map(|slot| row(1, slot, is_last)).collect();
+                rows.extend(beside.next().map(|slot| row(2, slot, !is_last)));
+                let slice = Some(Slice { rows: slots.len(), layers: layer..layer + 1 });
+                let batch = Batch { rows, tables: vec![table(1), table(2)], slice, ..Batch::default() };
+                self.backend.run(self.plan, &batch).expect("the batch is within the limits");
+            }
+            let mut logits = vec![0.0; slots.len() * self.vocab];
+            self.backend.read(self.plan, self.logits, 0..slots.len(), &mut logits);
+            found.extend(logits.into_iter().map(f32::to_bits));
+        }
+        found
     }
 }
 
@@ -104,6 +129,12 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
         let found = Engine::new(&file, variant, kv_type, threads).pieces(0..PROMPT, cut, beside);
         let wrong = difference(&found, &whole, engine.vocab);
         assert_eq!(wrong, None, "{what}: first token with other bits by {cut} on {threads} threads, beside: {beside}");
+        if cut < 64 {
+            continue;
+        }
+        let found = Engine::new(&file, variant, kv_type, threads).slices(cut);
+        let wrong = difference(&found, &whole, engine.vocab);
+        assert_eq!(wrong, None, "{what}: first token with other bits in slices of {cut} on {threads} threads");
     }
 
     // The prompt's pages are moved, and all other pages contain NaN.
