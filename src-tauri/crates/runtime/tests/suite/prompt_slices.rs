@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cairn_runtime::{Client, Engine, Event, Finish, Generation, Lease, Priority};
+use cairn_grammar::{Constraint, Matcher};
+use cairn_runtime::{Client, Constrained, Engine, Event, Finish, Generation, Lease, Priority, Request, Sampling};
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -20,6 +21,19 @@ fn model(folder: &TempDir) -> PathBuf {
     let spec = cairn_testkit::ModelSpec { seed: 50, layers: 6, context: 4096, ..cairn_testkit::tiny_llama() };
     cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
     path
+}
+
+/// A greedy request, a sampled one, or one with a constraint.
+fn varied(lease: &Lease, seed: u32) -> Request {
+    let request = greedy(prompt(100 + seed, 40 + seed * 45), 6);
+    let sampling = Sampling { temperature: 1.5, seed: Some(u64::from(seed)), ..Sampling::default() };
+    let vocabulary = lease.vocabulary().expect("the vocabulary is valid");
+    let matcher = || Matcher::new(&vocabulary, &Constraint::Regex("[a-m]{9}".to_owned())).expect("it compiles");
+    match seed % 3 {
+        0 => request,
+        1 => Request { sampling, ..request },
+        _ => Request { sampling, constraint: Some(Constrained { matcher: matcher(), thinking: None }), ..request },
+    }
 }
 
 /// A lease for this client.
@@ -61,12 +75,12 @@ impl Running {
 async fn prompts_beside_a_running_answer_give_the_same_answers() {
     let folder = TempDir::new().expect("a temporary folder");
     let path = model(&folder);
-    let requests: Vec<_> = (0..8).map(|seed| greedy(prompt(100 + seed, 40 + seed * 45), 6)).collect();
-    let mut alone = Vec::new();
+    let (mut requests, mut alone) = (Vec::new(), Vec::new());
     let running_alone;
     {
         let engine = Engine::start(config()).expect("a kernel variant runs");
         let lease = lease(&engine, &path).await;
+        requests.extend((0..8).map(|seed| varied(&lease, seed)));
         running_alone = answer(lease.generate(greedy(prompt(1, 20), RUNNING))).await.expect("it finishes").tokens;
         for request in &requests {
             alone.push(answer(lease.generate(request.clone())).await.expect("it finishes").tokens);
