@@ -31,6 +31,10 @@ const WINDOW: u32 = 100;
 const EXPERTS: u32 = 8;
 const USED_EXPERTS: u32 = 6;
 
+/// Value of [`Family::down_gain`] for models with shared experts, or with weights of experts that are not renormalised: exchanged
+/// experts change the logits less.
+const MOE_DOWN_GAIN: f32 = 0.5;
+
 /// Returns the keys of experts that are half as wide as an MLP.
 fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     let width = u32::try_from(spec.ffn / 2).expect("a model's counts fit into a u32");
@@ -76,6 +80,7 @@ pub static ERNIE4_5_MOE: Family = Family {
         keys
     },
     has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    down_gain: MOE_DOWN_GAIN,
     ..PLAIN
 };
 
@@ -152,6 +157,7 @@ pub static GRANITE_MOE: Family = Family {
         keys.push(("expert_shared_feed_forward_length", 64u32.into()));
         keys
     },
+    down_gain: MOE_DOWN_GAIN,
     ..GRANITE
 };
 
@@ -185,6 +191,7 @@ pub static QWEN2MOE: Family = Family {
         keys.push(("expert_shared_feed_forward_length", 64u32.into()));
         keys
     },
+    down_gain: MOE_DOWN_GAIN,
     ..QWEN2
 };
 
@@ -192,7 +199,8 @@ pub static QWEN2MOE: Family = Family {
 pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 
 /// OLMoE: experts as wide as an MLP, and norms over whole rows of queries and keys.
-pub static OLMOE: Family = Family { tied: Some(false), name: "olmoe", keys: wide_experts, ..PLAIN };
+pub static OLMOE: Family =
+    Family { tied: Some(false), name: "olmoe", keys: wide_experts, down_gain: MOE_DOWN_GAIN, ..PLAIN };
 
 /// Phi 3: fused tensors.
 pub static PHI3: Family = Family { name: "phi3", ..PLAIN };

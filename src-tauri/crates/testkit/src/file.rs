@@ -25,6 +25,9 @@ const ROUTER_GAIN: f32 = 4.0;
 const POST_NORM_GAIN: f32 = 0.5;
 /// Standard deviation of biases.
 const BIAS_DEVIATION: f32 = 0.2;
+/// Difference of the biases of the choice of experts. It exceeds that of scores, because rounding would exchange experts with scores
+/// that are nearly equal.
+const CHOICE_BIAS_STEP: f32 = 1.25;
 /// Standard deviation of the logits, set by the last norm.
 const LOGIT_DEVIATION: f32 = 3.0;
 
@@ -147,6 +150,13 @@ impl<'a> Tensors<'a, '_> {
             ("output_norm.weight", _) => self.output_norm(),
             ("output.weight", _) => self.output(),
             (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
+            (_, "exp_probs_b") => {
+                let mut random = Random::from_name(self.spec.seed, name);
+                let order: Vec<f32> = (0..elements).map(|_| random.normal()).collect();
+                let rank = |x: f32| order.iter().filter(|other| **other < x).count();
+                let values: Vec<f32> = order.iter().map(|x| CHOICE_BIAS_STEP * rank(*x) as f32).collect();
+                self.vector(name, dims, &values);
+            }
             _ if name.ends_with(".bias") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let values: Vec<f32> = (0..elements).map(|_| BIAS_DEVIATION * random.normal()).collect();
@@ -165,7 +175,7 @@ impl<'a> Tensors<'a, '_> {
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
             (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
-            (_, "ffn_down" | "ffn_down_exps") => self.matrix(name, dims, self.spec.family.down_gain),
+            (_, "ffn_down" | "ffn_down_exps" | "ffn_down_shexp") => self.matrix(name, dims, self.spec.family.down_gain),
             _ => self.matrix(name, dims, 1.0),
         }
     }
