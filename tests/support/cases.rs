@@ -42,11 +42,44 @@ pub const GREEDY: usize = 32;
 const RECORDED: [DType; 8] =
     [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
 
+/// Architectures with the plan of another one.
+pub const TWINS: [&str; 5] = ["ernie4_5", "exaone", "qwen2vl", "qwen3vl", "qwen3vlmoe"];
+
+/// The types that are recorded for [`TWINS`].
+const RECORDED_OF_TWINS: [DType; 4] = [DType::F32, DType::F16, DType::Q8_0, DType::Q4_K];
+
+/// Architectures that are also compared with the most common mix of types.
+#[rustfmt::skip]
+const MIXED: &[&str] = &[
+    "command-r",
+    "cohere2",
+    "exaone4",
+    "falcon",
+    "gemma",
+    "glm4",
+    "gpt2",
+    "gptneox",
+    "hunyuan-dense",
+    "ernie4_5",
+    "mistral3",
+    "phi2",
+    "exaone",
+    "qwen2vl",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "seed_oss",
+    "smollm3",
+    "stablelm",
+];
+
 /// All cases, in the order of the table.
 pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     for family in families::ALL {
         cases.extend(DType::all().filter(|dtype| dtype.is_weight()).map(|dtype| cell(family, dtype)));
+        if MIXED.contains(&family.name) {
+            cases.push(mix("Q4_K_M", q4_k_m(family)));
+        }
     }
     for model in [tiny_llama(), tiny_qwen3()] {
         cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..model.clone() }));
@@ -64,10 +97,16 @@ pub fn all() -> Vec<Case> {
     cases.push(mix("MXFP4 experts", ModelSpec { types: Types::By(mixed), ..tiny(&GPT_OSS) }));
     // Published ones are tied.
     cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, ..tiny(&GEMMA3) }));
+    // llama.cpp recognises the model with windows by its number of layers.
+    cases.push(mix("F32 windows", ModelSpec { layers: 64, ffn: 256, ..tiny(&families::EXAONE4_WINDOWS) }));
+    cases.push(mix("F32 sections", tiny(&families::GLM4_VISION)));
+    cases.push(mix("F32 40B", tiny(&families::FALCON_40B)));
+    cases.push(mix("F32 sequential", tiny(&families::GPTNEOX_SEQUENTIAL)));
     for (name, model, rope_scaling) in [
         ("F32 linear rope", tiny_llama(), RopeScaling::Linear(4.0)),
         ("F32 llama3 rope", tiny_llama(), RopeScaling::Llama3 { factor: 8.0, original_context: 256 }),
         ("F32 yarn rope", tiny(&QWEN2), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
+        ("F32 yarn rope", tiny(&families::MISTRAL3), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
         ("F32 long rope", tiny(&PHI3), RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor: 1.2 }),
         (
             "F32 short rope",
@@ -82,21 +121,53 @@ pub fn all() -> Vec<Case> {
 
 /// Returns the case of a family with one type for all matrices.
 fn cell(family: &'static Family, dtype: DType) -> Case {
-    let long_for_f32 = if dtype == DType::F32 { PROMPTS } else { SHORT_PROMPTS };
-    // The recordings of llama and qwen3 are older than `tiny`.
-    let (model, prompts) = match family.name {
-        "llama" if RECORDED.contains(&dtype) => (tiny_llama(), PROMPTS),
-        "llama" => (tiny_llama(), SHORT_PROMPTS),
-        "qwen3" => (tiny_qwen3(), PROMPTS),
-        // llama.cpp requires as many heads of keys as of queries.
-        "dots1" | "olmoe" => (ModelSpec { kv_heads: tiny(family).heads, ..tiny(family) }, long_for_f32),
-        // The usual seed has two positions where an exchanged expert outweighs a lead of four RMSE.
-        "qwen3moe" => (ModelSpec { seed: 2, ..tiny(family) }, long_for_f32),
-        _ => (tiny(family), long_for_f32),
+    let prompts = match family.name {
+        "llama" if RECORDED.contains(&dtype) => PROMPTS,
+        "qwen3" => PROMPTS,
+        "llama" => SHORT_PROMPTS,
+        _ if dtype == DType::F32 => PROMPTS,
+        _ => SHORT_PROMPTS,
     };
-    let spec = ModelSpec { types: Types::All(dtype), tied: family.tied.unwrap_or(false), ..model };
-    let recorded = family.name == "llama" || RECORDED.contains(&dtype);
+    let recorded = match family.name {
+        "llama" => true,
+        name if TWINS.contains(&name) => RECORDED_OF_TWINS.contains(&dtype),
+        _ => RECORDED.contains(&dtype),
+    };
+    let spec = spec(family, Types::All(dtype));
     Case { name: format!("{} {dtype}", family.name), spec, prompts, cell: Some(dtype), recorded }
+}
+
+/// Returns a small model of a family.
+fn spec(family: &'static Family, types: Types) -> ModelSpec {
+    // The recordings of llama and qwen3 are older than `tiny`.
+    let model = match family.name {
+        "llama" => tiny_llama(),
+        "qwen3" => tiny_qwen3(),
+        // llama.cpp requires as many heads of keys as of queries.
+        "dots1" | "olmoe" => ModelSpec { kv_heads: tiny(family).heads, ..tiny(family) },
+        // The usual seed has two positions where an exchanged expert outweighs a lead of four RMSE.
+        "qwen3moe" => ModelSpec { seed: 2, ..tiny(family) },
+        // With the usual seed, Q6_K has few clear positions.
+        "gemma" => ModelSpec { seed: 2, ..tiny(family) },
+        // The fourth layer has no rotation.
+        "smollm3" => ModelSpec { layers: 4, ..tiny(family) },
+        _ => tiny(family),
+    };
+    ModelSpec { types, tied: family.tied.unwrap_or(false), ..model }
+}
+
+/// Returns a small model with the most common mix of types. Embedding and output matrix have one type, or else the most likely
+/// tokens would be random.
+fn q4_k_m(family: &'static Family) -> ModelSpec {
+    let untied = |name: &str| {
+        let more_bits = matches!(name, "token_embd.weight" | "output.weight")
+            || [".attn_v.weight", ".ffn_down.weight"].iter().any(|part| name.ends_with(part));
+        if more_bits { DType::Q6_K } else { DType::Q4_K }
+    };
+    match family.tied {
+        Some(false) => spec(family, Types::By(untied)),
+        _ => ModelSpec { tied: true, ..spec(family, Types::Q4KM) },
+    }
 }
 
 /// Returns a case with matrices of several types.

@@ -16,6 +16,9 @@ pub enum RotationError {
     /// A window layer, which may lack rows before its window.
     #[error("layer {0} attends to a window of the context only")]
     Window(usize),
+    /// Positions are added to the embeddings, so that all rows depend on them.
+    #[error("positions are added to the embeddings")]
+    Added,
 }
 
 /// Rotation of one model's keys.
@@ -34,6 +37,9 @@ impl Rotation {
     /// # Errors
     /// If rotated keys would differ from those that the plan computes for the new positions.
     pub fn from_plan(plan: &Plan, dtype: DType) -> Result<Self, RotationError> {
+        if plan.ops.iter().any(|op| matches!(op, Op::AddEmbedding { component: 0, .. })) {
+            return Err(RotationError::Added);
+        }
         let mut ropes = vec![None; plan.states.len()];
         for (at, op) in plan.ops.iter().enumerate() {
             let Op::StoreKv { state, k, .. } = op else { continue };

@@ -1,20 +1,32 @@
 //! The supported model families: one file and one row each.
 
+mod command_r;
 mod dots1;
 mod ernie4_5_moe;
+mod exaone4;
+mod falcon;
+mod gemma;
 mod gemma2;
 mod gemma3;
+mod glm4;
 mod glm4moe;
+mod gpt2;
 mod gpt_oss;
+mod gptneox;
 mod granite;
+mod hunyuan_dense;
 mod llama;
 mod olmo2;
 mod olmoe;
+mod phi2;
 mod phi3;
 mod qwen2;
 mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
+mod seed_oss;
+mod smollm3;
+mod stablelm;
 mod starcoder2;
 
 #[cfg(test)]
@@ -37,24 +49,44 @@ pub trait Architecture: Sync {
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError>;
 }
 
+/// Refuses models with a separate norm for each head of queries and keys.
+fn refuse_head_norms(b: &Builder<'_>) -> Result<(), LoadError> {
+    if b.has_tensor("blk.0.attn_q_norm.weight") {
+        return Err(LoadError::Unsupported { what: "a model with a separate norm for each query head".to_owned() });
+    }
+    Ok(())
+}
+
 /// All supported families of decoders: models that generate text, and embedding models made from them.
 // rustfmt would put them all in one line, which causes merge conflicts.
 #[rustfmt::skip]
 pub const ARCHITECTURES: &[&dyn Architecture] = &[
+    &command_r::CommandR,
     &dots1::Dots1,
     &ernie4_5_moe::Ernie45Moe,
+    &exaone4::Exaone4,
+    &falcon::Falcon,
+    &gemma::Gemma,
     &gemma2::Gemma2,
     &gemma3::Gemma3,
+    &glm4::Glm4,
     &glm4moe::Glm4Moe,
+    &gpt2::Gpt2,
     &gpt_oss::GptOss,
+    &gptneox::GptNeoX,
     &granite::Granite,
+    &hunyuan_dense::HunyuanDense,
     &llama::Llama,
     &olmo2::Olmo2,
     &olmoe::Olmoe,
+    &phi2::Phi2,
     &phi3::Phi3,
     &qwen2::Qwen2,
     &qwen2moe::Qwen2Moe,
     &qwen3::Qwen3,
     &qwen3moe::Qwen3Moe,
+    &seed_oss::SeedOss,
+    &smollm3::SmolLm3,
+    &stablelm::StableLm,
     &starcoder2::StarCoder2,
 ];

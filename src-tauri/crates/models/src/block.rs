@@ -14,7 +14,7 @@ pub(crate) mod stream;
 
 pub(crate) use attention::{Attention, QueryKeyNorm};
 pub(crate) use experts::Experts;
-pub(crate) use input_output::{embed, logits, output_rows};
+pub(crate) use input_output::{add_positions, embed, logits, output_rows};
 pub(crate) use mlp::{GatedMlp, PlainMlp};
 pub(crate) use norm::Norm;
 pub(crate) use shared_expert::SharedExpert;

@@ -12,7 +12,7 @@ use cairn_gguf::{Metadata, Pooling};
 use cairn_tensor::{BufferId, Op, Rows};
 
 use crate::arch::Architecture;
-use crate::block::{Norm, Stream, embed, output_rows};
+use crate::block::{Norm, Stream, add_positions, embed, output_rows};
 use crate::build::Builder;
 use crate::embedding::EmbeddingOutput;
 use crate::error::LoadError;
@@ -22,7 +22,6 @@ use crate::hparams::{Hparams, Keys, NormKind};
 pub const ENCODERS: &[&dyn Architecture] = &[&bert::Bert, &gemma_embedding::GemmaEmbedding, &nomic_bert::NomicBert];
 
 /// Components of [`cairn_tensor::Row::pos`].
-const POSITION: usize = 0;
 const SEGMENT: usize = 1;
 /// Always 0.
 const FIRST_SEGMENT: usize = 2;
@@ -47,8 +46,7 @@ fn embed_sum(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, has_positi
         b.push(Op::AddEmbedding { x, table, component });
     }
     if has_positions {
-        let table = b.matrix("position_embd.weight", hparams.context_length, width);
-        b.push(Op::AddEmbedding { x, table, component: POSITION });
+        add_positions(b, hparams, stream);
     }
     Norm::new(hparams).push(b, "token_embd_norm", x, x);
 }

@@ -184,12 +184,18 @@ impl Hparams {
         if !(epsilon.is_finite() && epsilon >= 0.0) {
             return Err(keys.invalid(key, format!("{epsilon} is not a number from zero up")));
         }
+        // The last blocks predict further tokens (Gloeckle et al., arXiv 2404.19737), which is not computed.
+        let blocks = keys.count("block_count", None, MAX_LAYERS)?;
+        let predicting = keys.u32("nextn_predict_layers")?.unwrap_or(0) as usize;
+        let layers = blocks.checked_sub(predicting).filter(|&layers| layers > 0).ok_or_else(|| {
+            keys.invalid("nextn_predict_layers", format!("{predicting} of {blocks} layers predict further tokens"))
+        })?;
         Ok(Self {
             architecture: keys.architecture().to_owned(),
             context_length: keys.count("context_length", None, u32::MAX)?,
             embedding_length,
             feed_forward_length: keys.count("feed_forward_length", None, MAX_WIDTH)?,
-            layers: keys.count("block_count", None, MAX_LAYERS)?,
+            layers,
             heads,
             kv_heads,
             head_dim,

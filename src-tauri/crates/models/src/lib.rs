@@ -4,8 +4,8 @@
 //! weights to a backend, which uses them in place, and returns the [`Plan`](cairn_tensor::Plan) of its forward pass.
 //! [`memory_requirements`] computes the memory before loading, [`required_tensors`] the tensors that metadata require.
 //!
-//! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], one of encoders a file in
-//! `encoder/` and a line in [`encoder::ENCODERS`].
+//! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
+//! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
 
 pub mod arch;
 mod block;

@@ -168,6 +168,9 @@ impl PlanCheck<'_> {
                 self.batch_rows(*x, width)?;
                 let rope = self.plan.ropes.get(*rope).ok_or_else(|| format!("there is no rotation {rope}"))?;
                 let rotated = 2 * rope.inverse_frequencies.len();
+                require(rope.growth.is_none_or(|growth| growth.factor.is_finite() && growth.step > 0), || {
+                    format!("the growth of a rotation is {:?}", rope.growth)
+                })?;
                 require(rotated > 0 && rotated <= *head_dim, || {
                     format!("{rotated} elements rotate in a head of {head_dim}")
                 })?;

@@ -24,7 +24,7 @@ pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row, Slice};
 pub use cpu::Cpu;
 pub use page::{Kv, PAGE_TOKENS, PageId, PageLayout, UnevenHead};
-pub use plan::{BufferId, Glu, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows};
+pub use plan::{BufferId, Glu, Growth, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows};
 pub use reference::Reference;
 pub use router::{ExpertGroups, Gating, Router};
 pub use slice::SliceProgress;

@@ -58,6 +58,28 @@ pub struct Rope {
     pub inverse_frequencies: Vec<f32>,
     /// Factor on both sine and cosine (YaRN); 1 otherwise.
     pub magnitude: f32,
+    /// Growth of the magnitude with the position.
+    pub growth: Option<Growth>,
+}
+
+impl Rope {
+    /// Returns the factor on sine and cosine at a position.
+    pub(crate) fn magnitude_at(&self, position: u32) -> f64 {
+        let growth = self
+            .growth
+            .map_or(1.0, |Growth { factor, step }| 1.0 + f64::from(factor) * (1.0 + f64::from(position / step)).ln());
+        f64::from(self.magnitude) * growth
+    }
+}
+
+/// Growth by `1 + factor * ln(1 + floor(position / step))`, which keeps attention sharp in long contexts (Nakanishi, arXiv
+/// 2501.19399).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth {
+    /// Growth for each e-fold of the context.
+    pub factor: f32,
+    /// Positions with the same growth; at least one.
+    pub step: u32,
 }
 
 /// The activation of a gated feed-forward block (Shazeer, arXiv 2002.05202).

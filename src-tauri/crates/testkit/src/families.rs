@@ -26,6 +26,9 @@ const PLAIN: Family = Family {
 /// Size of sliding windows: not a multiple of pages or spans, and smaller than the longest prompt.
 const WINDOW: u32 = 100;
 
+/// Positions with equally large queries: less than a page.
+const QUERY_STEP: u32 = 30;
+
 /// Number of experts, and of experts that a row uses. Enough that the last one has little weight, because rounding
 /// selects it when router logits are nearly equal.
 const EXPERTS: u32 = 8;
@@ -84,6 +87,90 @@ pub static ERNIE4_5_MOE: Family = Family {
     ..PLAIN
 };
 
+/// Returns the keys of LayerNorm.
+fn layer_norm(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())]
+}
+
+/// Returns the keys of LayerNorm, and of a rotation of half of each head.
+fn layer_norm_and_partial_rotation(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let mut keys = layer_norm(spec);
+    keys.push(partial_rotation(spec));
+    keys
+}
+
+/// Returns the key of a rotation of half of each head.
+fn partial_rotation(spec: &ModelSpec) -> (&'static str, Value) {
+    ("rope.dimension_count", u32::try_from(spec.head_dim / 2).expect("a head's size fits into a u32").into())
+}
+
+/// Returns the key of positions with three components, whose pairs are about half of a head together.
+fn sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let pairs = i32::try_from(spec.head_dim / 2).expect("a head's size fits into an i32");
+    let (second, third) = ((pairs + 2) / 3, pairs / 3);
+    vec![("rope.dimension_sections", vec![pairs - second - third, second, third, 0].into())]
+}
+
+/// Whether a tensor is a bias of a projection or of a norm inside the layers, or of the last norm.
+fn is_layer_bias(name: &str) -> bool {
+    name.ends_with(".bias") && !name.starts_with("output.")
+}
+
+/// Command R: parallel parts, LayerNorm without biases, a factor on logits.
+pub static COMMAND_R: Family = Family {
+    name: "command-r",
+    pre_tokenizer: "command-r",
+    tied: Some(true),
+    keys: |spec| {
+        let mut keys = layer_norm(spec);
+        keys.push(("logit_scale", 0.25f32.into()));
+        keys
+    },
+    logit_scale: 0.25,
+    ..PLAIN
+};
+
+/// Command R7B: windows in every second layer, and no rotation in the others. Published models have windows in three of
+/// four layers.
+pub static COHERE2: Family = Family {
+    name: "cohere2",
+    keys: |spec| {
+        let mut keys = (COMMAND_R.keys)(spec);
+        keys.extend([("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())]);
+        keys.push(partial_rotation(spec));
+        keys
+    },
+    ..COMMAND_R
+};
+
+/// EXAONE 4 without windows: norms over outputs of parts and over heads of queries and keys.
+pub static EXAONE4: Family = Family { name: "exaone4", pre_tokenizer: "exaone4", rope_base: 1_000_000.0, ..PLAIN };
+
+/// EXAONE 4 with windows in every second layer, and no rotation in the others. The published model has windows in three
+/// of four layers.
+pub static EXAONE4_WINDOWS: Family = Family {
+    keys: |_| vec![("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())],
+    ..EXAONE4
+};
+
+/// Falcon 7B: parallel parts with one norm, fused tensors, no biases except those of norms.
+pub static FALCON: Family = Family {
+    name: "falcon",
+    pre_tokenizer: "falcon",
+    keys: layer_norm,
+    has_tensor: |name| name.ends_with("_norm.bias"),
+    down_gain: 0.5,
+    ..PLAIN
+};
+
+/// Falcon 40B: attention has its own norm.
+pub static FALCON_40B: Family =
+    Family { has_tensor: |name| name.contains(".attn_norm_2.") || (FALCON.has_tensor)(name), ..FALCON };
+
+/// Gemma: an MLP gated by GELU, scaled embeddings.
+pub static GEMMA: Family =
+    Family { name: "gemma", tied: Some(true), embedding_scale: |spec| (spec.width as f32).sqrt(), ..PLAIN };
+
 /// Gemma 2: windows in every second layer, caps on scores and logits.
 pub static GEMMA2: Family = Family {
     name: "gemma2",
@@ -116,6 +203,35 @@ pub static GLM4MOE: Family = Family {
     ..PLAIN
 };
 
+/// GLM 4: norms over inputs and outputs of parts, a fused MLP, half of each head rotated.
+pub static GLM4: Family = Family {
+    name: "glm4",
+    pre_tokenizer: "glm4",
+    keys: |spec| vec![partial_rotation(spec)],
+    has_tensor: |name| ["attn_q.bias", "attn_k.bias", "attn_v.bias"].iter().any(|bias| name.ends_with(bias)),
+    ..PLAIN
+};
+
+/// GLM 4 as the text part of GLM 4.1 V, whose positions have three components.
+pub static GLM4_VISION: Family = Family {
+    keys: |spec| {
+        let mut keys = sections(&ModelSpec { head_dim: spec.head_dim / 2, ..spec.clone() });
+        keys.push(partial_rotation(spec));
+        keys
+    },
+    ..GLM4
+};
+
+/// GPT-2: learned positions, LayerNorm, fused tensors, biases everywhere.
+pub static GPT2: Family = Family {
+    name: "gpt2",
+    pre_tokenizer: "gpt-2",
+    keys: layer_norm,
+    has_tensor: is_layer_bias,
+    down_gain: 0.5,
+    ..PLAIN
+};
+
 /// gpt-oss: sinks, windows in every second layer, biases everywhere, clamped experts.
 pub static GPT_OSS: Family = Family {
     name: "gpt-oss",
@@ -129,6 +245,31 @@ pub static GPT_OSS: Family = Family {
     },
     has_tensor: |name| name.ends_with(".bias") && name != "output.bias",
     ..PLAIN
+};
+
+/// GPT-NeoX: parallel parts with a norm each, fused tensors, biases everywhere.
+pub static GPTNEOX: Family = Family {
+    name: "gptneox",
+    pre_tokenizer: "olmo",
+    tied: Some(false),
+    keys: |spec| {
+        let mut keys = layer_norm_and_partial_rotation(spec);
+        keys.push(("use_parallel_residual", true.into()));
+        keys
+    },
+    has_tensor: is_layer_bias,
+    down_gain: 0.5,
+    ..PLAIN
+};
+
+/// GPT-NeoX with one part after the other.
+pub static GPTNEOX_SEQUENTIAL: Family = Family {
+    keys: |spec| {
+        let mut keys = (GPTNEOX.keys)(spec);
+        keys.push(("use_parallel_residual", false.into()));
+        keys
+    },
+    ..GPTNEOX
 };
 
 /// Granite: four factors.
@@ -161,17 +302,58 @@ pub static GRANITE_MOE: Family = Family {
     ..GRANITE
 };
 
+/// Hunyuan: an RMSNorm over each head of queries and keys after rotation.
+pub static HUNYUAN_DENSE: Family = Family { name: "hunyuan-dense", pre_tokenizer: "hunyuan-dense", ..PLAIN };
+
 /// Llama: interleaved RoPE.
 pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 
+/// ERNIE 4.5: a llama with another name.
+pub static ERNIE4_5: Family = Family { name: "ernie4_5", rope_base: 500_000.0, ..PLAIN };
+
+/// Ministral 3: a llama whose queries grow with the position.
+pub static MISTRAL3: Family = Family {
+    name: "mistral3",
+    pre_tokenizer: "tekken",
+    rope_base: 1_000_000.0,
+    keys: |_| {
+        vec![
+            ("attention.temperature_scale", 0.1f32.into()),
+            ("rope.scaling.original_context_length", QUERY_STEP.into()),
+            ("rope.scaling.yarn_log_multiplier", 1f32.into()),
+        ]
+    },
+    ..PLAIN
+};
+
 /// Llama with experts, each as wide as an MLP: Mixtral.
 pub static MIXTRAL: Family = Family { keys: wide_experts, ..LLAMA };
+
+/// EXAONE 3: RoPE over halves.
+pub static EXAONE: Family = Family { name: "exaone", pre_tokenizer: "exaone", ..PLAIN };
+
+/// The text part of Qwen 2 VL: positions have three components.
+pub static QWEN2VL: Family = Family { name: "qwen2vl", keys: sections, ..QWEN2 };
 
 /// Qwen 3: RoPE over halves, and an RMSNorm over each head of queries and keys.
 pub static QWEN3: Family = Family { name: "qwen3", pre_tokenizer: "qwen2", rope_base: 1_000_000.0, ..PLAIN };
 
 /// Qwen 3 with experts.
 pub static QWEN3MOE: Family = Family { name: "qwen3moe", keys: experts, ..QWEN3 };
+
+/// The text part of Qwen 3 VL: positions have three components.
+pub static QWEN3VL: Family = Family { name: "qwen3vl", keys: sections, ..QWEN3 };
+
+/// The text part of Qwen 3 VL with experts.
+pub static QWEN3VLMOE: Family = Family {
+    name: "qwen3vlmoe",
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.extend(sections(spec));
+        keys
+    },
+    ..QWEN3
+};
 
 /// Qwen 2: biases on queries, keys and values.
 pub static QWEN2: Family = Family {
@@ -202,8 +384,35 @@ pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 pub static OLMOE: Family =
     Family { tied: Some(false), name: "olmoe", keys: wide_experts, down_gain: MOE_DOWN_GAIN, ..PLAIN };
 
+/// Phi 2: parallel parts with one norm, LayerNorm, biases everywhere.
+pub static PHI2: Family = Family {
+    name: "phi2",
+    pre_tokenizer: "phi-2",
+    tied: Some(false),
+    keys: layer_norm_and_partial_rotation,
+    has_tensor: |name| name.ends_with(".bias"),
+    down_gain: 0.5,
+    ..PLAIN
+};
+
 /// Phi 3: fused tensors.
 pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
+
+/// Seed-OSS: biases on queries, keys and values.
+pub static SEED_OSS: Family = Family { name: "seed_oss", pre_tokenizer: "seed-coder", ..QWEN2 };
+
+/// SmolLM 3: no rotation in every fourth layer.
+pub static SMOLLM3: Family = Family { name: "smollm3", pre_tokenizer: "smaug-bpe", ..PLAIN };
+
+/// StableLM: LayerNorm, half of each head rotated, biases on queries, keys and values.
+pub static STABLELM: Family = Family {
+    name: "stablelm",
+    pre_tokenizer: "stablelm2",
+    tied: Some(false),
+    keys: layer_norm_and_partial_rotation,
+    has_tensor: |name| name.ends_with("_norm.bias") || (QWEN2.has_tensor)(name),
+    ..PLAIN
+};
 
 /// StarCoder 2: LayerNorm, and biases everywhere.
 ///
@@ -213,8 +422,8 @@ pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
 pub static STARCODER2: Family = Family {
     name: "starcoder2",
     pre_tokenizer: "starcoder",
-    keys: |spec| vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())],
-    has_tensor: |name| name.ends_with(".bias") && !name.starts_with("output."),
+    keys: layer_norm,
+    has_tensor: is_layer_bias,
     down_gain: 0.5,
     ..PLAIN
 };
@@ -234,7 +443,7 @@ pub static BERT: Family = Family {
     word_pieces: true,
     tied: Some(false),
     keys: encoder,
-    has_tensor: |name| name == "token_types.weight" || (name.ends_with(".bias") && !name.starts_with("output.")),
+    has_tensor: |name| name == "token_types.weight" || is_layer_bias(name),
     ..PLAIN
 };
 
@@ -282,21 +491,40 @@ pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];
 /// All families of decoders, in the order of `cairn_models::ARCHITECTURES`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
+    &COMMAND_R,
+    &COHERE2,
     &DOTS1,
     &ERNIE4_5_MOE,
+    &EXAONE4,
+    &FALCON,
+    &GEMMA,
     &GEMMA2,
     &GEMMA3,
+    &GLM4,
     &GLM4MOE,
+    &GPT2,
     &GPT_OSS,
+    &GPTNEOX,
     &GRANITE,
     &GRANITE_MOE,
+    &HUNYUAN_DENSE,
     &LLAMA,
+    &ERNIE4_5,
+    &MISTRAL3,
     &OLMO2,
     &OLMOE,
+    &PHI2,
     &PHI3,
     &QWEN2,
+    &EXAONE,
+    &QWEN2VL,
     &QWEN2MOE,
     &QWEN3,
+    &QWEN3VL,
     &QWEN3MOE,
+    &QWEN3VLMOE,
+    &SEED_OSS,
+    &SMOLLM3,
+    &STABLELM,
     &STARCODER2,
 ];

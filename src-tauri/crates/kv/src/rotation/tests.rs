@@ -24,7 +24,7 @@ struct Model {
 
 fn rope(style: RopeStyle, pairs: usize, magnitude: f32) -> Rope {
     let frequency = |pair: usize| 500f32.powf(-(pair as f32) / pairs as f32);
-    Rope { style, inverse_frequencies: (0..pairs).map(frequency).collect(), magnitude }
+    Rope { style, inverse_frequencies: (0..pairs).map(frequency).collect(), magnitude, growth: None }
 }
 
 impl Model {
@@ -203,6 +203,9 @@ fn failed_shift_changes_nothing() {
         Some(RotationError::Window(0)),
         "rows before the window may be missing"
     );
+    let mut added = plan(table, half());
+    added.ops.insert(1, Op::AddEmbedding { x: BufferId(0), table, component: 0 });
+    assert_eq!(Rotation::from_plan(&added, DType::F16).err(), Some(RotationError::Added), "positions in the stream");
     let mut changed = plan(table, half());
     let Some(Op::StoreKv { k, .. }) = changed.ops.last().cloned() else { panic!("the last op is StoreKv") };
     changed.ops.insert(3, Op::Scale { x: k, factor: 2.0 });

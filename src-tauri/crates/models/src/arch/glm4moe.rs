@@ -12,7 +12,7 @@ use crate::block::stream::Part;
 use crate::block::{Attention, Experts, GatedMlp, QueryKeyNorm, SharedExpert, SparseMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::{Hparams, Keys};
+use crate::hparams::Hparams;
 
 pub(super) struct Glm4Moe;
 
@@ -23,13 +23,6 @@ impl Architecture for Glm4Moe {
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
         let mut hparams = Hparams::read(b)?;
-        let keys = Keys::new(b.metadata())?;
-        let key = "nextn_predict_layers";
-        let further = keys.u32(key)?.unwrap_or(0) as usize;
-        if further >= hparams.layers {
-            return Err(keys.invalid(key, format!("{further} of {} layers predict further tokens", hparams.layers)));
-        }
-        hparams.layers -= further;
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
         let has_norms = b.has_tensor("blk.0.attn_q_norm.weight");

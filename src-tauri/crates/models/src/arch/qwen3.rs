@@ -1,5 +1,6 @@
 //! Qwen 3, dense (arXiv 2505.09388): like llama, but each head of queries and keys is normalised before it is rotated,
-//! the head size is independent of the width, and RoPE pairs the two halves of a head.
+//! the head size is independent of the width, and RoPE pairs the two halves of a head. The text part of Qwen 3 VL (arXiv
+//! 2511.21631) has another name.
 
 use cairn_tensor::RopeStyle;
 
@@ -14,7 +15,7 @@ pub(super) struct Qwen3;
 
 impl Architecture for Qwen3 {
     fn names(&self) -> &'static [&'static str] {
-        &["qwen3"]
+        &["qwen3", "qwen3vl"]
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {

@@ -1,4 +1,5 @@
-//! Qwen 3 with experts (arXiv 2505.09388): as Qwen 3, with a mixture of experts instead of every MLP.
+//! Qwen 3 with experts (arXiv 2505.09388): as Qwen 3, with a mixture of experts instead of every MLP. The text part
+//! of Qwen 3 VL with experts (arXiv 2511.21631) has another name.
 
 use cairn_tensor::RopeStyle;
 
@@ -13,7 +14,7 @@ pub(super) struct Qwen3Moe;
 
 impl Architecture for Qwen3Moe {
     fn names(&self) -> &'static [&'static str] {
-        &["qwen3moe"]
+        &["qwen3moe", "qwen3vlmoe"]
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {

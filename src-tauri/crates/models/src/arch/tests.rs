@@ -10,6 +10,7 @@ use std::path::Path;
 
 use cairn_gguf::{DType, Value};
 use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
+use cairn_testkit::families;
 
 use self::textbook::Rotation;
 use crate::file::ModelFile;
@@ -68,14 +69,26 @@ fn check(what: &str, model: &Tiny, rotation: &Rotation) {
     }
 }
 
-/// Llama with experts, which is not a separate family.
-fn mixtral(seed: u64) -> Tiny {
-    Tiny::from_family(&cairn_testkit::families::MIXTRAL, seed)
-}
-
 /// Returns the rotation of a model without scaling.
 fn plain(model: &Tiny) -> Rotation {
-    Rotation::plain(model.number("rope.freq_base").expect("testkit writes it"))
+    let [base, dims] = ["rope.freq_base", "rope.dimension_count"].map(|key| model.number(key));
+    Rotation::plain(base.expect("testkit writes it"), dims.expect("testkit writes it") as usize)
+}
+
+/// Returns a model with this number of blocks, which are copies of the first one.
+fn with_layers(model: &Tiny, layers: usize) -> Tiny {
+    let mut model = model.clone();
+    model.set("block_count", layers as u32);
+    let first = model.tensors.clone().into_iter().filter_map(|(name, tensor)| {
+        let name = name.strip_prefix("blk.0.")?.to_owned();
+        Some((name, tensor))
+    });
+    for (name, tensor) in first {
+        for layer in LAYERS..layers {
+            model.tensors.insert(format!("blk.{layer}.{name}"), tensor.clone());
+        }
+    }
+    model
 }
 
 #[test]
@@ -99,8 +112,18 @@ fn every_family_matches_textbook() {
         }
         check(&format!("{family}, with biases"), &biased, &plain(&biased));
     }
-    let mixtral = mixtral(1);
-    check("llama with experts", &mixtral, &plain(&mixtral));
+    for (what, family) in [
+        ("llama with experts", &families::MIXTRAL),
+        ("falcon with a norm of attention", &families::FALCON_40B),
+        ("gptneox with one part after the other", &families::GPTNEOX_SEQUENTIAL),
+        ("exaone4 with windows", &families::EXAONE4_WINDOWS),
+        ("glm4 with sections", &families::GLM4_VISION),
+    ] {
+        let model = Tiny::from_family(family, 1);
+        check(what, &model, &plain(&model));
+    }
+    let deep = with_layers(&Tiny::new("smollm3", 1), 5);
+    check("smollm3 with an unrotated layer", &deep, &plain(&deep));
 }
 
 #[test]
@@ -200,10 +223,16 @@ fn required_biases_of_a_family_are_reported() {
     for family in families() {
         let mut model = Tiny::new(family, 9);
         let needed: &[&str] = match family {
+            "falcon" => &["attn_norm"],
             "gpt-oss" => &["attn_output", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"],
+            "gpt2" => &["attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"],
+            "gptneox" => &["ffn_norm", "attn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down"],
+            "phi2" => &["attn_norm", "attn_output", "ffn_up", "ffn_down"],
+            "stablelm" => &["attn_norm", "ffn_norm"],
             "starcoder2" => &["attn_norm", "attn_output", "ffn_norm", "ffn_up", "ffn_down"],
             _ => &[],
         };
+        let has_last = !needed.is_empty() && family != "gpt-oss";
         model.tensors.retain(|name, _| !name.ends_with(".bias"));
         let loaded = load(&file(&model.bytes()), 4096, &mut Reference::new());
         if needed.is_empty() {
@@ -212,8 +241,8 @@ fn required_biases_of_a_family_are_reported() {
         }
         let mut list: Vec<String> =
             needed.iter().map(|name| format!("`blk.0-{}.{name}.bias` are missing", LAYERS - 1)).collect();
-        list.extend((family == "starcoder2").then(|| "`output_norm.bias` is missing".to_owned()));
-        let count = LAYERS * needed.len() + usize::from(family == "starcoder2");
+        list.extend(has_last.then(|| "`output_norm.bias` is missing".to_owned()));
+        let count = LAYERS * needed.len() + usize::from(has_last);
         let text = format!("{count} tensors do not fit the model: {}", list.join("; "));
         assert_eq!(loaded.expect_err("required biases are missing").to_string(), text, "{family}");
     }
@@ -254,6 +283,14 @@ fn invalid_metadata_is_refused_by_key() {
     check_refused(experts(8, 9), "metadata key `llama.expert_used_count`: 9 is not in 1 to 8");
     check_refused(experts(65537, 1), "metadata key `llama.expert_count`: 65537 is not in 1 to 65536");
     check_refused(|model| model.set("rope.scaling.type", "su"), "RoPE scaling `su` is not supported");
+    check_refused(
+        set("nextn_predict_layers", 2),
+        "metadata key `llama.nextn_predict_layers`: 2 of 2 layers predict further tokens",
+    );
+    let sections = |sections: Vec<i32>| move |model: &mut Tiny| model.set("rope.dimension_sections", sections);
+    check_refused(sections(vec![1, 1, 1, 1]), "a rotation by a fourth component of positions is not supported");
+    let text = "metadata key `llama.rope.dimension_sections`: it is not a list of 32-bit integers";
+    check_refused(|model| model.set("rope.dimension_sections", 4u32), text);
     let text = "metadata key `llama.rope.freq_base`: -1 is not a positive number";
     check_refused(|model| model.set("rope.freq_base", -1f32), text);
     for (value, shown) in [(f32::NAN, "NaN"), (-1e-5, "-0.00001"), (f32::INFINITY, "inf")] {
@@ -264,6 +301,35 @@ fn invalid_metadata_is_refused_by_key() {
     let factors = (vec![HEAD_DIM as u64 / 2], vec![1.0, 0.0, 1.0, 1.0]);
     let text = "metadata key `rope_freqs.weight`: 0 is not a positive number";
     check_refused(|model| drop(model.tensors.insert("rope_freqs.weight".into(), factors)), text);
+}
+
+#[test]
+fn models_with_norms_of_single_heads_are_refused() {
+    for family in ["command-r", "cohere2", "stablelm"] {
+        let mut model = Tiny::new(family, 10);
+        model.add(&mut Noise(9), "blk.0.attn_q_norm.weight", &[HEAD_DIM, HEADS]);
+        let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("no plan computes them");
+        let text = "a model with a separate norm for each query head is not supported";
+        assert_eq!(error.to_string(), text, "{family}");
+    }
+}
+
+#[test]
+fn mistral3_in_ollamas_own_layout_is_refused() {
+    let mut model = Tiny::new("mistral3", 10);
+    model.add(&mut Noise(9), "v.patch_conv.weight", &[4, 4]);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("its keys have other names");
+    let text = "mistral3 in Ollama's own layout (pull a file in llama.cpp's layout instead) is not supported";
+    assert_eq!(error.to_string(), text, "the layout is named");
+}
+
+#[test]
+fn predicting_layers_are_not_computed() {
+    let model = Tiny::new("exaone4", 3);
+    let mut more = with_layers(&model, LAYERS + 1);
+    more.set("nextn_predict_layers", 1u32);
+    let tokens = tokens(9);
+    assert_eq!(run(&more, &tokens, 9), run(&model, &tokens, 9), "the last block is ignored");
 }
 
 /// Extreme values of all numeric keys give an error or a model, never a panic or large allocations.

@@ -1,9 +1,10 @@
 //! Grouped-query attention (Ainslie et al., arXiv 2305.13245) with rotary positions.
 //!
-//! Families differ in: norms of queries and keys before rotation (Henry et al., arXiv 2010.04245), factor and cap of
-//! the scores, sinks, layers with a sliding window, and whether queries, keys and values are one tensor.
+//! Families differ in: norms of queries and keys (Henry et al., arXiv 2010.04245) and layers without rotation (Yang et
+//! al., arXiv 2501.18795), factor and cap of the scores, their growth with the position, sinks, layers with a sliding
+//! window, and whether queries, keys and values are one tensor.
 
-use cairn_tensor::{BufferId, Op, Projection, State, StateId, StateKind};
+use cairn_tensor::{BufferId, Growth, Op, Projection, Rope, State, StateId, StateKind};
 
 use super::Stream;
 use super::sliding_window::SlidingWindows;
@@ -14,8 +15,12 @@ use crate::hparams::Hparams;
 /// The parameters and buffers of a model's attention blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Attention {
-    /// Index into [`cairn_tensor::Plan::ropes`]; `None` for a model without positions.
+    /// Index into [`cairn_tensor::Plan::ropes`]; `None` for a model without rotation.
     rope: Option<usize>,
+    /// The rotation of queries if it differs from that of keys.
+    query_rope: Option<usize>,
+    /// The last of each of these many layers has no rotation.
+    unrotated_period: Option<usize>,
     /// Layers with a sliding window, and their rotation.
     windows: Option<(SlidingWindows, usize)>,
     norm: QueryKeyNorm,
@@ -31,14 +36,16 @@ pub(crate) struct Attention {
     out: BufferId, // [rows, heads * head_dim]
 }
 
-/// Elements of queries and keys that are normalised together, before rotation.
+/// Elements of queries and keys that are normalised together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKeyNorm {
     /// No normalisation.
     None,
-    /// Each head separately.
+    /// Each head separately, before rotation.
     Head,
-    /// All heads of a row together.
+    /// Each head separately, after rotation.
+    RotatedHead,
+    /// All heads of a row together, before rotation.
     Row,
 }
 
@@ -49,7 +56,21 @@ impl Attention {
         let (q, k, v, out) = (b.buffer(wide), b.buffer(narrow), b.buffer(narrow), b.buffer(wide));
         let scale = 1.0 / (hparams.head_dim as f32).sqrt();
         let (norm, softcap) = (QueryKeyNorm::None, None);
-        Self { rope: rope.into(), windows: None, norm, scale, softcap, sinks: false, fused: false, q, k, v, out }
+        Self {
+            rope: rope.into(),
+            query_rope: None,
+            unrotated_period: None,
+            windows: None,
+            norm,
+            scale,
+            softcap,
+            sinks: false,
+            fused: false,
+            q,
+            k,
+            v,
+            out,
+        }
     }
 
     pub(crate) fn norm(self, norm: QueryKeyNorm) -> Self {
@@ -76,6 +97,18 @@ impl Attention {
         Self { sinks: true, ..self }
     }
 
+    /// Removes the rotation from the last of each `period` layers.
+    pub(crate) fn unrotated_period(self, period: usize) -> Self {
+        Self { unrotated_period: Some(period), ..self }
+    }
+
+    /// Lets queries, and so scores, grow with the position.
+    pub(crate) fn growth(self, b: &mut Builder<'_>, growth: Option<Growth>) -> Self {
+        let Some(rope) = self.rope.filter(|_| growth.is_some()) else { return self };
+        let rope = Rope { growth, ..b.plan.ropes[rope].clone() };
+        Self { query_rope: Some(b.plan.rope(rope)), ..self }
+    }
+
     /// Sets the layers with a sliding window, and their rotation.
     pub(crate) fn windows(self, windows: Option<SlidingWindows>, rope: usize) -> Self {
         Self { windows: windows.map(|windows| (windows, rope)), ..self }
@@ -86,6 +119,7 @@ impl Attention {
         let &Hparams { heads, kv_heads, head_dim, epsilon: eps, .. } = hparams;
         let &Self { norm, scale, softcap, q, k, v, out, .. } = self;
         let is_causal = hparams.embedding.is_none_or(|output| output.is_causal);
+        let rotated = self.unrotated_period.is_none_or(|period| layer % period != period - 1);
         let (kind, rope) = match &self.windows {
             Some((windows, rope)) if windows.applies(layer) => {
                 let tokens = windows.tokens;
@@ -93,25 +127,28 @@ impl Attention {
                 let kind = if is_causal { StateKind::Window(tokens) } else { StateKind::Around(tokens / 2) };
                 (kind, Some(*rope))
             }
-            _ => (StateKind::Full, self.rope),
+            _ => (StateKind::Full, self.rope.filter(|_| rotated)),
         };
+        let query_rope = rope.and(self.query_rope).or(rope);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::ATTENTION, layer);
         let projections = self.projections(b, hparams, layer);
         b.push(Op::MatMul { x, projections });
-        for (part, x, heads) in [("attn_q_norm.weight", q, heads), ("attn_k_norm.weight", k, kv_heads)] {
+        for (part, x, heads, rope) in
+            [("attn_q_norm.weight", q, heads, query_rope), ("attn_k_norm.weight", k, kv_heads, rope)]
+        {
             let group = match norm {
                 QueryKeyNorm::None => None,
-                QueryKeyNorm::Head => Some(head_dim),
+                QueryKeyNorm::Head | QueryKeyNorm::RotatedHead => Some(head_dim),
                 QueryKeyNorm::Row => Some(heads * head_dim),
             };
-            if let Some(group) = group {
+            let normalise = group.map(|group| {
                 let weight = b.vector(&name(part), group);
-                b.push(Op::RmsNorm { x, weight, eps, group, out: x });
-            }
-            if let Some(rope) = rope {
-                b.push(Op::Rope { x, head_dim, rope });
-            }
+                Op::RmsNorm { x, weight, eps, group, out: x }
+            });
+            let rotate = rope.map(|rope| Op::Rope { x, head_dim, rope });
+            let ops = if norm == QueryKeyNorm::RotatedHead { [rotate, normalise] } else { [normalise, rotate] };
+            ops.into_iter().flatten().for_each(|op| b.push(op));
         }
         let state = declare(b, hparams, State { kind, kv_heads, head_dim });
         b.push(Op::StoreKv { state, k, v });

@@ -6,10 +6,19 @@ use super::{Norm, Stream};
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
+/// Component of [`cairn_tensor::Row::pos`].
+const POSITION: usize = 0;
+
 /// Fills the residual stream with the batch's embeddings.
 pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
     let table = b.matrix("token_embd.weight", hparams.vocab, hparams.embedding_length);
     b.push(Op::Embed { table, out: stream.residual });
+}
+
+/// Adds learned positions (Vaswani et al., arXiv 1706.03762, section 3.5) to the residual stream.
+pub(crate) fn add_positions(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
+    let table = b.matrix("position_embd.weight", hparams.context_length, hparams.embedding_length);
+    b.push(Op::AddEmbedding { x: stream.residual, table, component: POSITION });
 }
 
 /// Gathers the rows with requested output, and returns their buffer. It is the plan's output unless a caller replaces

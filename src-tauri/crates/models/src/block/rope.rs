@@ -8,13 +8,18 @@
 //!   for longer ones (`rope_factors_long.weight`). The list is selected when the model is loaded;
 //! - YaRN (Peng et al., arXiv 2309.00071) divides the angles of slow pairs only: those that turn less than `beta_slow`
 //!   times within the original context; those that turn more than `beta_fast` times are unchanged, and those between
-//!   are interpolated. Queries and keys grow by `1 + 0.1 ln(factor)`, which sharpens attention.
+//!   are interpolated. Queries and keys grow by `1 + 0.1 ln(factor)`, which sharpens attention, divided by the same with
+//!   `0.1 m ln(factor)` if `m` is `rope.scaling.yarn_log_multiplier`.
 //!
 //! `rope.scaling.attn_factor` multiplies that magnitude in every scheme.
+//!
+//! Positions of images have several components (M-RoPE: Wang et al., arXiv 2409.12191), and each pair turns by one of
+//! them. The first three components of a text's position are equal, so that its rotation is the usual one.
 
 use std::f64::consts::TAU;
 
-use cairn_tensor::{Rope, RopeStyle};
+use cairn_gguf::{Array, Value};
+use cairn_tensor::{Growth, Rope, RopeStyle};
 
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -23,6 +28,7 @@ use crate::hparams::{Hparams, Keys};
 /// Adds the model's rotation to the plan and returns its index.
 pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<usize, LoadError> {
     let keys = Keys::new(b.metadata())?;
+    has_sections(&keys)?;
     let dims = rotated_dims(&keys, hparams)?;
     let base = base(&keys)?;
     let scaling = Scaling::read(&keys, hparams)?;
@@ -34,7 +40,28 @@ pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle)
         (scaled / scaling.factor * (1.0 - kept) + scaled * kept) as f32
     };
     let inverse_frequencies = (0..dims / 2).map(frequency).collect();
-    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32 }))
+    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32, growth: None }))
+}
+
+/// Returns whether positions have several components.
+pub(crate) fn has_sections(keys: &Keys<'_>) -> Result<bool, LoadError> {
+    const KEY: &str = "rope.dimension_sections";
+    let sections: Vec<i64> = match keys.get(KEY) {
+        None => return Ok(false),
+        Some(Value::Array(Array::I32(sections))) => sections.iter().copied().map(i64::from).collect(),
+        Some(Value::Array(Array::U32(sections))) => sections.iter().copied().map(i64::from).collect(),
+        Some(_) => return Err(keys.invalid(KEY, "it is not a list of 32-bit integers")),
+    };
+    if sections.get(3).is_some_and(|&pairs| pairs != 0) {
+        return Err(LoadError::Unsupported { what: "a rotation by a fourth component of positions".to_owned() });
+    }
+    Ok(matches!(sections[..], [first, second, ..] if first > 0 && second > 0))
+}
+
+/// Reads how queries grow with the position: `attention.temperature_scale`, in steps of the original context.
+pub(crate) fn query_growth(keys: &Keys<'_>, hparams: &Hparams) -> Result<Option<Growth>, LoadError> {
+    let Some(factor) = keys.positive("attention.temperature_scale")? else { return Ok(None) };
+    Ok(Some(Growth { factor, step: original_context(keys, hparams)? as u32 }))
 }
 
 /// Adds the rotation of layers with a sliding window. Its base comes from the metadata, else from the family, else from
@@ -52,7 +79,7 @@ pub(crate) fn local_rope(
         None => base(&keys)?,
     };
     let inverse_frequencies = (0..dims / 2).map(|i| unscaled_frequency(base, dims, i) as f32).collect();
-    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0 }))
+    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0, growth: None }))
 }
 
 /// Returns the unscaled angle of pair `i` per position.
@@ -62,6 +89,12 @@ fn unscaled_frequency(base: f64, dims: usize, i: usize) -> f64 {
 
 fn base(keys: &Keys<'_>) -> Result<f64, LoadError> {
     Ok(f64::from(keys.positive("rope.freq_base")?.unwrap_or(10_000.0)))
+}
+
+/// Returns the context length before its extension.
+fn original_context(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadError> {
+    let tokens = keys.u32("rope.scaling.original_context_length")?.filter(|&tokens| tokens > 0);
+    Ok(tokens.map_or(hparams.context_length, |tokens| tokens as usize))
 }
 
 /// Returns the number of rotated elements of a head.
@@ -115,6 +148,8 @@ struct Scaling {
 }
 
 struct Yarn {
+    /// Reduces the growth of queries and keys: 0 keeps it, 1 removes it.
+    log_multiplier: f64,
     /// 1: as in the paper; 0: linear scaling.
     weight: f64,
     /// Pairs with at least this many turns within the original context keep their angle.
@@ -135,6 +170,7 @@ impl Scaling {
         let yarn = match kind {
             "none" | "linear" | "longrope" => None,
             "yarn" => Some(Yarn {
+                log_multiplier: number("rope.scaling.yarn_log_multiplier", 0.0)?,
                 // A negative number means that the key is not set.
                 weight: keys
                     .f32("rope.scaling.yarn_ext_factor")?
@@ -147,19 +183,18 @@ impl Scaling {
             other => return Err(LoadError::Unsupported { what: format!("RoPE scaling `{}`", other.escape_debug()) }),
         };
         let factor = if kind == "none" { 1.0 } else { f64::from(factor.unwrap_or(1.0)) };
-        let original = keys.u32("rope.scaling.original_context_length")?.filter(|&tokens| tokens > 0);
         Ok(Self {
             factor,
-            original_context: original.map_or(hparams.context_length, |tokens| tokens as usize),
+            original_context: original_context(keys, hparams)?,
             attention_factor: number("rope.scaling.attn_factor", 1.0)?,
             yarn,
         })
     }
 
     fn magnitude(&self) -> f64 {
-        let grows = self.yarn.as_ref().is_some_and(|yarn| yarn.weight > 0.0);
-        let yarn = if grows { 1.0 + 0.1 * self.factor.max(1.0).ln() } else { 1.0 };
-        yarn * self.attention_factor
+        let growth = |multiplier: f64| 1.0 + 0.1 * multiplier * self.factor.max(1.0).ln();
+        let yarn = self.yarn.as_ref().filter(|yarn| yarn.weight > 0.0);
+        yarn.map_or(1.0, |yarn| growth(1.0) / growth(yarn.log_multiplier)) * self.attention_factor
     }
 
     /// Returns the fraction of each pair's unscaled angle that is kept.

@@ -2,7 +2,7 @@
 //!
 //! A part normalises its input (Xiong et al., arXiv 2002.04745), its output (OLMo 2, arXiv 2501.00656), or both (Gemma
 //! 2, arXiv 2408.00118), or the sum of the stream and its output (the first transformers). The output may be scaled
-//! (Granite).
+//! (Granite). Parallel parts read the stream as it was before their block (PaLM, arXiv 2204.02311, section 2).
 
 use cairn_tensor::{BufferId, Op};
 
@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     pub(crate) residual: BufferId,
     /// The normalised input of a part, then its output; `[rows, embedding]`.
     pub(crate) branch: BufferId,
+    /// The normalised input of a part: `branch`, or a buffer that parallel parts share.
+    input: BufferId,
     norms: Norms,
     /// Factor of the output of parts.
     scale: Option<f32>,
@@ -34,6 +36,8 @@ pub(crate) enum Norms {
     Both,
     /// After the output was added to the stream: normalises the sum.
     Sum,
+    /// None in the part. [`Stream::fill`] normalises its input.
+    Filled,
 }
 
 /// The names of a part's norms, without layer and `.weight`.
@@ -57,7 +61,18 @@ impl Stream {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let width = hparams.embedding_length;
         let norm = Norm::new(hparams);
-        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, scale: None, norm }
+        let (residual, branch) = (b.buffer(width), b.buffer(width));
+        Self { residual, branch, input: branch, norms: Norms::Before, scale: None, norm }
+    }
+
+    /// Returns the stream of parallel parts: their input is filled before the first of them adds its output.
+    pub(crate) fn parallel(&self, b: &mut Builder<'_>, hparams: &Hparams) -> Self {
+        Self { input: b.buffer(hparams.embedding_length), norms: Norms::Filled, ..*self }
+    }
+
+    /// Fills the input of parallel parts with the stream, normalised by the norm of this name.
+    pub(crate) fn fill(&self, b: &mut Builder<'_>, norm: &str, layer: usize) {
+        self.norm.push(b, &format!("blk.{layer}.{norm}"), self.residual, self.input);
     }
 
     pub(crate) fn norms(self, norms: Norms) -> Self {
@@ -72,10 +87,11 @@ impl Stream {
     pub(crate) fn enter(&self, b: &mut Builder<'_>, part: Part, layer: usize) -> BufferId {
         match self.norms {
             Norms::Before | Norms::Both => {
-                self.norm.push(b, &format!("blk.{layer}.{}", part.before), self.residual, self.branch);
-                self.branch
+                self.fill(b, part.before, layer);
+                self.input
             }
             Norms::After | Norms::Sum => self.residual,
+            Norms::Filled => self.input,
         }
     }
 

@@ -200,16 +200,17 @@ impl Step<'_> {
 
     /// Angles grow with the context beyond the precision of f32, so products and cosines use f64.
     fn angles(&self, worker: &Worker<'_>, rope: usize) {
-        let Rope { inverse_frequencies, magnitude, .. } = &self.prepared.plan.ropes[rope];
-        let (pairs, table) = (inverse_frequencies.len(), &self.prepared.angles[rope]);
+        let (rope, table) = (&self.prepared.plan.ropes[rope], &self.prepared.angles[rope]);
+        let pairs = rope.inverse_frequencies.len();
         for row in part_of(self.rows.range.clone(), worker.threads(), worker.index()) {
-            let position = f64::from(self.batch.rows[row].pos[0]);
+            let position = self.batch.rows[row].pos[0];
+            let magnitude = rope.magnitude_at(position);
             let mut angles = table.write(worker, row * 2 * pairs..(row + 1) * 2 * pairs);
             let (cosines, sines) = angles.split_at_mut(pairs);
-            for ((cosine, sine), frequency) in cosines.iter_mut().zip(sines).zip(inverse_frequencies) {
-                let (sin, cos) = (position * f64::from(*frequency)).sin_cos();
-                *cosine = (cos * f64::from(*magnitude)) as f32;
-                *sine = (sin * f64::from(*magnitude)) as f32;
+            for ((cosine, sine), frequency) in cosines.iter_mut().zip(sines).zip(&rope.inverse_frequencies) {
+                let (sin, cos) = (f64::from(position) * f64::from(*frequency)).sin_cos();
+                *cosine = (cos * magnitude) as f32;
+                *sine = (sin * magnitude) as f32;
             }
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn layer_norm(x: &mut [f32], weight: &[f32], bias: Option<&[f32]>, ep
 
 /// Rotates the pairs of one head by the angles of a position (arXiv 2104.09864, equation 34).
 pub(super) fn rotate(head: &mut [f32], rope: &Rope, position: u32) {
-    let pairs = rope.inverse_frequencies.len();
+    let (pairs, magnitude) = (rope.inverse_frequencies.len(), rope.magnitude_at(position));
     for (pair, frequency) in rope.inverse_frequencies.iter().enumerate() {
         let (i, j) = match rope.style {
             RopeStyle::Interleaved => (2 * pair, 2 * pair + 1),
@@ -37,8 +37,8 @@ pub(super) fn rotate(head: &mut [f32], rope: &Rope, position: u32) {
         };
         let (sin, cos) = (f64::from(position) * f64::from(*frequency)).sin_cos();
         let (a, b) = (f64::from(head[i]), f64::from(head[j]));
-        head[i] = (f64::from(rope.magnitude) * (a * cos - b * sin)) as f32;
-        head[j] = (f64::from(rope.magnitude) * (a * sin + b * cos)) as f32;
+        head[i] = (magnitude * (a * cos - b * sin)) as f32;
+        head[j] = (magnitude * (a * sin + b * cos)) as f32;
     }
 }
 
@@ -117,6 +117,7 @@ fn erf(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Growth;
 
     /// Numbers worked out by hand, to f32's precision.
     fn check(found: &[f32], expected: &[f64], formula: &str) {
@@ -166,9 +167,15 @@ mod tests {
             (RopeStyle::Half, [2.0 * (cos - 3.0 * sin), 4.0, 2.0 * (sin + 3.0 * cos), 8.0, 5.0]),
         ] {
             let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
-            let rope = Rope { style, inverse_frequencies: still.clone(), magnitude: 2.0 };
+            let rope = Rope { style, inverse_frequencies: still.clone(), magnitude: 2.0, growth: None };
             rotate(&mut head, &rope, 2);
             check(&head, &expected, "position 2 turns the first pair by 1, the second by 0, and leaves the rest");
+            // Position 2 begins the second of the steps: the magnitude grows by 1 + ln 2.
+            let rope = Rope { magnitude: 2.0, growth: Some(Growth { factor: 1.0, step: 2 }), ..rope };
+            let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
+            rotate(&mut head, &rope, 2);
+            let grown: Vec<f64> = expected[..4].iter().map(|x| x * (1.0 + 2f64.ln())).chain([5.0]).collect();
+            check(&head, &grown, "rotated elements grow");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
+    Backend, Batch, BufferId, Glu, Growth, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
     StateKind, Weight,
 };
 
@@ -171,11 +171,17 @@ fn products_agree_with_the_oracle() {
 
 #[test]
 fn rope_matches_reference() {
-    for (style, pairs) in [(RopeStyle::Half, 16), (RopeStyle::Interleaved, 16), (RopeStyle::Half, 5)] {
-        check(&format!("{style:?} of {pairs} pairs"), 1e-6, |bench| {
+    let growth = Some(Growth { factor: 0.5, step: 3 });
+    for (style, pairs, growth) in [
+        (RopeStyle::Half, 16, None),
+        (RopeStyle::Interleaved, 16, None),
+        (RopeStyle::Half, 5, None),
+        (RopeStyle::Half, 16, growth),
+    ] {
+        check(&format!("{style:?} of {pairs} pairs, {growth:?}"), 1e-6, |bench| {
             let x = bench.input(96);
             let inverse_frequencies = (0..pairs).map(|pair| 0.7f32.powi(pair)).collect();
-            let rope = bench.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.25 });
+            let rope = bench.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.25, growth });
             bench.plan.push(Op::Rope { x, head_dim: 32, rope });
             x
         });

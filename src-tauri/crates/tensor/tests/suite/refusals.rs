@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, ExpertGroups, Gating, Glu, Limits, Op, PageId, Plan, Projection, Reference,
-    Rope, RopeStyle, Router, Row, Rows, State, StateId, StateKind, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, ExpertGroups, Gating, Glu, Growth, Limits, Op, PageId, Plan, Projection,
+    Reference, Rope, RopeStyle, Router, Row, Rows, State, StateId, StateKind, Weight, WeightId,
 };
 
 use crate::common::{Random, all_variants, cpu, matrix};
@@ -22,7 +22,9 @@ fn prepare(backend: &mut dyn Backend, ops: Vec<Op>) -> Result<cairn_tensor::Plan
         plan.buffer(rows, width);
     }
     plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim: 16 });
-    plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: vec![1.0; 8], magnitude: 1.0 });
+    for growth in [None, Some(Growth { factor: 1.0, step: 0 })] {
+        plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: vec![1.0; 8], magnitude: 1.0, growth });
+    }
     backend.prepare(plan, Limits { rows: 2, logit_rows: 1 })
 }
 
@@ -60,7 +62,8 @@ fn plan_with_invalid_step_is_refused() {
     check(Op::MatMul { x: narrow, projections: vec![] }, "the product has no weights");
     check(Op::Rope { x, head_dim: 8, rope: 0 }, "16 elements rotate in a head of 8");
     check(Op::Rope { x, head_dim: 24, rope: 0 }, "not whole heads of 24");
-    check(Op::Rope { x, head_dim: 16, rope: 1 }, "there is no rotation 1");
+    check(Op::Rope { x, head_dim: 16, rope: 1 }, "the growth of a rotation is Some(Growth { factor: 1.0, step: 0 })");
+    check(Op::Rope { x, head_dim: 16, rope: 2 }, "there is no rotation 2");
     check(Op::StoreKv { state: StateId(0), k: x, v: narrow }, "buffer 2 is");
     check(Op::StoreKv { state: StateId(1), k: x, v: y }, "there is no state 1");
     let attend = |heads, softcap, sinks: Option<u32>, out| {

@@ -4,9 +4,9 @@ use cairn_gguf::Value;
 use cairn_tensor::{Reference, StateKind};
 
 use super::textbook::Rotation;
-use super::{check, families, file};
+use super::{check, families, file, with_layers};
 use crate::load;
-use crate::tiny::{HEAD_DIM, LAYERS, Tiny};
+use crate::tiny::{HEAD_DIM, Tiny};
 
 #[test]
 fn rope_scaling_changes_angles_and_magnitude() {
@@ -14,11 +14,13 @@ fn rope_scaling_changes_angles_and_magnitude() {
         let scaled = |kind: &str| {
             let mut model = Tiny::new(family, 6);
             model.set("rope.freq_base", 10_000f32);
+            model.set("rope.dimension_count", HEAD_DIM as u32);
+            model.set("rope.scaling.yarn_log_multiplier", 0f32);
             model.set("rope.scaling.type", kind);
             model.set("rope.scaling.factor", 4f32);
             model
         };
-        let mut plain = Rotation::plain(10_000.0);
+        let mut plain = Rotation::plain(10_000.0, HEAD_DIM);
         check(&format!("{family}, none"), &scaled("none"), &plain);
         let linear = Rotation { angles: plain.angles.map(|angle| angle / 4.0), ..plain };
         check(&format!("{family}, linear"), &scaled("linear"), &linear);
@@ -30,7 +32,7 @@ fn rope_scaling_changes_angles_and_magnitude() {
         yarn.set("rope.scaling.original_context_length", 256u32);
         let angles = [1.0, 0.1 * (0.5 + 0.5 / 4.0), 0.01 / 4.0, 0.001 / 4.0];
         let magnitude = 1.5 * (1.0 + 0.1 * 4f64.ln());
-        check(&format!("{family}, yarn"), &yarn, &Rotation { angles, magnitude });
+        check(&format!("{family}, yarn"), &yarn, &Rotation { angles, magnitude, ..plain });
 
         let mut factors = scaled("none");
         factors.tensors.insert("rope_freqs.weight".into(), (vec![HEAD_DIM as u64 / 2], vec![1.0, 1.0, 2.5, 8.0]));
@@ -62,21 +64,30 @@ fn long_and_short_contexts_use_different_factors() {
     last(usize::MAX, 8.0);
 }
 
+#[test]
+fn yarn_log_multiplier_reduces_magnitude() {
+    let magnitude = |multiplier: f32| {
+        let mut model = Tiny::new("mistral3", 7);
+        model.set("rope.scaling.type", "yarn");
+        model.set("rope.scaling.factor", 16f32);
+        model.set("rope.scaling.yarn_log_multiplier", multiplier);
+        let model = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect("the model is whole");
+        model.plan.ropes[0].magnitude
+    };
+    let grown = 1.0 + 0.1 * 16f64.ln();
+    assert_eq!(magnitude(0.0), grown as f32, "as without the key");
+    assert_eq!(magnitude(0.5), (grown / (1.0 + 0.05 * 16f64.ln())) as f32, "half of it");
+    assert_eq!(magnitude(1.0), 1.0, "none of it");
+}
+
 /// Returns the kind of attention of each layer.
 fn windows(family: &str, layers: usize, set: &[(&str, Value)]) -> Vec<StateKind> {
     let mut model = Tiny::new(family, 8);
     model.keys.remove("attention.sliding_window_pattern");
-    model.set("block_count", layers as u32);
     for (key, value) in set {
         model.set(key, value.clone());
     }
-    for layer in LAYERS..layers {
-        let more: Vec<_> = model.tensors.iter().filter(|(name, _)| name.starts_with("blk.0.")).collect();
-        let more =
-            more.into_iter().map(|(name, tensor)| (name.replace("blk.0.", &format!("blk.{layer}.")), tensor.clone()));
-        let more: Vec<_> = more.collect();
-        model.tensors.extend(more);
-    }
+    let model = with_layers(&model, layers);
     let model = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect("the model is whole");
     model.plan.states.iter().map(|state| state.kind).collect()
 }
@@ -90,11 +101,14 @@ fn window_pattern_of_file_overrides_family() {
     let window = ("attention.sliding_window", Value::from(20u32));
     assert_eq!(windows("olmo2", 5, std::slice::from_ref(&window)), [w, w, w, full, w], "three of four layers");
     assert_eq!(windows("olmo2", 2, &[]), [full, full], "none without the key");
+    assert_eq!(windows("cohere2", 5, &[]), [w, w, w, full, w], "three of four layers");
+    assert_eq!(windows("exaone4", 5, std::slice::from_ref(&window)), [w, w, w, full, w], "three of four layers");
+    assert_eq!(windows("exaone4", 2, &[]), [full, full], "none without the key");
     let period = ("attention.sliding_window_pattern", Value::from(3u32));
     assert_eq!(windows("gemma3", 4, &[period]), [w, w, full, w], "the file's period");
     let flags = ("attention.sliding_window_pattern", Value::from(vec![false, true, false]));
     assert_eq!(windows("gemma3", 3, &[flags]), [full, w, full], "the file's flags");
-    for family in ["llama", "phi3", "qwen2", "qwen3", "qwen3moe"] {
+    for family in ["command-r", "llama", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3"] {
         assert_eq!(
             windows(family, 2, std::slice::from_ref(&window)),
             [full, full],

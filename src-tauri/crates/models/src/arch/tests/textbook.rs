@@ -1,22 +1,26 @@
 //! Reference forward pass as in the papers, over whole sequences in f64, without plans, pages or shared code. It
 //! verifies the forward passes of the families.
 
+use cairn_gguf::Value;
+
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
 
 type Rows = Vec<Vec<f64>>;
 
-/// Rotation of heads: the angle of each pair per position, and the factor of queries and keys.
+/// Rotation of heads: the number of rotated elements, the angle of each of their pairs per position, and the factor of
+/// queries and keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
+    pub(super) dims: usize,
     pub(super) angles: [f64; HEAD_DIM / 2],
     pub(super) magnitude: f64,
 }
 
 impl Rotation {
     /// The unscaled rotation.
-    pub(super) fn plain(base: f64) -> Self {
-        let angles = std::array::from_fn(|i| base.powf(-2.0 * i as f64 / HEAD_DIM as f64));
-        Self { angles, magnitude: 1.0 }
+    pub(super) fn plain(base: f64, dims: usize) -> Self {
+        let angles = std::array::from_fn(|i| base.powf(-2.0 * i as f64 / dims as f64));
+        Self { dims, angles, magnitude: 1.0 }
     }
 }
 
@@ -30,8 +34,13 @@ struct Paper {
     layer_norm: bool,
     /// The MLP has no gate.
     ungated: bool,
-    /// Elements of queries and keys that are normalised together.
+    /// Attention and MLP read the stream as it was before the block.
+    parallel: bool,
+    /// Elements of queries and keys that are normalised together, and whether after rotation.
     query_key_norm: Option<fn(usize) -> usize>,
+    normalises_rotated: bool,
+    /// Whether a layer has a rotation.
+    rotates: fn(usize) -> bool,
     /// Whether a layer has a sliding window, and the base of its rotation.
     window: fn(usize) -> bool,
     local_base: Option<f64>,
@@ -49,14 +58,17 @@ struct Paper {
     logits: fn(f64) -> f64,
 }
 
-fn paper(family: &str) -> Paper {
+fn paper(model: &Tiny) -> Paper {
     let plain = Paper {
         adjacent_pairs: false,
         normalises_input: true,
         normalises_output: false,
         layer_norm: false,
         ungated: false,
+        parallel: false,
         query_key_norm: None,
+        normalises_rotated: false,
+        rotates: |_| true,
         window: |_| false,
         local_base: None,
         activation: |gate, up| gate / (1.0 + (-gate).exp()) * up,
@@ -80,9 +92,41 @@ fn paper(family: &str) -> Paper {
         embedding_scale: (WIDTH as f64).sqrt(),
         ..plain
     };
-    match family {
+    let gelu_mlp = Paper { layer_norm: true, ungated: true, activation: gelu, ..plain };
+    let command_r = Paper {
+        adjacent_pairs: true,
+        layer_norm: true,
+        parallel: true,
+        mlp_norm: "attn_norm",
+        logits: |logit| logit / 4.0,
+        ..plain
+    };
+    let has_windows = model.keys.contains_key("attention.sliding_window");
+    match model.architecture.as_str() {
         "dots1" => Paper { query_key_norm: Some(|_| HEAD_DIM), scores: sigmoids, ..plain },
         "ernie4_5-moe" => Paper { adjacent_pairs: true, ..plain },
+        "command-r" => command_r,
+        "cohere2" => Paper { window: |layer| layer % 2 == 0, rotates: |layer| layer % 2 == 0, ..command_r },
+        "exaone4" => Paper {
+            normalises_input: false,
+            normalises_output: true,
+            query_key_norm: Some(|_| HEAD_DIM),
+            window: if has_windows { |layer| layer % 2 == 0 } else { |_| false },
+            rotates: if has_windows { |layer| layer % 2 == 0 } else { |_| true },
+            ..plain
+        },
+        "falcon" => Paper { parallel: true, mlp_norm: "attn_norm", ..gelu_mlp },
+        "gemma" => Paper { normalises_output: false, window: |_| false, ..gemma },
+        "glm4" => {
+            let is_permuted = model.keys.contains_key("rope.dimension_sections");
+            Paper { adjacent_pairs: !is_permuted, normalises_output: true, ..plain }
+        }
+        "gpt2" => Paper { rotates: |_| false, ..gelu_mlp },
+        "gptneox" => Paper { parallel: model.keys["use_parallel_residual"] == Value::from(true), ..gelu_mlp },
+        "hunyuan-dense" => Paper { query_key_norm: Some(|_| HEAD_DIM), normalises_rotated: true, ..plain },
+        "seed_oss" => Paper { mlp_norm: "post_attention_norm", ..plain },
+        "smollm3" => Paper { adjacent_pairs: true, rotates: |layer| layer != 3, ..plain },
+        "stablelm" => Paper { layer_norm: true, ..plain },
         "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
         "glm4moe" => Paper {
@@ -109,7 +153,7 @@ fn paper(family: &str) -> Paper {
             logits: |logit| logit / 8.0,
             ..plain
         },
-        "llama" => Paper { adjacent_pairs: true, ..plain },
+        "llama" | "ernie4_5" | "mistral3" => Paper { adjacent_pairs: true, ..plain },
         "olmo2" => Paper {
             normalises_input: false,
             normalises_output: true,
@@ -118,9 +162,10 @@ fn paper(family: &str) -> Paper {
         },
         "olmoe" => Paper { query_key_norm: Some(|heads| heads * HEAD_DIM), renormalises: false, ..plain },
         "qwen2moe" => Paper { renormalises: false, ..plain },
-        "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
-        "phi3" | "qwen2" => plain,
-        "starcoder2" => Paper { layer_norm: true, ungated: true, activation: gelu, ..plain },
+        "qwen3" | "qwen3vl" | "qwen3moe" | "qwen3vlmoe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
+        "phi2" => Paper { parallel: true, mlp_norm: "attn_norm", ..gelu_mlp },
+        "phi3" | "qwen2" | "exaone" | "qwen2vl" => plain,
+        "starcoder2" => gelu_mlp,
         other => panic!("no reference implementation of {other}"),
     }
 }
@@ -134,31 +179,58 @@ impl Paper {
         }
         let mean = x.iter().sum::<f64>() / x.len() as f64;
         let centred: Vec<f64> = x.iter().map(|x| x - mean).collect();
-        let bias = model.values(&format!("{prefix}.bias"));
-        norm(&centred, weight).iter().zip(bias).map(|(x, &bias)| x + f64::from(bias)).collect()
+        let mut out = norm(&centred, weight);
+        if let Some((_, bias)) = model.tensors.get(&format!("{prefix}.bias")) {
+            out.iter_mut().zip(bias).for_each(|(x, &bias)| *x += f64::from(bias));
+        }
+        out
     }
 }
 
 /// Returns the logits of every position.
 pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows {
-    let paper = paper(&model.architecture);
+    let paper = paper(model);
     let embedding = model.values("token_embd.weight");
     let row = |&token: &u32| {
         embedding[token as usize * WIDTH..][..WIDTH].iter().map(|&x| f64::from(x) * paper.embedding_scale).collect()
     };
     let mut xs: Rows = tokens.iter().map(row).collect();
-    for layer in 0..LAYERS {
+    if let Some((_, positions)) = model.tensors.get("position_embd.weight") {
+        let rows = xs.iter_mut().zip(positions.chunks(WIDTH));
+        rows.for_each(|(x, row)| x.iter_mut().zip(row).for_each(|(x, &y)| *x += f64::from(y)));
+    }
+    for layer in 0..layers(model) {
         let block = Block { model, paper: &paper, layer };
-        let read: Rows = xs.iter().map(|x| block.read(x, "attn_norm")).collect();
-        for (x, mixed) in xs.iter_mut().zip(block.attend(&read, rotation)) {
+        let own_norm = model.tensors.contains_key(&block.name("attn_norm_2.weight"));
+        let attention_norm = if own_norm { "attn_norm_2" } else { "attn_norm" };
+        let before = xs.clone();
+        let read: Rows = xs.iter().map(|x| block.read(x, attention_norm)).collect();
+        for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(block.attend(&read, rotation)) {
             block.add(x, block.project(&mixed, "attn_output", 0..WIDTH), "post_attention_norm");
-            let branch = block.mlp(&block.read(x, paper.mlp_norm));
+            let input: &[f64] = if paper.parallel { before } else { x };
+            let branch = block.mlp(&block.read(input, paper.mlp_norm));
             block.add(x, branch, "post_ffw_norm");
         }
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
-    let last = |x: &Vec<f64>| multiply(output, &paper.norm(model, x, "output_norm"), 0..VOCAB);
-    xs.iter().map(|x| last(x).into_iter().map(paper.logits).collect()).collect()
+    let bias = model.tensors.get("output.bias").map_or(vec![0.0; VOCAB], |(_, values)| values.clone());
+    let last = |x: &Vec<f64>| {
+        let logits = multiply(output, &paper.norm(model, x, "output_norm"), 0..VOCAB);
+        logits.into_iter().zip(&bias).map(|(logit, &bias)| (paper.logits)(logit + f64::from(bias))).collect()
+    };
+    xs.iter().map(last).collect()
+}
+
+/// Returns the number of blocks.
+fn layers(model: &Tiny) -> usize {
+    model.number("block_count").map_or(LAYERS, |count| count as usize)
+}
+
+/// Returns the factor of queries at a position.
+fn growth(model: &Tiny, position: usize) -> f64 {
+    let Some(factor) = model.number("attention.temperature_scale") else { return 1.0 };
+    let step = model.number("rope.scaling.original_context_length").expect("it is set");
+    1.0 + factor * (1.0 + (position as f64 / step).floor()).ln()
 }
 
 struct Block<'a> {
@@ -203,22 +275,36 @@ impl Block<'_> {
             true => self.project(x, "attn_qkv", first..first + count * HEAD_DIM),
             false => self.project(x, part, 0..count * HEAD_DIM),
         };
-        if let Some(group) = self.paper.query_key_norm.filter(|_| part != "attn_v") {
-            let weight = self.model.values(&self.name(&format!("{part}_norm.weight")));
-            all = all.chunks(group(count)).flat_map(|group| norm(group, weight)).collect();
+        if !self.paper.normalises_rotated {
+            all = self.normalise(all, part, count);
         }
         all.chunks(HEAD_DIM).map(<[f64]>::to_vec).collect()
+    }
+
+    /// Normalises queries or keys of `count` heads.
+    fn normalise(&self, all: Vec<f64>, part: &str, count: usize) -> Vec<f64> {
+        let Some(group) = self.paper.query_key_norm.filter(|_| part != "attn_v") else { return all };
+        let weight = self.model.values(&self.name(&format!("{part}_norm.weight")));
+        all.chunks(group(count)).flat_map(|group| norm(group, weight)).collect()
     }
 
     fn attend(&self, rows: &Rows, rotation: &Rotation) -> Rows {
         let paper = self.paper;
         let windowed = (paper.window)(self.layer);
-        let local = paper.local_base.filter(|_| windowed).map(Rotation::plain);
+        let local = paper.local_base.filter(|_| windowed).map(|base| Rotation::plain(base, HEAD_DIM));
         let rotation = local.as_ref().unwrap_or(rotation);
         let rotated = |part: &str, first, count| -> Vec<Rows> {
+            let turn = |at: usize, head: &Vec<f64>| {
+                if !(paper.rotates)(self.layer) {
+                    return head.clone();
+                }
+                let growth = if part == "attn_q" { growth(self.model, at) } else { 1.0 };
+                let rotation = Rotation { magnitude: rotation.magnitude * growth, ..*rotation };
+                let head = rotate(head, at, &rotation, paper.adjacent_pairs);
+                if paper.normalises_rotated { self.normalise(head, part, 1) } else { head }
+            };
             let each = rows.iter().enumerate();
-            let turn = |at: usize| move |head: &Vec<f64>| rotate(head, at, rotation, paper.adjacent_pairs);
-            each.map(|(at, x)| self.heads(x, part, first, count).iter().map(turn(at)).collect()).collect()
+            each.map(|(at, x)| self.heads(x, part, first, count).iter().map(|head| turn(at, head)).collect()).collect()
         };
         let (qs, ks) = (rotated("attn_q", 0, HEADS), rotated("attn_k", HEADS, KV_HEADS));
         let vs: Vec<Rows> = rows.iter().map(|x| self.heads(x, "attn_v", HEADS + KV_HEADS, KV_HEADS)).collect();
@@ -327,8 +413,9 @@ fn norm(x: &[f64], weight: &[f32]) -> Vec<f64> {
 
 fn rotate(head: &[f64], position: usize, rotation: &Rotation, adjacent_pairs: bool) -> Vec<f64> {
     let mut out = head.to_vec();
-    for (i, angle) in rotation.angles.iter().enumerate() {
-        let (a, b) = if adjacent_pairs { (2 * i, 2 * i + 1) } else { (i, i + HEAD_DIM / 2) };
+    let pairs = rotation.dims / 2;
+    for (i, angle) in rotation.angles.iter().enumerate().take(pairs) {
+        let (a, b) = if adjacent_pairs { (2 * i, 2 * i + 1) } else { (i, i + pairs) };
         let (sin, cos) = (position as f64 * angle).sin_cos();
         out[a] = (head[a] * cos - head[b] * sin) * rotation.magnitude;
         out[b] = (head[a] * sin + head[b] * cos) * rotation.magnitude;
