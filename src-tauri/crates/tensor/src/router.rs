@@ -25,7 +25,7 @@ pub enum Gating {
 pub struct ExpertGroups {
     /// Number of groups.
     pub count: usize,
-    /// Number of groups whose experts can be chosen.
+    /// Number of groups of which the experts can be chosen.
     pub used: usize,
 }
 

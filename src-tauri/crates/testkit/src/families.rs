@@ -104,7 +104,7 @@ fn partial_rotation(spec: &ModelSpec) -> (&'static str, Value) {
     ("rope.dimension_count", u32::try_from(spec.head_dim / 2).expect("a head's size fits into a u32").into())
 }
 
-/// Returns the key of positions with three components, whose pairs are about half of a head together.
+/// Returns the key of positions with three components; their pairs are about half of a head together.
 fn sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     let pairs = i32::try_from(spec.head_dim / 2).expect("a head's size fits into an i32");
     let (second, third) = ((pairs + 2) / 3, pairs / 3);
@@ -212,7 +212,7 @@ pub static GLM4: Family = Family {
     ..PLAIN
 };
 
-/// GLM 4 as the text part of GLM 4.1 V, whose positions have three components.
+/// GLM 4 as the text part of GLM 4.1 V; its positions have three components.
 pub static GLM4_VISION: Family = Family {
     keys: |spec| {
         let mut keys = sections(&ModelSpec { head_dim: spec.head_dim / 2, ..spec.clone() });
@@ -311,7 +311,7 @@ pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 /// ERNIE 4.5: a llama with another name.
 pub static ERNIE4_5: Family = Family { name: "ernie4_5", rope_base: 500_000.0, ..PLAIN };
 
-/// Ministral 3: a llama whose queries grow with the position.
+/// Ministral 3: a llama with queries that grow with the position.
 pub static MISTRAL3: Family = Family {
     name: "mistral3",
     pre_tokenizer: "tekken",

@@ -2,7 +2,7 @@
 //! in the first layers, then experts chosen by sigmoids with a bias, and a shared expert.
 //!
 //! The last `nextn_predict_layers` layers predict further tokens, and are not computed. `rope.dimension_sections` has no effect on
-//! text, whose positions have equal components.
+//! text: the components of its positions are equal.
 
 use cairn_tensor::RopeStyle;
 

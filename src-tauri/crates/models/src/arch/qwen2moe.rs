@@ -1,5 +1,5 @@
 //! Qwen 1.5 and 2 with experts (arXiv 2407.10671): as Qwen 2, with a mixture of experts instead of every MLP, and a shared
-//! expert whose output each row weighs.
+//! expert; each row weighs its output.
 
 use cairn_tensor::{Gating, RopeStyle};
 

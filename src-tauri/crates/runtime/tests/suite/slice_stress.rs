@@ -31,7 +31,7 @@ const CONTEXT: usize = 448;
 const TOKEN_BYTES: u64 = LAYERS as u64 * 2 * 2 * 16;
 /// Pages: enough for two and a half full contexts, with up to four active requests.
 const PAGES: u64 = 18;
-/// Least length of a prompt whose answer may fill the context. A shorter prompt leaves room for the rest of the answer.
+/// Least length of a prompt with an answer that may fill the context. A shorter prompt leaves room for the rest of the answer.
 const OVERFLOWING: usize = 150;
 const USERS: u64 = 6;
 const REQUESTS: u64 = 40;
@@ -44,7 +44,7 @@ struct Slices {
     abandoned: AtomicU64,
 }
 
-/// A backend whose runs take uneven times.
+/// A backend with runs of uneven times.
 struct Uneven {
     backend: HashBackend,
     random: Random,
@@ -199,7 +199,7 @@ async fn ask(lease: &Lease, model: &HashModel, random: &mut Random) {
     }
 }
 
-/// An engine with a model whose tokens are hashes.
+/// An engine with a model of which the tokens are hashes.
 struct Harness {
     engine: Engine,
     path: PathBuf,

@@ -14,7 +14,7 @@ pub(super) struct RouterScratch {
     ranks: Vec<f32>,
     /// Sum of each group's best ranks, `[groups]`.
     sums: Vec<f32>,
-    /// Groups whose experts can be chosen, `[groups]`.
+    /// Groups of which the experts can be chosen, `[groups]`.
     groups: Vec<f32>,
     /// Their sums, `[groups]`.
     group_sums: Vec<f32>,
