@@ -50,7 +50,7 @@ pub enum RopeStyle {
 
 /// Rotary position embedding (Su et al., arXiv 2104.09864). Every scaling scheme (linear, NTK, YaRN, Llama 3) comes
 /// down to the inverse frequencies and one magnitude, which the model's family computes when it loads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Rope {
     /// How elements are paired.
     pub style: RopeStyle,
@@ -60,6 +60,19 @@ pub struct Rope {
     pub magnitude: f32,
     /// Growth of the magnitude with the position.
     pub growth: Option<Growth>,
+}
+
+/// The text of a plan identifies cached rows, so a rotation without growth has the text of versions that had none.
+impl std::fmt::Debug for Rope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { style, inverse_frequencies, magnitude, growth } = self;
+        let mut text = f.debug_struct("Rope");
+        text.field("style", style).field("inverse_frequencies", inverse_frequencies).field("magnitude", magnitude);
+        if let Some(growth) = growth {
+            text.field("growth", growth);
+        }
+        text.finish()
+    }
 }
 
 impl Rope {
