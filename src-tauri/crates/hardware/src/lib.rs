@@ -54,6 +54,19 @@ impl Process {
     }
 }
 
+/// Returns the time for which these cores, by the system's numbers, ran threads of any process since the start of the system,
+/// without threads of lowered priority. Its unit is some 10 ms. Returns `None` on systems other than Linux.
+#[must_use]
+pub fn busy_time(cores: &[usize]) -> Option<std::time::Duration> {
+    #[cfg(target_os = "linux")]
+    return linux::busy_time(cores);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = cores;
+        None
+    }
+}
+
 /// Returns the graphics processors of this machine.
 #[must_use]
 pub fn gpus() -> Vec<Gpu> {

@@ -8,6 +8,7 @@ use crate::Gpu;
 use crate::{Cpu, Features, Machine, Memory, Process};
 
 mod cgroup;
+mod core_time;
 mod gpu;
 mod topology;
 
@@ -36,6 +37,12 @@ pub(crate) fn gpus() -> Vec<Gpu> {
 #[cfg(target_os = "linux")]
 pub(crate) fn process() -> Option<Process> {
     resident(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Returns the time for which these cores ran threads of any process.
+#[cfg(target_os = "linux")]
+pub(crate) fn busy_time(cores: &[usize]) -> Option<std::time::Duration> {
+    core_time::busy(&|path| std::fs::read_to_string(path).ok(), cores, ticks_per_s())
 }
 
 /// Parses `/proc/self/status`, whose lines have the format of `/proc/meminfo`.
@@ -116,4 +123,12 @@ fn physical_bytes() -> u64 {
     // SAFETY: as above.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0))
+}
+
+/// Returns the unit of times in `/proc/stat`.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "sysconf has no safe binding in the standard library")]
+fn ticks_per_s() -> u64 {
+    // SAFETY: `sysconf` takes a plain number, accesses no memory of the process and is thread-safe (POSIX).
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100)
 }

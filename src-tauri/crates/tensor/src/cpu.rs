@@ -48,7 +48,7 @@ use crate::check;
 use crate::page::{Kv, PageId};
 use crate::plan::{BufferId, Plan, PlanId};
 use crate::state::StateId;
-use crate::team::Team;
+use crate::team::{Team, Worker};
 use crate::weight::{Weight, WeightId};
 
 use pool::Pool;
@@ -58,6 +58,9 @@ use step::{Run, Scratch, Step};
 
 /// Incremented when this module, not a kernel, changes a bit of any result: angles, the order of merges.
 const NUMERICS_REV: u32 = 1;
+
+/// Up to this many rows, the ops of a step are so short that threads which wait for each other determine its time.
+const SHORT_STEP_ROWS: usize = 16;
 
 /// A model's weights, plans and pages on the CPU.
 #[derive(Debug)]
@@ -168,7 +171,12 @@ impl Backend for Cpu {
             others: step(&prepared.other_rows),
             slice_ops: slice.map_or(0..usize::MAX, |slice| prepared.plan.layer_ops(&slice.layers)),
         };
-        team.run(|worker| run.thread(worker, &scratch[worker.index()]));
+        let work = |worker: &Worker<'_>| run.thread(worker, &scratch[worker.index()]);
+        if rows <= SHORT_STEP_ROWS {
+            team.run_short(work)
+        } else {
+            team.run(work)
+        }
         Ok(())
     }
 

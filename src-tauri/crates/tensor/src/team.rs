@@ -1,9 +1,9 @@
 //! The compute team: threads that run one closure together and wait for each other at barriers inside it.
 //!
-//! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs
-//! in
+//! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs in
 //! *one* region: [`Team::run`] calls the same closure on every thread, the calling thread being number 0, and the ops
 //! inside are separated by [`Worker::barrier`], which costs well under a microsecond while every thread has a core.
+//! [`Team::run_short`] uses fewer threads if other programs use some of the cores (`limit`).
 //!
 //! Waiting spins for a bounded time, then yields, then sleeps (`gate`), so a team may have more threads than there are
 //! cores and an idle one uses no processor time. A panic on any thread releases the others from their barriers and is
@@ -14,7 +14,9 @@
 #![expect(unsafe_code, reason = "a closure that borrows from its caller is handed to threads that outlive the call")]
 
 mod affinity;
+mod cpu_time;
 mod gate;
+mod limit;
 mod memory;
 pub(crate) mod share;
 #[cfg(test)]
@@ -28,10 +30,13 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use cpu_time::CpuTime;
 use gate::{Barrier, Event};
+use limit::{Sample, ThreadLimit};
 
 /// The closure that every thread of a region calls.
 type Job<'a> = dyn Fn(&Worker<'_>) + Sync + 'a;
@@ -45,13 +50,14 @@ pub struct Team {
     cores: Vec<usize>,
     /// Held during a region: several models share one team and take turns.
     turn: Mutex<()>,
+    limit: ThreadLimit,
 }
 
 /// State that all threads of a team share.
 #[derive(Debug)]
 struct Common {
-    /// Advances when a region starts.
-    start: Event,
+    /// By thread, without the caller: advances when a region starts in which the thread takes part.
+    starts: Box<[Event]>,
     /// Barrier inside a region.
     inside: Barrier,
     /// Barrier at the end of a region.
@@ -64,6 +70,8 @@ struct Common {
     payload: Mutex<Option<Box<dyn Any + Send>>>,
     /// Set once, when the team is dropped.
     quit: AtomicBool,
+    /// CPU time of all threads.
+    cpu_time: CpuTime,
 }
 
 /// A thread's place in a region.
@@ -90,15 +98,17 @@ impl Team {
         // With fewer cores than threads, a spinning thread would take the core of the thread that it waits for.
         let spin = cores.is_empty() || count <= cores.len();
         let common = Arc::new(Common {
-            start: Event::new(spin),
+            starts: (1..count).map(|_| Event::new(spin)).collect(),
             inside: Barrier::new(count, spin),
             end: Barrier::new(count, spin),
             job: AtomicPtr::new(ptr::null_mut()),
             failed: AtomicBool::new(false),
             payload: Mutex::new(None),
             quit: AtomicBool::new(false),
+            cpu_time: CpuTime::default(),
         });
-        let mut team = Self { common, threads: Vec::new(), cores: cores.to_vec(), turn: Mutex::new(()) };
+        let (threads, turn, limit) = (Vec::new(), Mutex::new(()), ThreadLimit::new(count));
+        let mut team = Self { common, threads, cores: cores.to_vec(), turn, limit };
         for index in 1..count {
             let (common, core) = (Arc::clone(&team.common), cores.get(index).copied());
             let body = move || {
@@ -129,7 +139,15 @@ impl Team {
     /// # Panics
     /// With the first panic of a call, after all calls have ended.
     pub fn run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
-        self.run_region(self.turn.lock(), &work);
+        self.run_region(self.turn.lock(), self.threads(), &work);
+    }
+
+    /// Like [`Team::run`] for a short step: with fewer threads while other threads use the cores of the team.
+    ///
+    /// # Panics
+    /// With the first panic of a call, after all calls have ended.
+    pub fn run_short<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
+        self.run_region(self.turn.lock(), self.free_threads(), &work);
     }
 
     /// Like [`Team::run`], but returns false without a call while another thread's region runs.
@@ -138,14 +156,30 @@ impl Team {
     /// With the first panic of a call, after all calls have ended.
     pub fn try_run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) -> bool {
         let Some(turn) = self.turn.try_lock() else { return false };
-        self.run_region(turn, &work);
+        self.run_region(turn, self.threads(), &work);
         true
     }
 
-    fn run_region(&self, turn: MutexGuard<'_, ()>, job: &Job<'_>) {
+    /// Number of threads that have a core for themselves.
+    fn free_threads(&self) -> usize {
+        if self.threads.is_empty() || self.cores.is_empty() {
+            return self.threads();
+        }
+        let now = Instant::now();
+        self.limit.threads(now, [self.threads(), self.cores.len()], || {
+            let busy = cairn_hardware::busy_time(&self.cores)?;
+            Some(Sample { at: now, busy, own: self.common.cpu_time.total() })
+        })
+    }
+
+    /// Runs `job` on the first `threads` threads.
+    fn run_region(&self, turn: MutexGuard<'_, ()>, threads: usize, job: &Job<'_>) {
         let common = &*self.common;
         common.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
-        common.start.advance();
+        // No thread is in a region, so none waits at these.
+        common.inside.set_count(threads);
+        common.end.set_count(threads);
+        common.starts[..threads - 1].iter().for_each(Event::advance);
         common.call(0, job);
         common.end.wait(|| false);
         if common.failed.load(Ordering::Acquire) {
@@ -162,7 +196,7 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         self.common.quit.store(true, Ordering::Release);
-        self.common.start.advance();
+        self.common.starts.iter().for_each(Event::advance);
         for thread in self.threads.drain(..) {
             // A worker catches every panic of a region, so there is nothing to learn from the result.
             drop(thread.join());
@@ -173,16 +207,16 @@ impl Drop for Team {
 impl Common {
     /// Runs one region after another until the team is dropped.
     fn serve(&self, index: usize) {
-        let mut seen = Event::FIRST;
+        let (start, mut seen) = (&self.starts[index - 1], Event::FIRST);
         loop {
-            self.start.wait(seen);
-            seen = self.start.now();
+            start.wait(seen);
+            seen = start.now();
             if self.quit.load(Ordering::Acquire) {
                 return;
             }
             let job = self.job.load(Ordering::Relaxed).cast_const().cast::<&Job<'_>>();
-            // SAFETY: `run_region` stored the address of a live `&Job` before it advanced `start`, and stays in its
-            // frame until this thread has arrived at `end`, which it does after its last use of the reference.
+            // SAFETY: `run_region` stored the address of a live `&Job` before it advanced this thread's start, and stays in
+            // its frame until this thread has arrived at `end`, which it does after its last use of the reference.
             let job = unsafe { *job };
             self.call(index, job);
             self.end.arrive();
@@ -192,7 +226,9 @@ impl Common {
     /// Runs one thread's part of a region and stores its panic.
     fn call(&self, index: usize, job: &Job<'_>) {
         let worker = Worker { common: self, index, here: PhantomData };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&worker))) {
+        let called = catch_unwind(AssertUnwindSafe(|| job(&worker)));
+        self.cpu_time.add_thread();
+        if let Err(payload) = called {
             if payload.is::<AbortSignal>() {
                 return;
             }

@@ -156,3 +156,17 @@ fn process_memory_is_parsed_from_status() {
     assert_eq!(resident(status), Some(expected), "in bytes");
     assert_eq!(resident("Name:\tcairn\n"), None, "a zombie has no memory");
 }
+
+#[test]
+fn busy_time_is_that_of_the_cores_without_low_priority() {
+    let stat =
+        "cpu  90 90 90 90 90 90 90 90 0 0\ncpu0 10 900 20 5000 7 3 4 5 0 0\ncpu1 1 2 3 4 5\ncpu11 1 1 1 1 1\nintr 5\n";
+    let busy = |text: Option<&str>, cores: &[usize]| core_time::busy(&|_| text.map(str::to_owned), cores, 100);
+    let ms = |ms| Some(std::time::Duration::from_millis(ms));
+    assert_eq!(busy(Some(stat), &[0]), ms(420), "user, system, interrupts, stolen");
+    assert_eq!(busy(Some(stat), &[1]), ms(40), "an old kernel has five fields");
+    assert_eq!(busy(Some(stat), &[0, 11]), ms(440), "the sum of both");
+    assert_eq!(busy(Some(stat), &[2]), None, "no such core");
+    assert_eq!(busy(Some("cpu0 1 2 x 4 5\n"), &[0]), None, "a damaged line");
+    assert_eq!(busy(None, &[0]), None, "no file");
+}

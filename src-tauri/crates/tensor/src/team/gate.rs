@@ -81,7 +81,7 @@ impl Event {
 /// Reusable barrier of `count` threads.
 #[derive(Debug)]
 pub(super) struct Barrier {
-    count: usize,
+    count: AtomicUsize,
     arrived: AtomicUsize,
     complete: Event,
 }
@@ -89,17 +89,22 @@ pub(super) struct Barrier {
 impl Barrier {
     /// A barrier of `count` threads.
     pub(super) fn new(count: usize, spin: bool) -> Self {
-        Self { count, arrived: AtomicUsize::new(0), complete: Event::new(spin) }
+        Self { count: AtomicUsize::new(count), arrived: AtomicUsize::new(0), complete: Event::new(spin) }
     }
 
     /// Threads that the barrier waits for.
     pub(super) fn count(&self) -> usize {
-        self.count
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Changes the number of threads. No thread may be waiting; an event tells the threads of the next wait.
+    pub(super) fn set_count(&self, count: usize) {
+        self.count.store(count, Ordering::Relaxed);
     }
 
     /// Arrives without waiting. Returns whether all threads have arrived.
     pub(super) fn arrive(&self) -> bool {
-        let last = self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count;
+        let last = self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count();
         if last {
             self.arrived.store(0, Ordering::Relaxed);
             self.complete.advance();

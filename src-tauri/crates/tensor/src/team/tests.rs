@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -49,6 +49,70 @@ fn team_completes_thousands_of_short_regions() {
     for threads in 1..=3 {
         check(threads, 2000, 0);
     }
+}
+
+/// Regions with all and with fewer threads follow each other, and threads that pause may be asleep.
+#[test]
+fn regions_with_fewer_threads_run_on_the_first_ones() {
+    for threads in 1..=4 {
+        let team = team(threads);
+        let mut expected = vec![0; threads];
+        let calls: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+        for region in 0..400 {
+            let active = 1 + region * 7 % threads;
+            team.run_region(team.turn.lock(), active, &|worker| {
+                assert_eq!(worker.threads(), active, "every thread knows the number of threads");
+                calls[worker.index()].fetch_add(1, Ordering::Relaxed);
+                worker.barrier();
+                let sum: usize = calls[..active].iter().map(|calls| calls.load(Ordering::Relaxed)).sum();
+                assert_eq!(
+                    sum,
+                    expected[..active].iter().sum::<usize>() + active,
+                    "the barrier is for {active} threads"
+                );
+                worker.barrier();
+            });
+            expected[..active].iter_mut().for_each(|calls| *calls += 1);
+            if region % 100 == 0 {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let calls: Vec<_> = calls.iter().map(|calls| calls.load(Ordering::Relaxed)).collect();
+        assert_eq!(calls, expected, "only the first threads are called");
+    }
+}
+
+/// Other threads use the whole core of this team's second thread.
+#[cfg(target_os = "linux")]
+#[test]
+fn short_steps_use_fewer_threads_while_other_threads_use_the_cores() {
+    let cores = cairn_hardware::Machine::probe().cpu.usable_cores;
+    let [first, second, ..] = cores[..] else { return };
+    let team = Team::new(2, &[first, second]).expect("a test may start threads");
+    let ended = AtomicBool::new(false);
+    let (mut used, mut limited) = (0, false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                assert!(super::affinity::pin(second), "a thread may use its own cores");
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while !limited && std::time::Instant::now() < until {
+            let threads = AtomicUsize::new(0);
+            team.run_short(|worker| {
+                threads.fetch_add(1, Ordering::Relaxed);
+                assert!(worker.threads() <= 2);
+            });
+            used += 1;
+            limited = threads.into_inner() == 1;
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    assert!(limited, "one thread has a core for itself, but {used} steps had two threads");
 }
 
 #[test]
