@@ -8,6 +8,7 @@ mod behaviours;
 mod cache;
 mod cairn;
 mod chats;
+mod checkpoints;
 mod clients;
 mod connections;
 mod crashes;

@@ -2,6 +2,7 @@
 //! server.
 
 pub mod cases;
+pub mod checkpoints;
 pub mod daemon;
 pub mod embeddings;
 pub mod evaluate;

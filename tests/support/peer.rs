@@ -26,8 +26,20 @@ impl Peer {
     /// # Panics
     /// Never: both pipes are requested.
     pub fn start(python: &Path, script: &str) -> anyhow::Result<Self> {
+        Self::start_with(python, script, &[])
+    }
+
+    /// As [`Peer::start`], with arguments.
+    ///
+    /// # Errors
+    /// Python cannot be started.
+    ///
+    /// # Panics
+    /// Never: both pipes are requested.
+    pub fn start_with(python: &Path, script: &str, args: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(python)
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,73 +1,59 @@
 //! Conversion of published checkpoints to GGUF: safetensors files with the descriptions of Hugging Face's libraries
-//! (`config.json`, `tokenizer.json`, `modules.json`).
+//! (`config.json`, `tokenizer.json`, `tokenizer.model`, `modules.json`).
 //!
 //! A [`Conversion`] is planned from the heads of the files, which determines the output size. Then it reads, encodes and
-//! writes one tensor after the other, a few megabytes of rows at a time. Matrices become F16; vectors and small tables
-//! stay F32, as llama.cpp expects. Values that are not finite or that F16 cannot represent are an error.
+//! writes one tensor after the other, a few megabytes of rows at a time. Matrices get the types of a [`FileType`], with the
+//! same rules as in [`crate::quantise`]; vectors and small tables stay F32, as llama.cpp expects. Values that are not finite
+//! or that the type cannot represent are an error.
 //!
-//! A new family is one file in `checkpoint/` and one line in [`FAMILIES`].
+//! A new family of decoders is one file in `checkpoint/families/`, with a table of keys and tensors, and one line in
+//! [`families::ALL`].
 
-mod bert;
+mod config;
+mod decoder;
 mod description;
+mod encode;
 mod error;
+mod families;
+mod family;
+mod float8;
+mod plan;
+mod pre_tokenizer;
+mod rope;
 mod safetensors;
+mod sentence_piece;
+mod special_tokens;
 #[cfg(test)]
 mod tests;
 mod tokenizer;
+mod vocabulary;
 mod word_pieces;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 
-use cairn_gguf::{DType, Metadata, Writer};
+use cairn_gguf::{Metadata, Writer};
 
 pub use self::description::CheckpointFile;
 use self::description::Description;
 pub use self::error::ConvertError;
-use self::safetensors::SourceTensor;
+use self::error::invalid;
+use self::plan::{Data, PlannedTensor};
+use self::safetensors::{Index, SourceTensor};
 use crate::FileType;
 
-/// Bytes of source rows that are read at once.
-const SLAB_BYTES: u64 = 8 << 20;
-/// Larger magnitudes cannot be represented in F16.
-const MAX_F16: f32 = 65_504.0;
-
-/// Model family: converts descriptions and names of tensors.
-trait Family: Sync {
-    /// Values of `architectures` in `config.json` of this family.
-    fn architectures(&self) -> &'static [&'static str];
-
-    /// Returns the metadata of the new file, including its vocabulary.
-    fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError>;
-
-    /// Returns the new name of a tensor; `None` for a tensor that the forward pass does not need.
-    fn tensor_name(&self, name: &str) -> Option<String>;
-
-    /// Returns whether a matrix stays F32.
-    fn is_precise(&self, new_name: &str) -> bool;
-}
-
-/// All families.
-const FAMILIES: &[&dyn Family] = &[&bert::Bert];
+/// List of the files of a checkpoint in several files.
+const INDEX: &str = "model.safetensors.index.json";
+/// `general.quantization_version` of the current block layouts.
+const QUANTIZATION_VERSION: u32 = 2;
 
 /// Progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvertProgress {
-    /// Bytes of the source completed.
+    /// Bytes of the new file's tensors completed.
     pub done_bytes: u64,
-    /// Bytes of all converted tensors of the source.
+    /// Bytes of all tensors of the new file.
     pub total_bytes: u64,
-}
-
-/// A planned tensor of the new file.
-struct PlannedTensor {
-    source: SourceTensor,
-    name: String,
-    dtype: DType,
-    /// Row length first.
-    dims: Vec<u64>,
 }
 
 /// Planned conversion of a checkpoint.
@@ -78,47 +64,34 @@ pub struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// Plans the conversion of a checkpoint.
+    /// Plans the conversion of a checkpoint to a file of type `target`. 4-bit blocks of the checkpoint stay as they are.
     ///
     /// # Errors
     /// If a file is damaged, a description is missing or invalid, or the family is not supported.
-    pub fn new(files: &'a [CheckpointFile]) -> Result<Self, ConvertError> {
+    pub fn new(files: &'a [CheckpointFile], target: FileType) -> Result<Self, ConvertError> {
         let description = Description::read(files)?;
-        let architecture = description.architecture()?;
-        let found = FAMILIES.iter().find(|family| family.architectures().contains(&architecture));
-        let family = found.ok_or_else(|| ConvertError::Architecture {
+        let architecture = description.config.architecture();
+        let found = families::ALL.iter().find(|family| family.architectures().contains(&architecture));
+        let family = *found.ok_or_else(|| ConvertError::Architecture {
             name: architecture.to_owned(),
-            supported: FAMILIES.iter().flat_map(|family| family.architectures()).copied().collect(),
+            supported: families::ALL.iter().flat_map(|family| family.architectures()).copied().collect(),
         })?;
         let mut metadata = family.metadata(&description)?;
-        metadata.set("general.file_type", FileType::F16.number());
-        let (mut tensors, mut names) = (Vec::new(), HashSet::new());
-        let has_weights = |file: &CheckpointFile| file.name.to_ascii_lowercase().ends_with(".safetensors");
-        for (index, file) in files.iter().enumerate().filter(|(_, file)| has_weights(file)) {
-            let invalid = |reason: String| ConvertError::File { name: file.name.clone(), reason };
-            for source in safetensors::read(&file.file, index).map_err(invalid)? {
-                let Some(name) = family.tensor_name(&source.name) else { continue };
-                if !names.insert(name.clone()) {
-                    return Err(invalid(format!("tensor `{}` occurs twice", source.name.escape_debug())));
-                }
-                let dims: Vec<u64> = source.shape.iter().rev().copied().collect();
-                let is_precise = dims.len() < 2 || family.is_precise(&name);
-                let dtype = if is_precise { DType::F32 } else { DType::F16 };
-                tensors.push(PlannedTensor { source, name, dtype, dims });
-            }
-        }
-        if tensors.is_empty() {
-            return Err(ConvertError::NoTensors);
-        }
+        let mut tensors = plan::plan(files, sources(files, &description)?, family, &description)?;
+        plan::set_types(&mut tensors, &metadata, target)?;
+        let has_blocks = tensors.iter().any(|tensor| matches!(tensor.data, Data::Blocks { .. }));
+        let file_type = if has_blocks && target.is_float() { FileType::MXFP4_MOE } else { target };
+        metadata.set("general.quantization_version", QUANTIZATION_VERSION);
+        metadata.set("general.file_type", file_type.number());
         Ok(Self { files, metadata, tensors })
     }
 
-    /// Returns the size of the new file.
+    /// Returns the head of the new file, which is everything before the weights, and the size of the file.
     ///
     /// # Errors
     /// If a tensor cannot be written to a file.
-    pub fn size_bytes(&self) -> Result<u64, ConvertError> {
-        Ok(self.writer(|_, _| Ok(()))?.head().1)
+    pub fn head(&self) -> Result<(Vec<u8>, u64), ConvertError> {
+        Ok(self.writer(|_, _| Ok(()))?.head())
     }
 
     /// Writes the new file. `on_progress` is called every few megabytes.
@@ -127,16 +100,20 @@ impl<'a> Conversion<'a> {
     /// I/O errors of the files and of `out`. A [`ConvertError`] is the source of an [`io::Error`] of the kind
     /// `InvalidData`.
     pub fn write_to(&self, out: &mut impl Write, on_progress: &mut dyn FnMut(ConvertProgress)) -> io::Result<()> {
-        let total_bytes = self.tensors.iter().map(|tensor| tensor.source.bytes).sum();
+        let bytes = |tensor: &PlannedTensor| {
+            let elements: u64 = tensor.dims.iter().product();
+            elements / tensor.dtype.block() as u64 * tensor.dtype.block_bytes() as u64
+        };
+        let total_bytes = self.tensors.iter().map(bytes).sum();
         let state = RefCell::new((ConvertProgress { done_bytes: 0, total_bytes }, on_progress));
         let writer = self.writer(|tensor, out| {
-            encode(&self.files[tensor.source.file].file, tensor, out, &mut |bytes| {
+            encode::write(self.files, tensor, out, &mut |bytes| {
                 let (progress, on_progress) = &mut *state.borrow_mut();
                 progress.done_bytes += bytes;
                 on_progress(*progress);
             })
         });
-        writer.map_err(invalid_data)?.write_to(out)
+        writer.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?.write_to(out)
     }
 
     /// Returns the writer of the new file. `fill` writes each tensor.
@@ -155,41 +132,28 @@ impl<'a> Conversion<'a> {
     }
 }
 
-fn invalid_data(error: ConvertError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-/// Reads a tensor in slabs and writes it in its new type.
-fn encode(
-    mut file: &File,
-    tensor: &PlannedTensor,
-    out: &mut dyn Write,
-    on_done: &mut dyn FnMut(u64),
-) -> io::Result<()> {
-    let SourceTensor { name, dtype, offset, bytes, .. } = &tensor.source;
-    file.seek(SeekFrom::Start(*offset))?;
-    let (mut slab, mut values, mut encoded) = (Vec::new(), Vec::new(), Vec::new());
-    let mut left = *bytes;
-    while left > 0 {
-        let length = left.min(SLAB_BYTES);
-        slab.resize(length as usize, 0);
-        file.read_exact(&mut slab)?;
-        values.resize(slab.len() / dtype.block_bytes(), 0.0);
-        dtype.decode(&slab, &mut values);
-        // Branch-free check: an infinity is the largest magnitude, and a NaN makes the sum NaN.
-        let (largest, sum) =
-            values.iter().fold((0.0f32, 0.0f32), |(largest, sum), x| (largest.max(x.abs()), sum + x * 0.0));
-        if !largest.is_finite() || sum.is_nan() {
-            return Err(invalid_data(ConvertError::NotFinite { name: name.clone() }));
+/// Reads the tensors of all files, or of those in the index if there is one.
+fn sources(files: &[CheckpointFile], description: &Description<'_>) -> Result<Vec<SourceTensor>, ConvertError> {
+    let index: Option<Index> = description.parsed(INDEX)?;
+    let mut listed = match &index {
+        Some(index) => Some(index.files().map_err(|reason| invalid(INDEX, reason))?),
+        None => None,
+    };
+    let has_weights = |file: &CheckpointFile| file.name.to_ascii_lowercase().ends_with(".safetensors");
+    let mut sources = Vec::new();
+    for (position, file) in files.iter().enumerate().filter(|(_, file)| has_weights(file)) {
+        if listed.as_mut().is_some_and(|listed| !listed.remove(file.name.as_str())) {
+            continue;
         }
-        if tensor.dtype == DType::F16 && largest > MAX_F16 {
-            return Err(invalid_data(ConvertError::TooLarge { name: name.clone() }));
+        let tensors = safetensors::read(&file.file, position).map_err(|reason| invalid(&file.name, reason))?;
+        if let Some(index) = &index {
+            let names = index.tensors_of(&file.name);
+            safetensors::check_names(&tensors, names).map_err(|reason| invalid(&file.name, reason))?;
         }
-        encoded.clear();
-        tensor.dtype.encode(&values, &mut encoded).expect("F32 and F16 have encoders and blocks of one");
-        out.write_all(&encoded)?;
-        on_done(length);
-        left -= length;
+        sources.extend(tensors);
     }
-    Ok(())
+    match listed.and_then(|listed| listed.into_iter().next()) {
+        Some(missing) => Err(invalid(INDEX, format!("the file {missing:?} that it names is missing"))),
+        None => Ok(sources),
+    }
 }

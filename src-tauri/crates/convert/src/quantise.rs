@@ -7,6 +7,8 @@
 
 mod mix;
 
+pub(crate) use self::mix::types;
+
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -10,6 +10,7 @@
 //! Weights are scaled so that logits are distinct and greedy tokens vary between positions: see [`embedding`].
 
 pub mod allocation;
+pub mod checkpoint;
 pub mod distribution;
 pub mod embedding;
 pub mod families;

@@ -23,7 +23,7 @@ pub(crate) fn program(repo: &Repo, name: &str) -> anyhow::Result<PathBuf> {
     let (folder, build) = (folder(repo)?, build(repo)?);
     let python = python::CMAKE.python(repo)?;
     let tools = python::CMAKE.folder(repo)?.join("bin");
-    let source = python::source(&python, PACKAGE, &folder)?.join("vendor/llama.cpp");
+    let source = unpack(&python, &folder)?;
     let ninja = tools.join("ninja");
     let mut configure = Command::new(tools.join("cmake"));
     configure.args(["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF"]);
@@ -34,6 +34,15 @@ pub(crate) fn program(repo: &Repo, name: &str) -> anyhow::Result<PathBuf> {
     process::run(configure.arg("-S").arg(source).arg("-B").arg(&build))?;
     process::run(Command::new(ninja).arg("-C").arg(&build).arg(name))?;
     Ok(program_in(&build, name))
+}
+
+/// Returns the folder with the source of llama.cpp. Downloads it if it is missing.
+pub(crate) fn source(repo: &Repo) -> anyhow::Result<PathBuf> {
+    unpack(&python::CONVERTER.python(repo)?, &folder(repo)?)
+}
+
+fn unpack(python: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    Ok(python::source(python, PACKAGE, folder)?.join("vendor/llama.cpp"))
 }
 
 /// Returns the path of a program of llama.cpp, if it has been built.

@@ -109,6 +109,25 @@ pub(crate) const LLAMA: Environment = Environment {
     npm: &[],
 };
 
+/// Libraries of llama.cpp's converter of checkpoints, which is Python.
+pub(crate) const CONVERTER: Environment = Environment {
+    name: "converter",
+    packages: &[
+        "numpy==2.4.6",
+        "protobuf==7.36.2",
+        "pyyaml==6.0.4",
+        "requests==2.34.2",
+        "safetensors==0.8.0",
+        "sentencepiece==0.2.3",
+        "torch==2.15.0",
+        "tqdm==4.70.1",
+        "transformers==5.24.0",
+    ],
+    without_dependencies: &[],
+    options: &["--no-compile"],
+    npm: &[],
+};
+
 /// Builds programs of llama.cpp.
 pub(crate) const CMAKE: Environment = Environment {
     name: "cmake",

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod bundle;
 pub mod check_os;
 pub mod ci;
+pub mod convert;
 pub mod count;
 pub mod fuzz;
 pub mod generate;
@@ -45,6 +46,7 @@ pub const ALL: &[Verb] = &[
     tidy::VERB,
     count::VERB,
     parity::VERB,
+    convert::VERB,
     quantise::VERB,
     bench::VERB,
     fuzz::VERB,

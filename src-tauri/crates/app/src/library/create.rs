@@ -97,7 +97,10 @@ impl ModelLibrary {
         let writer = LibraryWriter::open(library, &RealDisk)?.with_reserve(reserve_bytes);
         let mut base = match (create.base_model(), &create.files) {
             (Some(from), _) => self.base_of_model(from, &writer, steps)?,
-            (None, Some(files)) => self.base_of_files(files, non_empty(&create.template).is_some(), &writer, steps)?,
+            (None, Some(files)) => {
+                let checkpoint_type = checked.quantize.unwrap_or(FileType::F16);
+                self.base_of_files(files, non_empty(&create.template).is_some(), checkpoint_type, &writer, steps)?
+            }
             (None, None) => return Err(Error::NoBase),
         };
         let made = self.finish(create, checked, &mut base, &writer, steps);
@@ -114,7 +117,7 @@ impl ModelLibrary {
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<(), Error> {
-        if let Some(target) = checked.quantize {
+        if let Some(target) = checked.quantize.filter(|target| base.weights != Some(*target)) {
             self.quantise(base, target, writer, steps)?;
         }
         for layer in &base.layers {

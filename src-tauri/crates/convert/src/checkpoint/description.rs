@@ -4,19 +4,24 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use cairn_gguf::Pooling;
+use cairn_gguf::{Metadata, Pooling};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::ConvertError;
-use super::tokenizer::{MAX_TOKENS, Normalizer, TokenizerFile};
+use super::config::{CONFIG, Config};
+use super::error::{ConvertError, invalid, unsupported};
+use super::tokenizer::{MAX_TOKENS, Normalizer, TokenizerConfig, TokenizerFile};
 
 /// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Upper limit of files that are parsed without intermediate values: those of large models have a few megabytes.
+const MAX_LIST_BYTES: u64 = 16 << 20;
 /// Upper limit of a vocabulary: large ones have about 40 MB.
 const MAX_VOCABULARY_BYTES: u64 = 64 << 20;
 
-pub(super) const CONFIG: &str = "config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
+pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(super) const PIECES: &str = "tokenizer.model";
 const VOCABULARY: &str = "vocab.txt";
 const MODULES: &str = "modules.json";
 
@@ -32,36 +37,53 @@ pub struct CheckpointFile {
 /// Descriptions of a checkpoint.
 pub(super) struct Description<'a> {
     files: &'a [CheckpointFile],
-    pub(super) config: Value,
+    pub(super) config: Config,
 }
 
 impl<'a> Description<'a> {
     pub(super) fn read(files: &'a [CheckpointFile]) -> Result<Self, ConvertError> {
         let config = json(files, CONFIG)?.ok_or(ConvertError::Missing { name: CONFIG })?;
-        Ok(Self { files, config })
+        Ok(Self { files, config: Config::new(config)? })
     }
 
-    /// Returns the first entry of `architectures`.
-    pub(super) fn architecture(&self) -> Result<&str, ConvertError> {
-        self.config["architectures"][0].as_str().ok_or_else(|| invalid(CONFIG, "it has no architectures"))
+    /// Returns the keys that all files have.
+    pub(super) fn general(&self, architecture: &str) -> Metadata {
+        let mut metadata = Metadata::new();
+        metadata.set("general.architecture", architecture);
+        metadata.set("general.type", "model");
+        let path = self.config.value("_name_or_path").as_str();
+        if let Some(name) = path.and_then(|path| path.rsplit('/').next()).filter(|name| !name.is_empty()) {
+            metadata.set("general.name", name);
+        }
+        metadata
     }
 
-    /// Returns a count of the config.
-    pub(super) fn count(&self, key: &str) -> Result<u32, ConvertError> {
-        let value = self.config[key].as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&value| value > 0);
-        value.ok_or_else(|| invalid(CONFIG, format!("{key} is {}, not a count", self.config[key])))
-    }
-
-    /// Returns a number of the config.
-    pub(super) fn number(&self, key: &str) -> Result<f32, ConvertError> {
-        let value = self.config[key].as_f64().map(|value| value as f32);
-        value.ok_or_else(|| invalid(CONFIG, format!("{key} is {}, not a number", self.config[key])))
+    /// Returns a file that is parsed without intermediate values.
+    pub(super) fn parsed<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ConvertError> {
+        let Some(bytes) = bytes(self.files, name, MAX_LIST_BYTES)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(name, error.to_string()))
     }
 
     /// Returns the tokenizer.
     pub(super) fn tokenizer(&self) -> Result<Option<TokenizerFile>, ConvertError> {
         let Some(bytes) = bytes(self.files, TOKENIZER, MAX_VOCABULARY_BYTES)? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(TOKENIZER, error.to_string()))
+    }
+
+    /// Returns the names and flags of special tokens.
+    pub(super) fn tokenizer_config(&self) -> Result<TokenizerConfig, ConvertError> {
+        Ok(self.parsed(TOKENIZER_CONFIG)?.unwrap_or_default())
+    }
+
+    /// Returns the SentencePiece model.
+    pub(super) fn pieces(&self) -> Result<Option<Vec<u8>>, ConvertError> {
+        bytes(self.files, PIECES, MAX_VOCABULARY_BYTES)
+    }
+
+    /// Returns a file of text.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ConvertError> {
+        let Some(bytes) = bytes(self.files, name, MAX_LIST_BYTES)? else { return Ok(None) };
+        String::from_utf8(bytes).map(Some).map_err(|_| invalid(name, "it is not valid UTF-8"))
     }
 
     /// Returns the lines of `vocab.txt`.
@@ -76,9 +98,30 @@ impl<'a> Description<'a> {
 
     /// Returns the changes of a text of a tokenizer without `tokenizer.json`.
     pub(super) fn normalizer(&self) -> Result<Normalizer, ConvertError> {
-        let config = json(self.files, "tokenizer_config.json")?.unwrap_or_default();
-        let flag = |key: &str| config[key].as_bool();
-        Ok(Normalizer { lowercase: flag("do_lower_case"), strip_accents: flag("strip_accents") })
+        let config = self.tokenizer_config()?;
+        Ok(Normalizer { lowercase: config.do_lower_case, strip_accents: config.strip_accents, ..Normalizer::default() })
+    }
+
+    /// Adds the defaults for sampling of `generation_config.json`.
+    pub(super) fn add_sampling(&self, metadata: &mut Metadata) -> Result<(), ConvertError> {
+        const NAME: &str = "generation_config.json";
+        let config = json(self.files, NAME)?.unwrap_or_default();
+        let keys =
+            [("temperature", "temp"), ("top_p", "top_p"), ("min_p", "min_p"), ("repetition_penalty", "penalty_repeat")];
+        for (key, role) in keys {
+            if let Some(number) = config[key].as_f64().map(|number| number as f32).filter(|number| number.is_finite()) {
+                metadata.set(format!("general.sampling.{role}"), number);
+            }
+        }
+        if let Some(count) = config["top_k"].as_i64().and_then(|count| i32::try_from(count).ok()) {
+            metadata.set("general.sampling.top_k", count);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the checkpoint has a list of modules, as embedding models do.
+    pub(super) fn has_modules(&self) -> bool {
+        self.files.iter().any(|file| file.name == MODULES)
     }
 
     /// Returns the pooling of the model's pooling module
@@ -93,7 +136,7 @@ impl<'a> Description<'a> {
                 Some("Transformer" | "Normalize") => {}
                 Some("Pooling") if path.is_none() => path = Some(module["path"].as_str().unwrap_or_default()),
                 // Without it the vectors would be others.
-                _ => return Err(ConvertError::Unsupported { what: format!("the module {kind:?} of {MODULES}") }),
+                _ => return Err(unsupported(format!("the module {kind:?} of {MODULES}"))),
             }
         }
         let Some(path) = path else { return Ok(Pooling::Mean) };
@@ -113,14 +156,9 @@ impl<'a> Description<'a> {
         // Several modes make a vector of several parts.
         match Vec::from_iter(kinds)[..] {
             [Some(pooling)] => Ok(pooling),
-            _ => Err(ConvertError::Unsupported { what: format!("the pooling of {name}") }),
+            _ => Err(unsupported(format!("the pooling of {name}"))),
         }
     }
-}
-
-/// Creates the error of an invalid description.
-pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
-    ConvertError::File { name: name.to_owned(), reason: reason.into() }
 }
 
 fn json(files: &[CheckpointFile], name: &str) -> Result<Option<Value>, ConvertError> {

@@ -1,6 +1,6 @@
 //! Errors of a conversion.
 
-use cairn_gguf::WriteError;
+use cairn_gguf::{DType, WriteError};
 
 /// Why a checkpoint cannot be converted.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,30 @@ pub enum ConvertError {
     /// The files have no tensors of the model.
     #[error("the files have no tensors of the model")]
     NoTensors,
+    /// A tensor that the family does not have. Without it, the answers would be wrong.
+    #[error(
+        "tensor `{}` is not part of a {family} model; pull a GGUF version of the model, or convert it with llama.cpp's \
+         convert_hf_to_gguf.py", .name.escape_debug()
+    )]
+    UnknownTensor {
+        /// Name of the tensor.
+        name: String,
+        /// Name of the family in GGUF.
+        family: &'static str,
+    },
+    /// A tensor has another shape than the config declares.
+    #[error("tensor `{}` has the shape {have:?}, but {reason}", .name.escape_debug())]
+    Shape {
+        /// Name of the tensor.
+        name: String,
+        /// Its shape, rows first.
+        have: Vec<u64>,
+        /// The reason.
+        reason: String,
+    },
+    /// Invalid metadata.
+    #[error(transparent)]
+    Metadata(#[from] cairn_gguf::Error),
     /// A tensor cannot be written to the new file.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -50,10 +74,22 @@ pub enum ConvertError {
         /// Name of the tensor.
         name: String,
     },
-    /// A value is too large for F16.
-    #[error("tensor `{}` has values that are too large for F16", .name.escape_debug())]
+    /// A value is too large for the type.
+    #[error("tensor `{}` has values that are too large for {dtype}", .name.escape_debug())]
     TooLarge {
         /// Name of the tensor.
         name: String,
+        /// Type of the tensor in the new file.
+        dtype: DType,
     },
+}
+
+/// Creates the error of an invalid file.
+pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
+    ConvertError::File { name: name.to_owned(), reason: reason.into() }
+}
+
+/// Creates the error of an unsupported feature.
+pub(super) fn unsupported(what: impl Into<String>) -> ConvertError {
+    ConvertError::Unsupported { what: what.into() }
 }

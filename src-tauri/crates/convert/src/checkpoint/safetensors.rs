@@ -1,4 +1,4 @@
-//! Reader of safetensors heads.
+//! Reader of safetensors heads, and of the list of a checkpoint's files.
 //!
 //! ```text
 //! u64 length of the header, little-endian | header, JSON | data
@@ -8,6 +8,7 @@
 //! <https://github.com/huggingface/safetensors>. Its limit of the header is used here. Unknown parts of the header are
 //! skipped without memory for them.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,15 +21,41 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 const LENGTH_BYTES: u64 = 8;
 /// Files of the largest published models have a few thousand tensors each.
 const MAX_TENSORS: usize = 1 << 16;
+/// The largest published checkpoints have about 100,000 tensors.
+const MAX_INDEX_TENSORS: usize = 1 << 18;
+/// End of the names of files.
+const ENDING: &str = ".safetensors";
 /// Tensors of weights have at most 4 dimensions; other tensors are left out.
 const MAX_DIMS: usize = 8;
+
+/// Type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// F32, F16 or BF16.
+    Float(DType),
+    /// 8-bit floats with four exponent bits.
+    E4M3,
+    /// Bytes, for example two 4-bit floats each.
+    Byte,
+    /// Numbers of this many bytes that are no weights.
+    Other(u64),
+}
+
+impl Format {
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            Format::Float(dtype) => dtype.block_bytes() as u64,
+            Format::E4M3 | Format::Byte => 1,
+            Format::Other(bytes) => bytes,
+        }
+    }
+}
 
 /// A tensor of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceTensor {
     pub(super) name: String,
-    /// F32, F16 or BF16. Other tensors are left out: they are no weights.
-    pub(super) dtype: DType,
+    pub(super) format: Format,
     /// Rows first.
     pub(super) shape: Vec<u64>,
     /// Index of the file.
@@ -114,6 +141,61 @@ impl<'de> Deserialize<'de> for Numbers {
     }
 }
 
+/// List of a checkpoint's files: `model.safetensors.index.json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Index {
+    /// File of each tensor.
+    weight_map: Names,
+}
+
+/// At most [`MAX_INDEX_TENSORS`] names with values.
+#[derive(Debug)]
+struct Names(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of tensors to files")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    if names.len() == MAX_INDEX_TENSORS {
+                        return Err(A::Error::custom(format!("it has more than {MAX_INDEX_TENSORS} tensors")));
+                    }
+                    names.push(entry);
+                }
+                Ok(Names(names))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl Index {
+    /// Returns the names of the files.
+    pub(super) fn files(&self) -> Result<BTreeSet<&str>, String> {
+        let files: BTreeSet<&str> = self.weight_map.0.iter().map(|(_, file)| file.as_str()).collect();
+        // The names are compared with those of files that are open, and never used as paths.
+        match files.iter().find(|file| file.contains(['/', '\\', ':']) || !file.ends_with(ENDING)) {
+            Some(file) => Err(format!("{file:?} is not the name of a safetensors file in the same folder")),
+            None => Ok(files),
+        }
+    }
+
+    /// Returns the tensors that a file should have.
+    pub(super) fn tensors_of<'a>(&'a self, file: &'a str) -> impl Iterator<Item = &'a str> {
+        self.weight_map.0.iter().filter(move |(_, other)| other == file).map(|(name, _)| name.as_str())
+    }
+}
+
 /// Reads the tensors of a file, in the order of their positions.
 pub(super) fn read(mut file: &File, index: usize) -> Result<Vec<SourceTensor>, String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
@@ -132,7 +214,7 @@ pub(super) fn read(mut file: &File, index: usize) -> Result<Vec<SourceTensor>, S
     for (name, entry) in header.0 {
         let shown = name.escape_debug().to_string();
         let tensor = tensor(name, entry, index, data, size);
-        tensors.extend(tensor.map_err(|reason| format!("tensor `{shown}`: {reason}"))?);
+        tensors.push(tensor.map_err(|reason| format!("tensor `{shown}`: {reason}"))?);
     }
     // An empty tensor may be at the position of the next one.
     tensors.sort_by_key(|tensor| (tensor.offset, tensor.bytes));
@@ -143,27 +225,40 @@ pub(super) fn read(mut file: &File, index: usize) -> Result<Vec<SourceTensor>, S
     Ok(tensors)
 }
 
-/// Reads the entry of a tensor. Returns `None` for other types than weights have.
-fn tensor(name: String, entry: Entry, file: usize, data: u64, size: u64) -> Result<Option<SourceTensor>, String> {
-    let dtype = match entry.dtype.as_deref() {
-        Some("F32") => DType::F32,
-        Some("F16") => DType::F16,
-        Some("BF16") => DType::BF16,
-        Some("F64" | "I64" | "I32" | "I16" | "I8" | "U64" | "U32" | "U16" | "U8" | "BOOL") => return Ok(None),
+/// Checks that a file has the tensors that the index names.
+pub(super) fn check_names<'a>(tensors: &[SourceTensor], names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let found: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut missing = names.filter(|name| !found.contains(name));
+    missing.next().map_or(Ok(()), |name| Err(format!("tensor `{}` of the index is missing", name.escape_debug())))
+}
+
+/// Reads the entry of a tensor.
+fn tensor(name: String, entry: Entry, file: usize, data: u64, size: u64) -> Result<SourceTensor, String> {
+    let format = match entry.dtype.as_deref() {
+        Some("F32") => Format::Float(DType::F32),
+        Some("F16") => Format::Float(DType::F16),
+        Some("BF16") => Format::Float(DType::BF16),
+        Some("F8_E4M3") => Format::E4M3,
+        Some("U8") => Format::Byte,
+        Some("F64" | "I64" | "U64") => Format::Other(8),
+        Some("I32" | "U32") => Format::Other(4),
+        Some("I16" | "U16") => Format::Other(2),
+        Some("I8" | "BOOL") => Format::Other(1),
         Some(other) => return Err(format!("the type {other:?} is not supported")),
         None => return Err("it has no type".to_owned()),
     };
     let Numbers(shape) = entry.shape.ok_or("it has no shape")?;
     let Numbers(offsets) = entry.data_offsets.ok_or("it has no data_offsets")?;
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
-    let need = elements.and_then(|elements| elements.checked_mul(dtype.block_bytes() as u64));
+    let need = elements.and_then(|elements| elements.checked_mul(format.bytes()));
     let [start, end] = offsets[..] else { return Err(format!("data_offsets are {offsets:?}")) };
     let bytes = end.checked_sub(start).ok_or_else(|| format!("data_offsets are {offsets:?}"))?;
     if need != Some(bytes) {
+        let dtype = entry.dtype.unwrap_or_default();
         return Err(format!("{bytes} bytes do not fit the shape {shape:?} of {dtype}"));
     }
     match data.checked_add(end) {
-        Some(end) if end <= size => Ok(Some(SourceTensor { name, dtype, shape, file, offset: data + start, bytes })),
+        Some(end) if end <= size => Ok(SourceTensor { name, format, shape, file, offset: data + start, bytes }),
         _ => Err(format!("it ends at {end} of the data, beyond the end of the file")),
     }
 }

@@ -1,18 +1,26 @@
-//! The parts of `tokenizer.json` that a conversion needs. The parser skips all others without memory for them.
+//! The parts of `tokenizer.json` and `tokenizer_config.json` that a conversion needs. The parser skips all others without
+//! memory for them, and lists have limits.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Larger than any vocabulary: the largest published ones have about half a million tokens.
 pub(super) const MAX_TOKENS: usize = 1 << 20;
+/// Larger than any list of merges, of which there are about as many as tokens.
+const MAX_MERGES: usize = 1 << 21;
+/// Larger than any list of steps.
+const MAX_STEPS: usize = 64;
 
 /// A `tokenizer.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TokenizerFile {
     pub(super) normalizer: Option<Normalizer>,
+    pub(super) pre_tokenizer: Option<PreTokenizer>,
+    pub(super) post_processor: Option<PostProcessor>,
     pub(super) added_tokens: AddedTokens,
     pub(super) model: TokenizerModel,
 }
@@ -21,8 +29,90 @@ pub(super) struct TokenizerFile {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Normalizer {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
     pub(super) lowercase: Option<bool>,
     pub(super) strip_accents: Option<bool>,
+    pub(super) normalizers: Option<Few<NormalizerStep>>,
+}
+
+/// One step of a list of changes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NormalizerStep {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+/// How a text is split into words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PreTokenizer {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) pretokenizers: Option<Few<PreTokenizerStep>>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) behavior: Option<String>,
+    pub(super) use_regex: Option<bool>,
+    pub(super) individual_digits: Option<bool>,
+    pub(super) prepend_scheme: Option<String>,
+    pub(super) add_prefix_space: Option<bool>,
+}
+
+/// One step of a list of splits.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PreTokenizerStep {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) behavior: Option<String>,
+    pub(super) use_regex: Option<bool>,
+    pub(super) individual_digits: Option<bool>,
+    pub(super) add_prefix_space: Option<bool>,
+}
+
+/// What separates words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Pattern {
+    #[serde(rename = "Regex")]
+    pub(super) regex: Option<String>,
+    #[serde(rename = "String")]
+    pub(super) text: Option<String>,
+}
+
+/// Tokens that are added to a text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PostProcessor {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) processors: Option<Few<PostProcessorStep>>,
+    pub(super) single: Option<Few<TemplatePart>>,
+}
+
+/// One step of a list of additions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PostProcessorStep {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) single: Option<Few<TemplatePart>>,
+}
+
+/// A token or a text of a template.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TemplatePart {
+    #[serde(rename = "SpecialToken")]
+    pub(super) token: Option<TemplateToken>,
+}
+
+/// A token of a template.
+#[derive(Debug, Deserialize)]
+pub(super) struct TemplateToken {
+    pub(super) id: String,
 }
 
 /// The model, which splits words into tokens.
@@ -32,18 +122,176 @@ pub(super) struct TokenizerModel {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) vocab: Vocabulary,
+    pub(super) merges: Merges,
+    pub(super) byte_fallback: Option<bool>,
+    pub(super) ignore_merges: Option<bool>,
+    pub(super) unk_token: Option<String>,
 }
 
 /// Tokens and their ids. Empty if the model has a list of tokens instead of a map.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary(pub(super) Vec<(String, u64)>);
 
-/// Tokens that a text contains as they are, and their ids.
+/// Pairs of tokens that become one, best first.
 #[derive(Debug, Default)]
-pub(super) struct AddedTokens(pub(super) Vec<(String, u64)>);
+pub(super) struct Merges(pub(super) Vec<[String; 2]>);
 
-fn too_many<E: Error>() -> E {
-    E::custom(format!("it has more than {MAX_TOKENS} tokens"))
+/// A token that a text contains as it is.
+#[derive(Debug, Deserialize)]
+pub(super) struct AddedToken {
+    pub(super) content: String,
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) special: bool,
+}
+
+/// Tokens that a text contains as they are.
+#[derive(Debug, Default)]
+pub(super) struct AddedTokens(pub(super) Vec<AddedToken>);
+
+/// A `tokenizer_config.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TokenizerConfig {
+    pub(super) do_lower_case: Option<bool>,
+    pub(super) strip_accents: Option<bool>,
+    pub(super) add_prefix_space: Option<bool>,
+    pub(super) add_bos_token: Option<bool>,
+    pub(super) add_eos_token: Option<bool>,
+    pub(super) bos_token: Option<TokenName>,
+    pub(super) eos_token: Option<TokenName>,
+    pub(super) unk_token: Option<TokenName>,
+    pub(super) sep_token: Option<TokenName>,
+    pub(super) pad_token: Option<TokenName>,
+    pub(super) cls_token: Option<TokenName>,
+    pub(super) mask_token: Option<TokenName>,
+    pub(super) added_tokens_decoder: AddedTokensDecoder,
+    pub(super) chat_template: Option<ChatTemplate>,
+}
+
+/// A token's text, or an object with it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum TokenName {
+    Text(String),
+    Object { content: String },
+    Other(IgnoredAny),
+}
+
+/// Added tokens by id.
+#[derive(Debug, Default)]
+pub(super) struct AddedTokensDecoder(pub(super) Vec<AddedToken>);
+
+/// One chat template, or several with names.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ChatTemplate {
+    One(String),
+    Several(Vec<NamedTemplate>),
+}
+
+/// A chat template for a purpose.
+#[derive(Debug, Deserialize)]
+pub(super) struct NamedTemplate {
+    pub(super) name: String,
+    pub(super) template: String,
+}
+
+impl TokenName {
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            TokenName::Text(text) | TokenName::Object { content: text } => Some(text),
+            TokenName::Other(_) => None,
+        }
+    }
+}
+
+/// A short list.
+#[derive(Debug)]
+pub(super) struct Few<T>(pub(super) Vec<T>);
+
+fn too_many<E: Error>(max: usize, what: &str) -> E {
+    E::custom(format!("it has more than {max} {what}"))
+}
+
+/// Visitor of a list of at most `max` items.
+struct List<T> {
+    max: usize,
+    what: &'static str,
+    item: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of {}", self.what)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            if items.len() == self.max {
+                return Err(too_many(self.max, self.what));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(List { max: MAX_STEPS, what: "steps", item: PhantomData }).map(Few)
+    }
+}
+
+impl<'de> Deserialize<'de> for AddedTokens {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(List { max: MAX_TOKENS, what: "tokens", item: PhantomData }).map(AddedTokens)
+    }
+}
+
+impl<'de> Deserialize<'de> for Merges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_seq(List { max: MAX_MERGES, what: "merges", item: PhantomData })
+            .map(|merges: Vec<Merge>| Merges(merges.into_iter().map(|Merge(pair)| pair).collect()))
+    }
+}
+
+/// A merge: two tokens, or their texts with a space between.
+struct Merge([String; 2]);
+
+impl<'de> Deserialize<'de> for Merge {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pair;
+
+        impl<'de> Visitor<'de> for Pair {
+            type Value = Merge;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a pair of tokens")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Merge, E> {
+                let (left, right) =
+                    text.split_once(' ').ok_or_else(|| E::custom(format!("the merge {text:?} has no space")))?;
+                Ok(Merge([left.to_owned(), right.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Merge, A::Error> {
+                let mut next = || list.next_element()?.ok_or_else(|| A::Error::custom("a merge needs two tokens"));
+                let pair = [next()?, next()?];
+                match list.next_element::<IgnoredAny>()? {
+                    None => Ok(Merge(pair)),
+                    Some(_) => Err(A::Error::custom("a merge has more than two tokens")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Pair)
+    }
 }
 
 impl<'de> Deserialize<'de> for Vocabulary {
@@ -61,7 +309,7 @@ impl<'de> Deserialize<'de> for Vocabulary {
                 let mut tokens = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     if tokens.len() == MAX_TOKENS {
-                        return Err(too_many());
+                        return Err(too_many(MAX_TOKENS, "tokens"));
                     }
                     tokens.push(entry);
                 }
@@ -78,35 +326,37 @@ impl<'de> Deserialize<'de> for Vocabulary {
     }
 }
 
-impl<'de> Deserialize<'de> for AddedTokens {
+impl<'de> Deserialize<'de> for AddedTokensDecoder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct AddedToken {
+        struct Entry {
             content: String,
-            id: u64,
+            #[serde(default)]
+            special: bool,
         }
 
         struct Tokens;
 
         impl<'de> Visitor<'de> for Tokens {
-            type Value = AddedTokens;
+            type Value = AddedTokensDecoder;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of tokens")
+                f.write_str("a map of added tokens")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AddedTokens, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AddedTokensDecoder, A::Error> {
                 let mut tokens = Vec::new();
-                while let Some(AddedToken { content, id }) = list.next_element()? {
+                while let Some((id, Entry { content, special })) = map.next_entry::<String, Entry>()? {
                     if tokens.len() == MAX_TOKENS {
-                        return Err(too_many());
+                        return Err(too_many(MAX_TOKENS, "tokens"));
                     }
-                    tokens.push((content, id));
+                    let id = id.parse().map_err(|_| A::Error::custom(format!("{id:?} is not the id of a token")))?;
+                    tokens.push(AddedToken { content, id, special });
                 }
-                Ok(AddedTokens(tokens))
+                Ok(AddedTokensDecoder(tokens))
             }
         }
 
-        deserializer.deserialize_seq(Tokens)
+        deserializer.deserialize_map(Tokens)
     }
 }

@@ -3,8 +3,9 @@
 
 use cairn_gguf::Metadata;
 
-use super::description::{Description, TOKENIZER, invalid};
-use super::error::ConvertError;
+use super::config::MAX_WIDTH;
+use super::description::{Description, TOKENIZER};
+use super::error::{ConvertError, invalid};
 use super::tokenizer::TokenizerFile;
 
 /// Kinds of tokens, numbered as in llama.cpp.
@@ -41,7 +42,7 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
     metadata.set("tokenizer.ggml.pre", "default");
     metadata.set("tokenizer.ggml.tokens", converted.collect::<Vec<String>>());
     metadata.set("tokenizer.ggml.token_type", kinds);
-    metadata.set("tokenizer.ggml.token_type_count", description.count("type_vocab_size")?);
+    metadata.set("tokenizer.ggml.token_type_count", description.config.count("type_vocab_size", MAX_WIDTH)?);
     for (name, role) in SPECIAL_TOKENS {
         if let Some(id) = tokens.iter().position(|token| token == name) {
             metadata.set(format!("tokenizer.ggml.{role}_token_id"), id as u32);
@@ -64,8 +65,9 @@ fn tokens(tokenizer: &TokenizerFile) -> Result<Vec<String>, ConvertError> {
     if model.vocab.0.is_empty() {
         return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
-    let all = model.vocab.0.iter().chain(&tokenizer.added_tokens.0);
-    let mut by_id: Vec<(u64, &str)> = all.map(|(token, id)| (*id, token.as_str())).collect();
+    let added = tokenizer.added_tokens.0.iter().map(|token| (token.id, token.content.as_str()));
+    let mut by_id: Vec<(u64, &str)> =
+        model.vocab.0.iter().map(|(token, id)| (*id, token.as_str())).chain(added).collect();
     by_id.sort_unstable();
     by_id.dedup();
     // Ids without gaps: otherwise the rows of the embedding table would be those of other tokens.

@@ -105,7 +105,7 @@ const UNCHANGED_IN_GLM5_NEXT: &[&str] = &[
 ];
 
 /// Returns a model's tensors in llama.cpp's order, each with its target type.
-pub(super) fn types(head: &Gguf, target: FileType) -> Result<Vec<(&Tensor, DType)>, Error> {
+pub(crate) fn types(head: &Gguf, target: FileType) -> Result<Vec<(&Tensor, DType)>, Error> {
     let shape = Shape::of(head)?;
     let mut tensors: Vec<&Tensor> = head.tensors().iter().collect();
     tensors.sort_by(|a, b| in_order(&a.name, &b.name));

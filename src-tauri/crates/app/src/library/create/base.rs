@@ -1,5 +1,6 @@
 //! The base of a new model: its layers and config.
 
+use cairn_convert::FileType;
 use cairn_store::{ImportMethod, Layer, LayerKind, Library, LibraryError, LibraryWriter, StoredModel};
 use serde_json::{Map, Value};
 
@@ -17,6 +18,8 @@ pub(super) struct Base {
     pub(super) layers: Vec<Layer>,
     /// Layers that were written for this model, including intermediate ones.
     pub(super) made: Vec<Layer>,
+    /// Type that the weights were converted to for this model.
+    pub(super) weights: Option<FileType>,
 }
 
 impl Base {
@@ -54,7 +57,7 @@ impl ModelLibrary {
                 (base_config(origin, &stored), base_layers(writer, library, origin, &stored, steps)?)
             }
         };
-        Ok(Base { config, layers, made: Vec::new() })
+        Ok(Base { config, layers, made: Vec::new(), weights: None })
     }
 }
 

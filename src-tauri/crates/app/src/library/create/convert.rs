@@ -1,10 +1,11 @@
-//! Converts uploaded safetensors files to one GGUF file.
+//! Converts uploaded safetensors files to one GGUF file, quantised while it is written.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use cairn_convert::{CheckpointFile, Conversion, ConvertError};
+use cairn_convert::{CheckpointFile, Conversion, ConvertError, FileType};
+use cairn_gguf::Gguf;
 use cairn_store::{LibraryWriter, WriteError};
 
 use super::base::Base;
@@ -14,12 +15,16 @@ use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::head;
 use crate::library::import::config;
+use crate::library::template;
 
 impl ModelLibrary {
-    /// Returns the base for a published checkpoint: weights in safetensors files, and their descriptions.
+    /// Returns the base for a published checkpoint: weights in safetensors files, and their descriptions. The weights get the
+    /// types of `target`. The chat template must be usable unless `replaces_template`.
     pub(super) fn base_of_checkpoint(
         &self,
         sent: &[UploadedFile],
+        target: FileType,
+        replaces_template: bool,
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Base, Error> {
@@ -29,17 +34,22 @@ impl ModelLibrary {
             Ok(CheckpointFile { name: file.name.clone(), file: opened? })
         };
         let files: Vec<CheckpointFile> = sent.iter().map(open).collect::<Result<_, Error>>()?;
-        let plan = Conversion::new(&files)?;
-        let status = "converting model";
-        let should_continue = std::cell::Cell::new(steps.progress(status, 0, 0));
+        let plan = Conversion::new(&files, target)?;
+        let (head, size_bytes) = plan.head()?;
+        let gguf = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
+        if !replaces_template {
+            template::check_file(&gguf).map_err(Error::FileTemplate)?;
+        }
+        let status = format!("converting model to {target}");
+        let should_continue = std::cell::Cell::new(steps.progress(&status, 0, 0));
         let mut fill = |mut out: &mut dyn Write| {
             plan.write_to(&mut out, &mut |progress| {
-                should_continue.set(steps.progress(status, progress.done_bytes, progress.total_bytes));
+                should_continue.set(steps.progress(&status, progress.done_bytes, progress.total_bytes));
             })
         };
         let imported = writer.import_generated(
             Path::new("model.safetensors"),
-            plan.size_bytes()?,
+            size_bytes,
             "it is converted from safetensors files",
             &mut fill,
             &mut |_| should_continue.get(),
@@ -49,7 +59,12 @@ impl ModelLibrary {
         let path = self.catalog.own_library().blob(&layer)?;
         let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
         let head = checked.inspect_err(|_| writer.remove_unreferenced(&layer))?;
-        Ok(Base { config: config(&head.gguf).to_json(), layers: vec![layer.clone()], made: vec![layer] })
+        Ok(Base {
+            config: config(&head.gguf).to_json(),
+            layers: vec![layer.clone()],
+            made: vec![layer],
+            weights: Some(target),
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use cairn_convert::FileType;
 use cairn_gguf::Gguf;
 use cairn_gguf::split::Split;
 use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter};
@@ -90,11 +91,13 @@ pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Resul
 
 impl ModelLibrary {
     /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector; or a
-    /// checkpoint in safetensors files. The chat template of the file must be usable unless `replaces_template`.
+    /// checkpoint in safetensors files, which is converted to `checkpoint_type`. The chat template of the file must be usable
+    /// unless `replaces_template`.
     pub(super) fn base_of_files(
         &self,
         files: &[(String, String)],
         replaces_template: bool,
+        checkpoint_type: FileType,
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Base, Error> {
@@ -104,7 +107,7 @@ impl ModelLibrary {
             return Err(Error::NoFiles);
         }
         if sent.iter().any(|file| file.has_ending(".safetensors")) {
-            return self.base_of_checkpoint(&sent, writer, steps);
+            return self.base_of_checkpoint(&sent, checkpoint_type, replaces_template, writer, steps);
         }
         let (mut models, mut beside) = (Vec::new(), Vec::new());
         for file in sent.iter().filter(|file| file.has_ending(".gguf") || file.has_magic()) {
@@ -149,7 +152,7 @@ impl ModelLibrary {
             return Err(Error::FileTemplate(error));
         }
         let config = config(&head.gguf).to_json();
-        Ok(Base { config, layers: [vec![layer], beside].concat(), made })
+        Ok(Base { config, layers: [vec![layer], beside].concat(), made, weights: None })
     }
 
     /// Checks a merged file and returns its head.

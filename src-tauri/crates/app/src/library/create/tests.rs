@@ -212,8 +212,8 @@ async fn create_refuses_files_that_are_not_models() {
     check(vec![send(&fixture, "m.gguf", b"once upon a time").await], "supplied file was not in GGUF format").await;
     check(vec![send(&fixture, "m.txt", b"once upon a time").await], "unknown type").await;
     check(vec![send(&fixture, "m.safetensors", b"{}").await], "config.json is missing").await;
-    let config = send(&fixture, "config.json", br#"{"architectures": ["LlamaForCausalLM"]}"#).await;
-    let unsupported = "unsupported architecture \"LlamaForCausalLM\"";
+    let config = send(&fixture, "config.json", br#"{"architectures": ["XForCausalLM"]}"#).await;
+    let unsupported = "unsupported architecture \"XForCausalLM\"";
     check(vec![config, send(&fixture, "m.safetensors", b"{}").await], unsupported).await;
     check(vec![send(&fixture, "cut.gguf", &good[..good.len() - 1000]).await], "could not open cut.gguf").await;
     let two = vec![send(&fixture, "a", &good).await, send(&fixture, "b", &tiny(2, cairn_gguf::DType::F16)).await];

@@ -3,9 +3,11 @@
 use cairn_gguf::{Metadata, Pooling};
 use serde_json::Value;
 
-use super::description::{CONFIG, Description, invalid};
-use super::error::ConvertError;
-use super::{Family, word_pieces};
+use super::super::config::{CONFIG, MAX_LAYERS, MAX_WIDTH};
+use super::super::description::Description;
+use super::super::error::{ConvertError, invalid, unsupported};
+use super::super::family::{Contents, Family, Layout, Place};
+use super::super::word_pieces;
 
 /// Name of the architecture in GGUF.
 const BERT: &str = "bert";
@@ -46,47 +48,40 @@ impl Family for Bert {
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
-        let text = |key: &str| match &config[key] {
+        let text = |key: &str| match config.value(key) {
             Value::Null => Ok(None),
             Value::String(text) => Ok(Some(text.as_str())),
-            _ => Err(ConvertError::Unsupported { what: format!("BERT with a `{key}` that is not a text") }),
+            _ => Err(unsupported(format!("BERT with a `{key}` that is not a text"))),
         };
         let activation = match text("hidden_act")? {
             None => None,
             Some(name) if GELU_ERF.contains(&name) => None,
             Some(name) if GELU_TANH.contains(&name) => Some("gelu_pytorch_tanh"),
             Some(other) => {
-                return Err(ConvertError::Unsupported { what: format!("BERT with the activation {other:?}") });
+                return Err(unsupported(format!("BERT with the activation {other:?}")));
             }
         };
         if let Some(other) = text("position_embedding_type")?.filter(|name| *name != "absolute") {
-            return Err(ConvertError::Unsupported { what: format!("BERT with {other:?} positions") });
+            return Err(unsupported(format!("BERT with {other:?} positions")));
         }
-        let mut metadata = Metadata::new();
-        metadata.set("general.architecture", BERT);
-        metadata.set("general.type", "model");
-        if let Some(name) =
-            config["_name_or_path"].as_str().and_then(|path| path.rsplit('/').next()).filter(|n| !n.is_empty())
-        {
-            metadata.set("general.name", name);
-        }
-        for (key, name) in [
-            ("block_count", "num_hidden_layers"),
-            ("context_length", "max_position_embeddings"),
-            ("embedding_length", "hidden_size"),
-            ("feed_forward_length", "intermediate_size"),
-            ("attention.head_count", "num_attention_heads"),
+        let mut metadata = description.general(BERT);
+        for (key, name, max) in [
+            ("block_count", "num_hidden_layers", MAX_LAYERS),
+            ("context_length", "max_position_embeddings", MAX_WIDTH),
+            ("embedding_length", "hidden_size", MAX_WIDTH),
+            ("feed_forward_length", "intermediate_size", MAX_WIDTH),
+            ("attention.head_count", "num_attention_heads", MAX_WIDTH),
         ] {
-            metadata.set(format!("{BERT}.{key}"), description.count(name)?);
+            metadata.set(format!("{BERT}.{key}"), config.count(name, max)?);
         }
         if let Some(activation) = activation {
             metadata.set(format!("{BERT}.hidden_activation"), activation);
         }
-        let eps = description.number("layer_norm_eps")?;
+        let eps = config.number("layer_norm_eps")?;
         metadata.set(format!("{BERT}.attention.layer_norm_epsilon"), eps);
         metadata.set(format!("{BERT}.attention.causal"), false);
-        let is_cross_encoder = description.architecture()? == CROSS_ENCODER;
-        if is_cross_encoder && config["id2label"].as_object().is_some_and(|labels| labels.len() != 1) {
+        let is_cross_encoder = config.architecture() == CROSS_ENCODER;
+        if is_cross_encoder && config.value("id2label").as_object().is_some_and(|labels| labels.len() != 1) {
             return Err(invalid(CONFIG, "only a classifier with one label scores pairs of texts"));
         }
         let pooling = if is_cross_encoder { Pooling::Rank } else { description.pooling()? };
@@ -95,30 +90,38 @@ impl Family for Bert {
         Ok(metadata)
     }
 
-    fn tensor_name(&self, name: &str) -> Option<String> {
-        let inner = name.strip_prefix("bert.").unwrap_or(name);
-        // Sentence encoders do not use the pooler, which a cross-encoder has inside of `bert.`.
-        if inner == name && name.starts_with("pooler.") {
-            return None;
-        }
-        // Early checkpoints call weight and bias of norms gamma and beta.
-        let (path, ending) = inner.rsplit_once('.')?;
-        let ending = match ending {
-            "weight" | "gamma" => "weight",
-            "bias" | "beta" => "bias",
-            _ => return None,
+    fn places(&self, name: &str, _: &Description<'_>) -> Result<Vec<Place>, ConvertError> {
+        let place = |name: String| Place {
+            name,
+            expert: None,
+            experts: 0,
+            contents: Contents::Numbers,
+            layout: Layout::PLAIN,
+            dims: Vec::new(),
         };
-        let of =
-            |rows: &[(&str, &'static str)], path: &str| rows.iter().find(|(from, _)| *from == path).map(|(_, to)| *to);
-        if let Some(rest) = path.strip_prefix("encoder.layer.") {
-            let (layer, part) = rest.split_once('.')?;
-            let layer: u32 = layer.parse().ok()?;
-            return Some(format!("blk.{layer}.{}.{ending}", of(&LAYER, part)?));
-        }
-        Some(format!("{}.{ending}", of(&TABLES, path)?))
+        Ok(Vec::from_iter(tensor_name(name).map(place)))
     }
+}
 
-    fn is_precise(&self, new_name: &str) -> bool {
-        matches!(new_name, "position_embd.weight" | "token_types.weight")
+/// Returns the new name of a tensor; `None` for a tensor that the forward pass does not need.
+fn tensor_name(name: &str) -> Option<String> {
+    let inner = name.strip_prefix("bert.").unwrap_or(name);
+    // Sentence encoders do not use the pooler, which a cross-encoder has inside of `bert.`.
+    if inner == name && name.starts_with("pooler.") {
+        return None;
     }
+    // Early checkpoints call weight and bias of norms gamma and beta.
+    let (path, ending) = inner.rsplit_once('.')?;
+    let ending = match ending {
+        "weight" | "gamma" => "weight",
+        "bias" | "beta" => "bias",
+        _ => return None,
+    };
+    let of = |rows: &[(&str, &'static str)], path: &str| rows.iter().find(|(from, _)| *from == path).map(|(_, to)| *to);
+    if let Some(rest) = path.strip_prefix("encoder.layer.") {
+        let (layer, part) = rest.split_once('.')?;
+        let layer: u32 = layer.parse().ok()?;
+        return Some(format!("blk.{layer}.{}.{ending}", of(&LAYER, part)?));
+    }
+    Some(format!("{}.{ending}", of(&TABLES, path)?))
 }

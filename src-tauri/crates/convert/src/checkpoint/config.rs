@@ -1,0 +1,91 @@
+//! Typed access to `config.json`.
+//!
+//! Anyone can write it. So counts have limits, because memory is reserved for them, and numbers are finite.
+
+use serde_json::Value;
+
+use super::error::{ConvertError, invalid};
+
+pub(super) const CONFIG: &str = "config.json";
+
+/// Larger than in any model, as in `cairn_models`.
+pub(super) const MAX_LAYERS: u32 = 4096;
+/// Upper limit of widths and of counts of heads and experts.
+pub(super) const MAX_WIDTH: u32 = 1 << 22;
+
+/// A `config.json`. Values of `text_config`, which describes the text part of a model with images, replace those beside it.
+#[derive(Debug)]
+pub(super) struct Config {
+    /// An object.
+    root: Value,
+    architecture: String,
+}
+
+impl Config {
+    pub(super) fn new(mut root: Value) -> Result<Self, ConvertError> {
+        let architecture = root["architectures"][0].as_str().map(str::to_owned);
+        let architecture = architecture.ok_or_else(|| invalid(CONFIG, "it has no architectures"))?;
+        let text = root.as_object_mut().and_then(|all| all.remove("text_config"));
+        if let (Some(all), Some(Value::Object(text))) = (root.as_object_mut(), text) {
+            all.extend(text);
+        }
+        Ok(Self { root, architecture })
+    }
+
+    /// Returns the first entry of `architectures`.
+    pub(super) fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// Returns the value of a key; null if it is missing.
+    pub(super) fn value(&self, key: &str) -> &Value {
+        &self.root[key]
+    }
+
+    /// Returns the first of these keys that has a value, and the value.
+    fn first<'a>(&'a self, keys: &[&'a str]) -> Option<(&'a str, &'a Value)> {
+        keys.iter().map(|&key| (key, &self.root[key])).find(|(_, value)| !value.is_null())
+    }
+
+    /// Returns a count from 1 to `max`, of the first of these keys that has a value.
+    pub(super) fn optional_count(&self, keys: &[&str], max: u32) -> Result<Option<u32>, ConvertError> {
+        let Some((key, value)) = self.first(keys) else { return Ok(None) };
+        let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
+        match count {
+            Some(count) if count <= max => Ok(Some(count)),
+            Some(count) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
+            None => Err(invalid(CONFIG, format!("{key} is {value}, not a count"))),
+        }
+    }
+
+    /// Returns a count from 1 to `max`.
+    pub(super) fn count(&self, key: &str, max: u32) -> Result<u32, ConvertError> {
+        let count = self.optional_count(&[key], max)?;
+        count.ok_or_else(|| invalid(CONFIG, format!("{key} is null, not a count")))
+    }
+
+    /// Returns a finite number, of the first of these keys that has a value.
+    pub(super) fn optional_number(&self, keys: &[&str]) -> Result<Option<f32>, ConvertError> {
+        self.first(keys).map(|(key, value)| number(key, value)).transpose()
+    }
+
+    /// Returns a finite number.
+    pub(super) fn number(&self, key: &str) -> Result<f32, ConvertError> {
+        number(key, &self.root[key])
+    }
+
+    /// Returns a text.
+    pub(super) fn optional_text(&self, key: &str) -> Result<Option<&str>, ConvertError> {
+        match &self.root[key] {
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text)),
+            other => Err(invalid(CONFIG, format!("{key} is {other}, not a text"))),
+        }
+    }
+}
+
+/// Converts a value to a finite number.
+pub(super) fn number(key: &str, value: &Value) -> Result<f32, ConvertError> {
+    let number = value.as_f64().map(|value| value as f32).filter(|value| value.is_finite());
+    number.ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not a number")))
+}

@@ -1,0 +1,114 @@
+//! Gemma 2, and the text part of Gemma 3. Their checkpoints have the distance of norms from 1.
+
+use cairn_gguf::Metadata;
+use serde_json::Value;
+
+use super::super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
+use super::super::decoder::{ATTENTION, Decoder, Dim, Key, MLP, PLAIN, Row, number, optional_count, row};
+use super::super::error::{ConvertError, invalid, unsupported};
+
+/// Norms before and after attention and MLP.
+const NORMS: &[Row] = &[
+    row("input_layernorm", "attn_norm", &[Dim::Width]),
+    row("post_attention_layernorm", "post_attention_norm", &[Dim::Width]),
+    row("pre_feedforward_layernorm", "ffn_norm", &[Dim::Width]),
+    row("post_feedforward_layernorm", "post_ffw_norm", &[Dim::Width]),
+];
+
+/// Norms over each head of queries and keys.
+const HEAD_NORMS: &[Row] =
+    &[row("self_attn.q_norm", "attn_q_norm", &[Dim::Head]), row("self_attn.k_norm", "attn_k_norm", &[Dim::Head])];
+
+const WINDOW: Key = optional_count("attention.sliding_window", &["sliding_window"]);
+
+/// Values of both generations.
+const GEMMA: Decoder =
+    Decoder { activations: &["gelu_pytorch_tanh"], norm_shift: 1.0, space_prefix: Some(false), ..PLAIN };
+
+pub(super) const GEMMA_2: Decoder = Decoder {
+    architectures: &["Gemma2ForCausalLM"],
+    name: "gemma2",
+    keys: &[
+        WINDOW,
+        number("attn_logit_softcapping", &["attn_logit_softcapping"]),
+        number("final_logit_softcapping", &["final_logit_softcapping"]),
+    ],
+    layer: &[ATTENTION, MLP, NORMS],
+    is_tied: true,
+    more: |config, metadata| add_heads(config, "gemma2", 46, metadata),
+    ..GEMMA
+};
+
+pub(super) const GEMMA_3: Decoder = Decoder {
+    architectures: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
+    name: "gemma3",
+    keys: &[WINDOW, number("final_logit_softcapping", &["final_logit_softcapping"])],
+    layer: &[ATTENTION, MLP, NORMS, HEAD_NORMS],
+    more: |config, metadata| {
+        if !config.value("attn_logit_softcapping").is_null() {
+            return Err(unsupported("gemma3 with attn_logit_softcapping"));
+        }
+        add_heads(config, "gemma3", 62, metadata)?;
+        add_defaults(metadata);
+        add_pattern(config, metadata)
+    },
+    ..GEMMA
+};
+
+/// Adds the size of heads. The engine derives the factor of scores from it; models of `layers_of_27b` layers use the
+/// width instead.
+fn add_heads(
+    config: &Config,
+    architecture: &str,
+    layers_of_27b: u32,
+    metadata: &mut Metadata,
+) -> Result<(), ConvertError> {
+    let head = match config.optional_count(&["head_dim"], MAX_WIDTH)? {
+        Some(head) => head,
+        None => 256,
+    };
+    for part in ["key", "value"] {
+        metadata.set(format!("{architecture}.attention.{part}_length"), head);
+    }
+    let width = config.count("hidden_size", MAX_WIDTH)? / config.count("num_attention_heads", MAX_WIDTH)?;
+    let is_27b = config.count("num_hidden_layers", MAX_LAYERS)? == layers_of_27b;
+    let expected = if is_27b { width } else { head };
+    match config.optional_number(&["query_pre_attn_scalar"])? {
+        Some(scalar) if scalar != expected as f32 => {
+            Err(unsupported(format!("{architecture} with query_pre_attn_scalar {scalar} instead of {expected}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds values that published configs leave out.
+fn add_defaults(metadata: &mut Metadata) {
+    let mut set = |key: &str, value: cairn_gguf::Value| {
+        let key = format!("gemma3.{key}");
+        if metadata.get(&key).is_none() {
+            metadata.set(key, value);
+        }
+    };
+    set("rope.freq_base", 1_000_000f32.into());
+    set("attention.layer_norm_rms_epsilon", 1e-6f32.into());
+    set("attention.head_count_kv", 4u32.into());
+}
+
+/// Adds the layers with a window, if they are not five of six.
+fn add_pattern(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError> {
+    const PERIOD: usize = 6;
+    let layers = config.count("num_hidden_layers", MAX_LAYERS)? as usize;
+    let usual = |layer: usize| layer % PERIOD != PERIOD - 1;
+    let flags: Vec<bool> = match config.value("layer_types") {
+        Value::Array(kinds) if kinds.len() == layers => kinds.iter().map(|kind| kind == "sliding_attention").collect(),
+        Value::Null => match config.optional_count(&["sliding_window_pattern"], MAX_LAYERS)? {
+            Some(period) => (1..=layers).map(|layer| !layer.is_multiple_of(period as usize)).collect(),
+            None => return Ok(()),
+        },
+        _ => return Err(invalid(CONFIG, format!("layer_types is not a list of {layers} layers"))),
+    };
+    if flags.iter().enumerate().any(|(layer, &has_window)| has_window != usual(layer)) {
+        metadata.set("gemma3.attention.sliding_window_pattern", flags);
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What a family of models provides: descriptions and tensors in the form of GGUF.
+
+use cairn_gguf::Metadata;
+
+use super::description::Description;
+use super::error::ConvertError;
+
+/// Model family.
+pub(super) trait Family: Sync {
+    /// Values of `architectures` in `config.json` of this family.
+    fn architectures(&self) -> &'static [&'static str];
+
+    /// Returns the metadata of the new file, including its vocabulary.
+    fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError>;
+
+    /// Returns the tensors of the new file that a tensor of the checkpoint becomes; none if the forward pass does not need it.
+    fn places(&self, name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError>;
+
+    /// Returns tensors that the new file has in addition, which are computed from the config.
+    fn computed(&self, _: &Description<'_>) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {
+        Ok(Vec::new())
+    }
+}
+
+/// Place of a checkpoint's tensor in the new file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    /// Name in GGUF.
+    pub(super) name: String,
+    /// Number of the expert that the matrix belongs to. The new file has the matrices of all experts in one tensor.
+    pub(super) expert: Option<u32>,
+    /// Number of experts that the new tensor has.
+    pub(super) experts: u32,
+    pub(super) contents: Contents,
+    pub(super) layout: Layout,
+    /// Dimensions of the new tensor that are determined by the config, row length first.
+    pub(super) dims: Vec<Option<u64>>,
+}
+
+/// What the elements of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Numbers.
+    Numbers,
+    /// 4-bit floats, two in each byte.
+    Blocks,
+    /// The scales of 4-bit floats.
+    BlockScales,
+}
+
+/// Order of the elements in the new file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Layout {
+    /// Rows of each matrix that belong to the tensor.
+    pub(super) select: Select,
+    /// Number of heads, if their rows are reordered: the two halves of a head are interleaved, because this family's rotation
+    /// pairs adjacent elements in GGUF, and the halves in checkpoints.
+    pub(super) heads: Option<u64>,
+    /// Whether rows and columns are swapped.
+    pub(super) is_transposed: bool,
+    /// Added to each element. A checkpoint of Gemma has the distance of norms from 1.
+    pub(super) shift: f32,
+}
+
+impl Layout {
+    pub(super) const PLAIN: Self = Self { select: Select::All, heads: None, is_transposed: false, shift: 0.0 };
+}
+
+/// Rows of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Select {
+    All,
+    Even,
+    Odd,
+    FirstHalf,
+    SecondHalf,
+}
+
+impl Select {
+    /// Returns how many of `rows` are selected, if they can be divided.
+    pub(super) fn count(self, rows: u64) -> Option<u64> {
+        match self {
+            Select::All => Some(rows),
+            _ => Some(rows / 2).filter(|_| rows.is_multiple_of(2)),
+        }
+    }
+
+    /// Returns the `index`-th selected row of `rows`.
+    pub(super) fn row(self, index: u64, rows: u64) -> u64 {
+        match self {
+            Select::All | Select::FirstHalf => index,
+            Select::Even => 2 * index,
+            Select::Odd => 2 * index + 1,
+            Select::SecondHalf => rows / 2 + index,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Plan of the new file's tensors: where the elements of each come from, its dimensions and its type.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cairn_gguf::{DType, Gguf, Metadata, Writer};
+
+use super::description::{CheckpointFile, Description};
+use super::error::{ConvertError, invalid};
+use super::family::{Contents, Family, Layout, Place, Select};
+use super::float8::{Method, Scale};
+use super::safetensors::{Format, SourceTensor};
+use crate::FileType;
+use crate::quantise;
+
+/// Elements of a block of MXFP4, and its bytes in a checkpoint.
+pub(super) const BLOCK: u64 = 32;
+pub(super) const BLOCK_BYTES: u64 = 16;
+
+/// A planned tensor of the new file.
+pub(super) struct PlannedTensor {
+    pub(super) name: String,
+    pub(super) dtype: DType,
+    /// Row length first.
+    pub(super) dims: Vec<u64>,
+    pub(super) data: Data,
+}
+
+/// Source of a tensor's elements.
+pub(super) enum Data {
+    /// Matrices of the checkpoint, one after the other.
+    Matrices { matrices: Vec<Matrix>, layout: Layout },
+    /// Blocks of 4-bit floats and their scales. They are copied, not decoded.
+    Blocks { blocks: SourceTensor, scales: SourceTensor, select: Select },
+    /// Computed elements.
+    Values(Vec<f32>),
+}
+
+/// Matrices of one tensor of the checkpoint. Vectors have one row, biases one column.
+pub(super) struct Matrix {
+    pub(super) tensor: SourceTensor,
+    pub(super) scale: Option<Scale>,
+    pub(super) count: u64,
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+}
+
+/// A tensor of the new file of which not all parts are found yet.
+struct Pending {
+    place: Place,
+    /// By the number of the expert.
+    matrices: BTreeMap<u32, Matrix>,
+    blocks: Option<SourceTensor>,
+    scales: Option<SourceTensor>,
+}
+
+/// Plans the tensors of the new file, in the order of the checkpoint's.
+pub(super) fn plan(
+    files: &[CheckpointFile],
+    sources: Vec<SourceTensor>,
+    family: &dyn Family,
+    description: &Description<'_>,
+) -> Result<Vec<PlannedTensor>, ConvertError> {
+    let method = Method::read(&description.config)?;
+    let mut scales: HashMap<String, SourceTensor> = HashMap::new();
+    let mut weights = Vec::new();
+    for source in sources {
+        match method.scaled(&source.name) {
+            None => weights.push(source),
+            Some(None) => {}
+            Some(Some(weight)) => drop(scales.insert(weight, source)),
+        }
+    }
+    let (mut pending, mut index): (Vec<Pending>, HashMap<String, usize>) = Default::default();
+    for source in weights {
+        let scale = match (method, scales.remove(&source.name)) {
+            (Method::Scaled { block, .. }, Some(tensor)) => Some(Scale { tensor, block }),
+            _ => None,
+        };
+        for place in family.places(&source.name, description)? {
+            let at = *index.entry(place.name.clone()).or_insert_with(|| {
+                let place = place.clone();
+                pending.push(Pending { place, matrices: BTreeMap::new(), blocks: None, scales: None });
+                pending.len() - 1
+            });
+            if !pending[at].add(&place, &source, scale.as_ref())? {
+                let reason = format!("tensor `{}` occurs twice", source.name.escape_debug());
+                return Err(invalid(&files[source.file].name, reason));
+            }
+        }
+    }
+    if let Some((weight, scale)) = scales.into_iter().next() {
+        let reason = format!("the scale `{}` has no weight `{}`", scale.name.escape_debug(), weight.escape_debug());
+        return Err(invalid(&files[scale.file].name, reason));
+    }
+    if pending.is_empty() {
+        return Err(ConvertError::NoTensors);
+    }
+    let computed = family.computed(description)?.into_iter().map(|(name, values)| {
+        let dims = vec![values.len() as u64];
+        Ok(PlannedTensor { name: name.to_owned(), dtype: DType::F32, dims, data: Data::Values(values) })
+    });
+    computed.chain(pending.into_iter().map(Pending::finish)).collect()
+}
+
+/// Sets the type of each tensor for a file of type `target`.
+pub(super) fn set_types(
+    tensors: &mut [PlannedTensor],
+    metadata: &Metadata,
+    target: FileType,
+) -> Result<(), ConvertError> {
+    let mut writer = Writer::default();
+    for (key, value) in metadata.iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
+        writer.set(key, value.clone());
+    }
+    for tensor in tensors.iter() {
+        writer.tensor_from(tensor.name.clone(), tensor.dtype, &tensor.dims, |_| Ok(()))?;
+    }
+    let (head, length) = writer.head();
+    let head = Gguf::parse_header(&head, length)?;
+    let types = quantise::types(&head, target)?;
+    let types: HashMap<&str, DType> = types.into_iter().map(|(tensor, dtype)| (tensor.name.as_str(), dtype)).collect();
+    for tensor in tensors.iter_mut().filter(|tensor| matches!(tensor.data, Data::Matrices { .. })) {
+        tensor.dtype = types[tensor.name.as_str()];
+    }
+    Ok(())
+}
+
+impl Pending {
+    /// Adds a part. Returns false if it is there already.
+    fn add(&mut self, place: &Place, source: &SourceTensor, scale: Option<&Scale>) -> Result<bool, ConvertError> {
+        let slot = match place.contents {
+            Contents::Numbers => {
+                let matrix = Matrix::new(source, scale, place)?;
+                return Ok(self.matrices.insert(place.expert.unwrap_or(0), matrix).is_none());
+            }
+            Contents::Blocks => &mut self.blocks,
+            Contents::BlockScales => &mut self.scales,
+        };
+        Ok(slot.replace(source.clone()).is_none())
+    }
+
+    fn finish(self) -> Result<PlannedTensor, ConvertError> {
+        let Self { place, matrices, blocks, scales } = self;
+        let (tensor, dims, dtype, data) = match (blocks, scales) {
+            (Some(blocks), Some(scales)) if matrices.is_empty() => {
+                let (tensor, select) = (blocks.clone(), place.layout.select);
+                let dims = block_dims(&blocks, &scales, select)?;
+                (tensor, dims, DType::MXFP4, Data::Blocks { blocks, scales, select })
+            }
+            (None, None) => {
+                let matrices = complete(&place, matrices)?;
+                let tensor = matrices[0].tensor.clone();
+                let dims = dims(&matrices, &place)?;
+                (tensor, dims, DType::F32, Data::Matrices { matrices, layout: place.layout })
+            }
+            (Some(found), None) | (None, Some(found)) | (Some(found), Some(_)) => {
+                let reason = "a tensor of 4-bit floats needs one of blocks and one of scales".to_owned();
+                return Err(ConvertError::Shape { name: found.name, have: found.shape, reason });
+            }
+        };
+        let differs = |(need, have): (&Option<u64>, &u64)| need.is_some_and(|need| need != *have);
+        if !place.dims.is_empty() && (place.dims.len() != dims.len() || place.dims.iter().zip(&dims).any(differs)) {
+            let need: Vec<String> = place
+                .dims
+                .iter()
+                .rev()
+                .map(|dim| dim.map_or_else(|| "any".to_owned(), |dim| dim.to_string()))
+                .collect();
+            let reason = format!("{} needs [{}] by the config", place.name, need.join(", "));
+            return Err(ConvertError::Shape { name: tensor.name, have: tensor.shape, reason });
+        }
+        Ok(PlannedTensor { name: place.name, dtype, dims, data })
+    }
+}
+
+impl Matrix {
+    fn new(source: &SourceTensor, scale: Option<&Scale>, place: &Place) -> Result<Self, ConvertError> {
+        let refused = |reason: &str| ConvertError::Shape {
+            name: source.name.clone(),
+            have: source.shape.clone(),
+            reason: format!("{} {reason}", place.name),
+        };
+        if matches!(source.format, Format::Byte | Format::Other(_)) {
+            return Err(refused("needs floats, not integers"));
+        }
+        let (count, rows, columns) = match (place.name.ends_with(".bias"), &source.shape[..]) {
+            (true, &[rows]) => (1, rows, 1),
+            (true, &[count, rows]) => (count, rows, 1),
+            (false, &[columns]) => (1, 1, columns),
+            (false, &[rows, columns]) => (1, rows, columns),
+            (false, &[count, rows, columns]) => (count, rows, columns),
+            _ => return Err(refused("needs a vector, a matrix or matrices of experts")),
+        };
+        if let Some(scale) = scale {
+            if count != 1 {
+                return Err(refused("needs a scale for each expert"));
+            }
+            scale.shape(rows, columns).map_err(|reason| refused(&format!("cannot be decoded: {reason}")))?;
+        }
+        if let Some(heads) = place.layout.heads
+            && (heads == 0 || !rows.is_multiple_of(2 * heads))
+        {
+            return Err(refused(&format!("needs an even number of rows for each of {heads} heads")));
+        }
+        Ok(Self { tensor: source.clone(), scale: scale.cloned(), count, rows, columns })
+    }
+
+    /// Returns the number of rows and columns in the new file.
+    fn selected(&self, layout: &Layout) -> Option<(u64, u64)> {
+        let (rows, columns) = if layout.is_transposed { (self.columns, self.rows) } else { (self.rows, self.columns) };
+        Some((layout.select.count(rows)?, columns))
+    }
+}
+
+/// Checks that there is a matrix of each expert, of the same shape.
+fn complete(place: &Place, matrices: BTreeMap<u32, Matrix>) -> Result<Vec<Matrix>, ConvertError> {
+    let first = matrices.values().next().expect("a place has a tensor").tensor.clone();
+    let refused = |tensor: &SourceTensor, reason: String| ConvertError::Shape {
+        name: tensor.name.clone(),
+        have: tensor.shape.clone(),
+        reason,
+    };
+    if place.expert.is_some() && !matrices.keys().copied().eq(0..place.experts) {
+        let reason = format!("{} needs experts 0 to {}", place.name, place.experts.saturating_sub(1));
+        return Err(refused(&first, reason));
+    }
+    let matrices: Vec<Matrix> = matrices.into_values().collect();
+    if let Some(other) = matrices.iter().find(|other| other.tensor.shape != first.shape) {
+        return Err(refused(&other.tensor, format!("other experts have {:?}", first.shape)));
+    }
+    Ok(matrices)
+}
+
+/// Returns the dimensions of a tensor of matrices, row length first.
+fn dims(matrices: &[Matrix], place: &Place) -> Result<Vec<u64>, ConvertError> {
+    let first = &matrices[0];
+    let selected = first.selected(&place.layout).ok_or_else(|| ConvertError::Shape {
+        name: first.tensor.name.clone(),
+        have: first.tensor.shape.clone(),
+        reason: format!("{} needs an even number of rows", place.name),
+    });
+    let (rows, columns) = selected?;
+    let count = first.count.saturating_mul(matrices.len() as u64);
+    let is_bias = place.name.ends_with(".bias");
+    let has_experts = place.expert.is_some() || first.tensor.shape.len() == if is_bias { 2 } else { 3 };
+    let mut dims = match (is_bias, first.tensor.shape.len()) {
+        (true, _) => vec![rows],
+        (false, 1) => vec![columns],
+        (false, _) => vec![columns, rows],
+    };
+    dims.extend(has_experts.then_some(count));
+    Ok(dims)
+}
+
+/// Returns the dimensions of a tensor of 4-bit blocks, row length first.
+fn block_dims(blocks: &SourceTensor, scales: &SourceTensor, select: Select) -> Result<Vec<u64>, ConvertError> {
+    let are_bytes = blocks.format == Format::Byte && scales.format == Format::Byte;
+    match (&blocks.shape[..], &scales.shape[..]) {
+        (&[experts, rows, groups, BLOCK_BYTES], scales) if are_bytes && scales == [experts, rows, groups] => {
+            let rows = select.count(rows).filter(|_| groups.checked_mul(BLOCK).is_some());
+            rows.map(|rows| vec![groups * BLOCK, rows, experts])
+        }
+        _ => None,
+    }
+    .ok_or_else(|| ConvertError::Shape {
+        name: blocks.name.clone(),
+        have: blocks.shape.clone(),
+        reason: format!(
+            "blocks need bytes in the shape [experts, rows, groups, {BLOCK_BYTES}], and scales without the last; they \
+             have {:?}",
+            scales.shape
+        ),
+    })
+}

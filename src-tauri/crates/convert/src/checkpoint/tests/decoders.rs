@@ -1,0 +1,193 @@
+//! Checkpoints of decoders with random weights: the new file has the same weights, whatever layout, type and vocabulary the
+//! checkpoint has.
+
+use cairn_gguf::{DType, Gguf, Tensor};
+use cairn_testkit::checkpoint::{Checkpoint, CheckpointSpec, Storage, Vocabulary, checkpoint};
+use cairn_testkit::families::{GEMMA3, GPT_OSS, LLAMA, MIXTRAL, QWEN2, QWEN3MOE};
+use cairn_testkit::{Family, ModelSpec, Types, tiny};
+use serde_json::{Value, json};
+
+use super::{convert_to, file};
+use crate::{CheckpointFile, FileType, Quantisation};
+
+pub(super) fn spec(family: &'static Family, architecture: &'static str) -> CheckpointSpec {
+    let model = ModelSpec { width: 64, heads: 4, kv_heads: 2, head_dim: 16, ffn: 96, vocab: 520, ..tiny(family) };
+    let (storage, vocabulary) = (Storage::Float(DType::F32), Vocabulary::Bytes);
+    CheckpointSpec { model, architecture, model_type: "", storage, vocabulary }
+}
+
+pub(super) fn llama() -> CheckpointSpec {
+    spec(&LLAMA, "LlamaForCausalLM")
+}
+
+pub(super) fn open(files: &[(String, Vec<u8>)]) -> Vec<CheckpointFile> {
+    files.iter().map(|(name, contents)| file(name, contents)).collect()
+}
+
+fn bytes<'a>(bytes: &'a [u8], tensor: &Tensor) -> &'a [u8] {
+    &bytes[tensor.offset as usize..][..tensor.bytes as usize]
+}
+
+/// Checks that all tensors of the model are in the converted file.
+#[track_caller]
+fn check(spec: &CheckpointSpec) -> (Checkpoint, Vec<u8>) {
+    let made = checkpoint(spec);
+    let converted = convert_to(&open(&made.files), FileType::F32).expect("a valid checkpoint");
+    let (expected, found) = (Gguf::parse(&made.model).unwrap(), Gguf::parse(&converted).unwrap());
+    assert_eq!(found.tensors().len(), expected.tensors().len(), "number of tensors");
+    for tensor in expected.tensors() {
+        let other = found.tensor(&tensor.name).unwrap_or_else(|| panic!("{} is missing", tensor.name));
+        assert_eq!((other.dtype, &other.dims), (tensor.dtype, &tensor.dims), "{}", tensor.name);
+        assert!(bytes(&converted, other) == bytes(&made.model, tensor), "bytes of {}", tensor.name);
+    }
+    (made, converted)
+}
+
+#[test]
+fn tensors_keep_their_values_in_every_type_of_weights() {
+    for storage in [
+        Storage::Float(DType::F32),
+        Storage::Float(DType::F16),
+        Storage::Float(DType::BF16),
+        Storage::Float8Blocks([32, 48]),
+        Storage::Float8Rows,
+    ] {
+        check(&CheckpointSpec { storage, ..llama() });
+    }
+}
+
+#[test]
+fn experts_and_blocks_of_four_bits_are_joined() {
+    check(&spec(&MIXTRAL, "MixtralForCausalLM"));
+    check(&spec(&QWEN3MOE, "Qwen3MoeForCausalLM"));
+    let mut gpt_oss = spec(&GPT_OSS, "GptOssForCausalLM");
+    gpt_oss.model.ffn = 128;
+    gpt_oss.model.types = Types::By(|name| if name.contains("_exps.weight") { DType::MXFP4 } else { DType::F32 });
+    let (_, converted) = check(&gpt_oss);
+    let gguf = Gguf::parse(&converted).unwrap();
+    assert_eq!(gguf.metadata().u32("general.file_type").unwrap(), Some(FileType::MXFP4_MOE.number()));
+}
+
+#[test]
+fn experts_without_blocks_are_transposed() {
+    let mut gpt_oss = spec(&GPT_OSS, "GptOssForCausalLM");
+    gpt_oss.model.types = Types::By(|name| if name.contains("_exps.weight") { DType::MXFP4 } else { DType::F32 });
+    gpt_oss.model.ffn = 128;
+    let made = checkpoint(&gpt_oss);
+    let model = Gguf::parse(&made.model).unwrap();
+    let values = |name: &str| {
+        let tensor = model.tensor(name).unwrap();
+        let mut values = vec![0.0; tensor.elements() as usize];
+        tensor.dtype.decode(bytes(&made.model, tensor), &mut values);
+        values
+    };
+    let (gate, up) = (values("blk.0.ffn_gate_exps.weight"), values("blk.0.ffn_up_exps.weight"));
+    // [experts, width, 2 * inner] in the checkpoint, [experts, inner, width] in the model.
+    let (experts, inner, width) = (8, 64, 64);
+    let mut data = Vec::new();
+    for (expert, row, column) in (0..experts)
+        .flat_map(|expert| (0..width).flat_map(move |row| (0..2 * inner).map(move |column| (expert, row, column))))
+    {
+        let part = if column % 2 == 0 { &gate } else { &up };
+        data.extend(part[(expert * inner + column / 2) * width + row].to_le_bytes());
+    }
+    let name = "model.layers.0.mlp.experts.gate_up_proj";
+    let entry = json!({"dtype": "F32", "shape": [experts, width, 2 * inner], "data_offsets": [0, data.len()]});
+    let header = json!({ (name): entry }).to_string().into_bytes();
+    let weights = [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat();
+    let mut files = made.files.clone();
+    files.retain(|(name, _)| !name.contains("safetensors"));
+    files.push(("model.safetensors".to_owned(), weights));
+    let converted = convert_to(&open(&files), FileType::F32).expect("a valid checkpoint");
+    let found = Gguf::parse(&converted).unwrap();
+    for (name, expected) in [("blk.0.ffn_gate_exps.weight", gate), ("blk.0.ffn_up_exps.weight", up)] {
+        let tensor = found.tensor(name).expect(name);
+        assert_eq!(tensor.dims, [width as u64, inner as u64, experts as u64], "{name}");
+        let expected: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert!(bytes(&converted, tensor) == expected, "{name}");
+    }
+}
+
+#[test]
+fn weights_are_quantised_as_by_two_steps() {
+    for target in [FileType::Q4_K_M, FileType::Q8_0, FileType::BF16] {
+        let mut spec = llama();
+        spec.model = ModelSpec { width: 256, heads: 4, head_dim: 64, ffn: 512, ..spec.model };
+        let files = open(&checkpoint(&spec).files);
+        let converted = convert_to(&files, target).expect("a valid checkpoint");
+        let floats = convert_to(&files, FileType::F32).expect("a valid checkpoint");
+        let head = Gguf::parse(&floats).unwrap();
+        let plan = Quantisation::new(&head, target).expect("floats can be quantised");
+        let mut quantised = Vec::new();
+        plan.write_to(&[file("", &floats).file], &mut quantised, &mut |_| ()).expect("a vector takes all bytes");
+        let (found, expected) = (Gguf::parse(&converted).unwrap(), Gguf::parse(&quantised).unwrap());
+        for tensor in expected.tensors() {
+            let other = found.tensor(&tensor.name).expect("the same tensors");
+            assert_eq!(other.dtype, tensor.dtype, "{target}: {}", tensor.name);
+            assert!(bytes(&converted, other) == bytes(&quantised, tensor), "{target}: {}", tensor.name);
+        }
+        let file_type = |gguf: &Gguf| gguf.metadata().u32("general.file_type").unwrap();
+        assert_eq!(file_type(&found), file_type(&expected), "{target}");
+    }
+}
+
+#[test]
+fn byte_pairs_keep_their_merges_kinds_and_special_tokens() {
+    let (made, converted) = check(&llama());
+    let (expected, found) = (Gguf::parse(&made.model).unwrap(), Gguf::parse(&converted).unwrap());
+    let keys = expected.metadata().iter().filter(|(key, _)| key.starts_with("tokenizer."));
+    for (key, value) in keys {
+        assert_eq!(found.metadata().get(key), Some(value), "{key}");
+    }
+    let number = |key: &str| found.metadata().f32(key).unwrap();
+    assert_eq!((number("general.sampling.temp"), number("general.sampling.top_p")), (Some(0.5), Some(0.75)));
+}
+
+/// Returns the ids of a text by the vocabulary of a file.
+fn ids(file: &[u8], text: &str) -> Vec<u32> {
+    let gguf = Gguf::parse(file).unwrap();
+    let tokenizer = cairn_tokenizer::Tokenizer::from_metadata(gguf.metadata()).expect("a valid vocabulary");
+    let options = cairn_tokenizer::EncodeOptions { add_special: true, ..Default::default() };
+    tokenizer.encode(text, options)
+}
+
+#[test]
+fn pieces_and_merges_give_the_same_ids() {
+    let of = |vocabulary| check(&CheckpointSpec { vocabulary, ..llama() }).1;
+    let (pieces, merges) = (of(Vocabulary::Pieces), of(Vocabulary::Merges));
+    for text in ["the river and the stone", "hello world", " two  blanks", "this is \u{fc}?"] {
+        let ids = ids(&pieces, text);
+        assert_eq!(ids, self::ids(&merges, text), "{text:?}");
+        assert_eq!(ids[0], 1, "BOS");
+    }
+    let gguf = Gguf::parse(&pieces).unwrap();
+    let kinds = gguf.metadata().i32s("tokenizer.ggml.token_type").unwrap().expect("kinds of tokens");
+    assert_eq!(kinds[..4], [3, 3, 3, 6], "special tokens, then bytes");
+    assert_eq!(kinds.last(), Some(&5), "rows without a piece have an unused token");
+    assert_eq!(kinds.len(), 520, "a token for each row");
+}
+
+#[test]
+fn config_of_a_model_with_images_is_that_of_its_text_part() {
+    let mut gemma = spec(&GEMMA3, "Gemma3ForConditionalGeneration");
+    gemma.vocabulary = Vocabulary::Pieces;
+    let made = checkpoint(&gemma);
+    let mut files = made.files.clone();
+    let config = files.iter_mut().find(|(name, _)| name == "config.json").expect("a config");
+    let text: Value = serde_json::from_slice(&config.1).unwrap();
+    config.1 = json!({"architectures": [gemma.architecture], "text_config": text}).to_string().into_bytes();
+    let converted = convert_to(&open(&files), FileType::F32).expect("a valid checkpoint");
+    let plain = convert_to(&open(&made.files), FileType::F32).expect("a valid checkpoint");
+    let tensors = |file: &[u8]| Gguf::parse(file).unwrap().tensors().to_vec();
+    assert_eq!(tensors(&converted).len(), tensors(&plain).len(), "the same tensors");
+}
+
+#[test]
+fn list_of_modules_makes_an_embedding_model() {
+    let mut files = checkpoint(&spec(&QWEN2, "Qwen2ForCausalLM")).files;
+    let modules = json!([{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]);
+    files.push(("modules.json".to_owned(), modules.to_string().into_bytes()));
+    files.push(("1_Pooling/config.json".to_owned(), br#"{"pooling_mode_lasttoken": true}"#.to_vec()));
+    let converted = convert_to(&open(&files), FileType::F16).expect("a valid checkpoint");
+    assert_eq!(Gguf::parse(&converted).unwrap().metadata().u32("qwen2.pooling_type").unwrap(), Some(3));
+}

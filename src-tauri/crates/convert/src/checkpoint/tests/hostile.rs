@@ -1,0 +1,174 @@
+//! Checkpoints of decoders that are damaged, or made to exhaust memory.
+
+use cairn_testkit::checkpoint::{Storage, Vocabulary, checkpoint};
+use cairn_testkit::families::{MIXTRAL, QWEN3MOE};
+use serde_json::{Value, json};
+
+use super::decoders::{llama, open, spec};
+use super::{convert_to, refused};
+use crate::{CheckpointFile, FileType};
+
+type Files = Vec<(String, Vec<u8>)>;
+
+fn llama_files() -> Files {
+    checkpoint(&llama()).files
+}
+
+/// Replaces a JSON file.
+fn changed(mut files: Files, name: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
+    let (_, contents) = files.iter_mut().find(|(file, _)| file == name).expect("a file of the checkpoint");
+    let mut value = serde_json::from_slice(contents).expect("valid JSON");
+    change(&mut value);
+    *contents = value.to_string().into_bytes();
+    open(&files)
+}
+
+/// Changes the header of the first file with a tensor. Its data stay.
+fn with_header(mut files: Files, tensor: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
+    let has_tensor = |contents: &[u8]| contents.windows(tensor.len()).any(|window| window == tensor.as_bytes());
+    let (_, contents) = files
+        .iter_mut()
+        .find(|(name, contents)| name.ends_with(".safetensors") && has_tensor(contents))
+        .expect("a file with the tensor");
+    let length = u64::from_le_bytes(contents[..8].try_into().expect("eight bytes")) as usize;
+    let mut header: Value = serde_json::from_slice(&contents[8..8 + length]).expect("valid JSON");
+    change(&mut header);
+    let header = header.to_string().into_bytes();
+    *contents = [&(header.len() as u64).to_le_bytes()[..], &header, &contents[8 + length..]].concat();
+    open(&files)
+}
+
+const INDEX: &str = "model.safetensors.index.json";
+const KEY: &str = "model.layers.0.self_attn.k_proj.weight";
+
+#[test]
+fn index_with_missing_files_and_tensors_is_refused() {
+    let of = |name: &str, file: &str| changed(llama_files(), INDEX, |index| index["weight_map"][name] = json!(file));
+    refused(&of("x", "model-3.safetensors"), "the file \"model-3.safetensors\" that it names is missing");
+    for path in ["../model.safetensors", "/etc/x.safetensors", "a\\b.safetensors", "C:x.safetensors", "config.json"] {
+        let expected = format!("{INDEX}: {path:?} is not the name of a safetensors file in the same folder");
+        refused(&of("x", path), &expected);
+    }
+    let missing = "model-00001-of-00002.safetensors: tensor `x` of the index is missing";
+    refused(&of("x", "model-00001-of-00002.safetensors"), missing);
+    let empty = changed(llama_files(), INDEX, |index| index["weight_map"] = json!([]));
+    refused(&empty, "expected a map of tensors to files");
+    let entries: String = (0..=1 << 18).map(|id| format!("\"{id}\":\"a.safetensors\",")).collect();
+    let mut files = llama_files();
+    let index = files.iter_mut().find(|(name, _)| name == INDEX).expect("an index");
+    index.1 = format!("{{\"weight_map\": {{{entries}\"x\": \"\"}}}}").into_bytes();
+    refused(&open(&files), "it has more than 262144 tensors");
+}
+
+#[test]
+fn files_outside_of_the_index_are_not_read() {
+    let mut files = llama_files();
+    files.push(("consolidated.safetensors".to_owned(), b"damaged".to_vec()));
+    assert!(convert_to(&open(&files), FileType::F16).is_ok(), "it is not in the index");
+}
+
+#[test]
+fn tensors_of_other_shapes_and_names_are_refused() {
+    let of = |shape: Value| with_header(llama_files(), KEY, |header| header[KEY]["shape"] = shape);
+    refused(&of(json!([64, 32])), "blk.0.attn_k.weight needs [32, 64] by the config");
+    refused(&of(json!([2048])), "has the shape [2048], but blk.0.attn_k.weight needs an even number of rows");
+    refused(&of(json!([2, 2, 16, 32])), "needs a vector, a matrix or matrices of experts");
+    refused(&of(json!([3, 64])), "do not fit the shape [3, 64]");
+}
+
+#[test]
+fn tensors_that_a_family_lacks_are_named() {
+    let with = |name: &str| {
+        let mut files = llama_files();
+        files.retain(|(name, _)| name != INDEX);
+        let header = json!({ (name): {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} }).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+        files.push(("more.safetensors".to_owned(), bytes));
+        open(&files)
+    };
+    refused(&with("model.layers.0.mlp.extra.weight"), "`model.layers.0.mlp.extra.weight` is not part of a llama model");
+    refused(&with("model.layers.9.input_layernorm.weight"), "is not part of a llama model");
+    refused(&with("model.norm.weight"), "more.safetensors: tensor `model.norm.weight` occurs twice");
+    assert!(convert_to(&with("model.layers.0.self_attn.rotary_emb.inv_freq"), FileType::F16).is_ok(), "it is computed");
+}
+
+#[test]
+fn missing_and_unequal_experts_are_refused() {
+    const EXPERT: &str = "model.layers.1.mlp.experts.3.up_proj.weight";
+    let made = || checkpoint(&spec(&QWEN3MOE, "Qwen3MoeForCausalLM")).files;
+    let mut files = made();
+    files.retain(|(name, _)| name != INDEX);
+    let lost = with_header(files, EXPERT, |header| drop(header.as_object_mut().expect("an object").remove(EXPERT)));
+    refused(&lost, "blk.1.ffn_up_exps.weight needs experts 0 to 7");
+    let turned = with_header(made(), EXPERT, |header| header[EXPERT]["shape"] = json!([64, 48]));
+    refused(&turned, "other experts have [48, 64]");
+    let many = changed(made(), "config.json", |config| config["num_experts"] = json!(4_000_000_000u64));
+    refused(&many, "num_experts is 4000000000, and the limit is 4194304");
+    let mixtral = checkpoint(&spec(&MIXTRAL, "MixtralForCausalLM")).files;
+    let more = changed(mixtral, "config.json", |config| config["num_local_experts"] = json!(4_000_000));
+    refused(&more, "blk.0.ffn_gate_inp.weight needs [4000000, 64] by the config");
+}
+
+#[test]
+fn config_with_absurd_sizes_is_refused() {
+    let with = |key: &str, value: Value| changed(llama_files(), "config.json", |config| config[key] = value);
+    refused(&with("num_hidden_layers", json!(5000)), "num_hidden_layers is 5000, and the limit is 4096");
+    refused(&with("hidden_size", json!(1u64 << 40)), "hidden_size is 1099511627776, not a count");
+    refused(&with("hidden_size", json!(1u64 << 31)), "hidden_size is 2147483648, and the limit is 4194304");
+    refused(&with("vocab_size", json!(1 << 30)), "vocab_size is 1073741824, and the limit is 4194304");
+    refused(&with("vocab_size", json!(2 << 20)), "vocab_size is 2097152, and the limit is 1048576");
+    refused(&with("vocab_size", json!(100)), "a token has the id 519, but there are 100");
+    refused(&with("num_attention_heads", json!(0)), "num_attention_heads is 0, not a count");
+    refused(&with("num_attention_heads", json!(3)), "needs an even number of rows for each of 3 heads");
+    refused(&with("rms_norm_eps", json!("a")), "rms_norm_eps is \"a\", not a number");
+    refused(&with("rope_theta", json!(1e300)), "rope_theta is 1e+300, not a number");
+    refused(&with("head_dim", json!(4_000_000)), "by the config");
+    refused(&with("rope_scaling", json!({"type": "ntk"})), "the RoPE scaling \"ntk\" is not supported");
+    refused(&with("rope_scaling", json!({"type": "yarn"})), "the RoPE scaling yarn has no factor");
+    let long = json!({"type": "longrope", "long_factor": [1], "short_factor": [1]});
+    refused(&with("rope_scaling", long), "it has no original_max_position_embeddings");
+    refused(&with("hidden_act", json!("relu")), "llama with the activation \"relu\" is not supported");
+    refused(&with("quantization_config", json!({"quant_method": "gptq"})), "quantization by \"gptq\"");
+}
+
+#[test]
+fn scales_that_do_not_fit_are_refused() {
+    const SCALE: &str = "model.layers.0.self_attn.k_proj.weight_scale_inv";
+    let made = || {
+        let mut spec = llama();
+        spec.storage = Storage::Float8Blocks([32, 32]);
+        checkpoint(&spec).files
+    };
+    let of = |change: fn(&mut Value)| with_header(made(), SCALE, |header| change(&mut header[SCALE]));
+    refused(&of(|scale| scale["shape"] = json!([2, 1])), "scales of the shape [2, 1] do not fit [32, 64]");
+    refused(&of(|scale| scale["dtype"] = json!("I32")), "its scales are not floats of at most 64 MiB");
+    let mut files = made();
+    files.retain(|(name, _)| name != INDEX);
+    let lost = with_header(files, KEY, |header| drop(header.as_object_mut().expect("an object").remove(KEY)));
+    refused(&lost, "has no weight `model.layers.0.self_attn.k_proj.weight`");
+}
+
+#[test]
+fn damaged_vocabularies_are_refused() {
+    let with = |change: fn(&mut Value)| changed(llama_files(), "tokenizer.json", change);
+    refused(&with(|file| file["model"]["vocab"]["one more"] = json!(3)), "two tokens have the id 3");
+    refused(&with(|file| file["model"]["vocab"]["far"] = json!(1u64 << 50)), "and the limit is 1048576");
+    refused(&with(|file| file["model"]["type"] = json!("Unigram")), "the model is \"Unigram\", not BPE");
+    refused(&with(|file| file["model"]["vocab"] = json!({})), "it has no vocabulary");
+    refused(&with(|file| file["model"]["merges"] = json!(["ab"])), "the merge \"ab\" has no space");
+    refused(&with(|file| file["model"]["merges"] = json!([["a", "b", "c"]])), "a merge has more than two tokens");
+    let steps = |file: &mut Value| file["pre_tokenizer"] = json!({"pretokenizers": vec![json!({}); 65]});
+    refused(&with(steps), "it has more than 64 steps");
+    let mut pieces = llama();
+    pieces.vocabulary = Vocabulary::Pieces;
+    let mut files = checkpoint(&pieces).files;
+    let model = files.iter_mut().find(|(name, _)| name == "tokenizer.model").expect("a vocabulary");
+    model.1.truncate(model.1.len() - 3);
+    refused(&open(&files), "tokenizer.model: a field ends beyond the end of the file");
+    files.retain(|(name, _)| name != "tokenizer.model");
+    refused(&open(&files), "tokenizer.json is missing");
+    let added: fn(&mut Value) = |config| config["added_tokens_decoder"] = json!({"x": {"content": "a"}});
+    refused(&changed(llama_files(), "tokenizer_config.json", added), "\"x\" is not the id of a token");
+    let templates: fn(&mut Value) = |config| config["chat_template"] = json!([{"name": "tool", "template": ""}]);
+    refused(&changed(llama_files(), "tokenizer_config.json", templates), "no chat_template has the name default");
+}

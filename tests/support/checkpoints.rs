@@ -1,0 +1,181 @@
+//! Checkpoints to convert for the comparison with llama.cpp's converter, and the recording of its results.
+//!
+//! A recording has a line for each key and each tensor of a converted file. Texts and lists are hashes.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use cairn_convert::{CheckpointFile, Conversion, FileType};
+use cairn_gguf::{DType, Gguf, Value};
+use cairn_testkit::checkpoint::{CheckpointSpec, Storage, Vocabulary};
+use cairn_testkit::families::{
+    GEMMA2, GEMMA3, GPT_OSS, GRANITE, LLAMA, MIXTRAL, OLMO2, PHI3, QWEN2, QWEN3, QWEN3MOE, STARCODER2,
+};
+use cairn_testkit::{Family, ModelSpec, RopeScaling, Types, tiny};
+use sha2::{Digest, Sha256};
+
+/// Texts of values that are longer are hashed.
+const MAX_TEXT: usize = 48;
+
+/// A checkpoint and the type of the file that it becomes.
+pub struct Case {
+    /// Name in the recording.
+    pub name: &'static str,
+    /// The checkpoint.
+    pub spec: CheckpointSpec,
+    /// Type of the new file.
+    pub target: FileType,
+}
+
+fn case(name: &'static str, family: &'static Family, architecture: &'static str, model_type: &'static str) -> Case {
+    let model = ModelSpec { vocab: 520, ..tiny(family) };
+    let (storage, vocabulary) = (Storage::Float(DType::F32), Vocabulary::Bytes);
+    let spec = CheckpointSpec { model, architecture, model_type, storage, vocabulary };
+    Case { name, spec, target: FileType::F16 }
+}
+
+impl Case {
+    fn storage(mut self, storage: Storage, target: FileType) -> Self {
+        (self.spec.storage, self.target) = (storage, target);
+        self
+    }
+
+    fn vocabulary(mut self, vocabulary: Vocabulary) -> Self {
+        self.spec.vocabulary = vocabulary;
+        self
+    }
+
+    fn rope(mut self, rope_scaling: RopeScaling) -> Self {
+        self.spec.model.rope_scaling = rope_scaling;
+        self
+    }
+}
+
+/// Returns a checkpoint of every family, and of every kind of weights, vocabulary and rotary positions.
+pub fn all() -> Vec<Case> {
+    let llama = |name| case(name, &LLAMA, "LlamaForCausalLM", "llama");
+    // The factor of a context of 2048 tokens that was trained with 512.
+    let attention_factor = (1.0 + 4f64.ln() / 512f64.ln()).sqrt() as f32;
+    let long = RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor };
+    let experts = |name: &str| if name.contains("_exps.weight") { DType::MXFP4 } else { DType::F32 };
+    let mut gpt_oss = case("gpt-oss", &GPT_OSS, "GptOssForCausalLM", "gpt_oss");
+    gpt_oss.spec.model.types = Types::By(experts);
+    gpt_oss.spec.model.rope_scaling = RopeScaling::Yarn { factor: 32.0, original_context: 1024 };
+    vec![
+        llama("llama"),
+        llama("llama-bf16").storage(Storage::Float(DType::BF16), FileType::BF16),
+        llama("llama-q8").storage(Storage::Float(DType::F16), FileType::Q8_0),
+        llama("llama-fp8").storage(Storage::Float8Blocks([96, 128]), FileType::F32),
+        llama("llama-fp8-rows").storage(Storage::Float8Rows, FileType::F32),
+        llama("llama-pieces").vocabulary(Vocabulary::Pieces),
+        llama("llama-merges").vocabulary(Vocabulary::Merges),
+        llama("llama-llama3").rope(RopeScaling::Llama3 { factor: 8.0, original_context: 256 }),
+        llama("llama-linear").rope(RopeScaling::Linear(4.0)),
+        case("mistral", &LLAMA, "MistralForCausalLM", "mistral"),
+        case("mixtral", &MIXTRAL, "MixtralForCausalLM", "mixtral"),
+        case("qwen2", &QWEN2, "Qwen2ForCausalLM", "qwen2"),
+        case("qwen2-yarn", &QWEN2, "Qwen2ForCausalLM", "qwen2")
+            .rope(RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
+        case("qwen3", &QWEN3, "Qwen3ForCausalLM", "qwen3"),
+        case("qwen3moe", &QWEN3MOE, "Qwen3MoeForCausalLM", "qwen3_moe"),
+        case("gemma2", &GEMMA2, "Gemma2ForCausalLM", "gemma2").vocabulary(Vocabulary::Pieces),
+        case("gemma3", &GEMMA3, "Gemma3ForCausalLM", "gemma3_text").vocabulary(Vocabulary::Pieces),
+        case("phi3", &PHI3, "Phi3ForCausalLM", "phi3"),
+        case("phi3-long", &PHI3, "Phi3ForCausalLM", "phi3").rope(long),
+        case("granite", &GRANITE, "GraniteForCausalLM", "granite"),
+        case("olmo2", &OLMO2, "Olmo2ForCausalLM", "olmo2"),
+        case("starcoder2", &STARCODER2, "Starcoder2ForCausalLM", "starcoder2"),
+        gpt_oss,
+    ]
+}
+
+/// Opens the files of a checkpoint.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn open(files: &[(String, Vec<u8>)], folder: &Path) -> anyhow::Result<Vec<CheckpointFile>> {
+    let file = |(name, contents): &(String, Vec<u8>)| {
+        let path = folder.join(name);
+        File::create(&path)?.write_all(contents)?;
+        Ok(CheckpointFile { name: name.clone(), file: File::open(path)? })
+    };
+    files.iter().map(file).collect()
+}
+
+/// Converts a checkpoint.
+///
+/// # Errors
+/// It cannot be converted.
+pub fn convert(files: &[CheckpointFile], target: FileType) -> anyhow::Result<Vec<u8>> {
+    let conversion = Conversion::new(files, target)?;
+    let mut out = Vec::new();
+    conversion.write_to(&mut out, &mut |_| ())?;
+    Ok(out)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns whether llama.cpp's value of a key is compared. It has other rules for the remaining ones:
+///
+/// - `general.*` beside the ones here comes from a model card, the name of the folder and the number of weights;
+/// - `tokenizer.ggml.pre` is the first of several equal pre-tokenizers, by the pattern in `tokenizer.json` instead of a hash of
+///   the vocabulary;
+/// - `tokenizer.ggml.add_sep_token` is written for templates of pairs of texts, which decoders do not use;
+/// - `gemma2.rope.freq_base` is written with its default, and `gemma3.attention.sliding_window_pattern` if it is not five of six
+///   layers; llama.cpp leaves both out;
+/// - `tokenizer.ggml.scores` of merges are their ranks instead of -1000, so that texts are merged in the right order, and the
+///   unknown token has its own kind in `tokenizer.ggml.token_type`.
+fn is_compared(case: &str, key: &str) -> bool {
+    const GENERAL: [&str; 4] =
+        ["general.architecture", "general.type", "general.file_type", "general.quantization_version"];
+    let is_general = key.starts_with("general.") && !key.starts_with("general.sampling.");
+    let is_other = match key {
+        "tokenizer.ggml.pre" | "tokenizer.ggml.add_sep_token" => true,
+        "gemma2.rope.freq_base" | "gemma3.attention.sliding_window_pattern" => true,
+        "tokenizer.ggml.scores" | "tokenizer.ggml.token_type" => case == "llama-merges",
+        _ => false,
+    };
+    (!is_general || GENERAL.contains(&key)) && !is_other
+}
+
+/// Describes a converted file: a line for each key and tensor.
+///
+/// # Errors
+/// It is not a GGUF file.
+pub fn describe(case: &str, file: &[u8]) -> anyhow::Result<BTreeSet<String>> {
+    let gguf = Gguf::parse(file).with_context(|| case.to_owned())?;
+    let mut lines = BTreeSet::new();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| is_compared(case, key)) {
+        let text = match value {
+            Value::F32(number) => format!("F32({number:e})"),
+            value => format!("{value:?}"),
+        };
+        let text = if text.len() > MAX_TEXT { format!("#{}", hash(text.as_bytes())) } else { text };
+        lines.insert(format!("{case} {key} {text}"));
+    }
+    for tensor in gguf.tensors() {
+        let bytes = &file[tensor.offset as usize..][..tensor.bytes as usize];
+        lines.insert(format!("{case} {} {} {:?} #{}", tensor.name, tensor.dtype, tensor.dims, hash(bytes)));
+    }
+    Ok(lines)
+}
+
+/// Returns the path of the recording of files that llama.cpp converted.
+pub fn recording() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/checkpoints.txt")
+}
+
+/// Returns the recorded lines of a case.
+///
+/// # Errors
+/// The recording is missing.
+pub fn recorded(case: &str) -> anyhow::Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(recording())?;
+    let of_case = |line: &&str| line.split(' ').next() == Some(case);
+    Ok(text.lines().filter(of_case).map(str::to_owned).collect())
+}
