@@ -135,10 +135,16 @@ fn vocabulary_is_read_from_metadata() {
     metadata.set("tokenizer.ggml.eos_token_id", 262_u32);
     assert_eq!(Vocab::from_metadata(&metadata), Ok(vocab.clone()), "each key sets its field");
     metadata.set("tokenizer.ggml.fim_pad_token_id", 264_u32);
+    metadata.set("tokenizer.ggml.eos_token_ids", vec![262_i32, 258]);
     metadata.set("tokenizer.ggml.add_bos_token", true);
     let read = Vocab::from_metadata(&metadata).expect("still sound");
-    assert_eq!(read, Vocab { end_ids: vec![264], add_bos: Some(true), ..vocab }, "optional keys set their fields");
-    assert!(Tokenizer::from_metadata(&metadata).is_ok_and(|made| made.is_end(264)), "the id ends a generation");
+    assert_eq!(
+        read,
+        Vocab { end_ids: vec![264, 262, 258], add_bos: Some(true), ..vocab },
+        "optional keys set their fields"
+    );
+    let ends = Tokenizer::from_metadata(&metadata).map(|made| made.end_ids().to_vec());
+    assert_eq!(ends, Ok(vec![258, 262, 264]), "the ids end a generation");
 }
 
 #[test]

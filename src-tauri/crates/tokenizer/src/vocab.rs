@@ -37,7 +37,8 @@ pub struct Vocab {
     pub separator: Option<u32>,
     /// `tokenizer.ggml.cls_token_id`.
     pub class: Option<u32>,
-    /// Further ids that end a generation: `eom_token_id`, `fim_pad_token_id`, `fim_rep_token_id`, `fim_sep_token_id`.
+    /// Further ids that end a generation: `eom_token_id`, `fim_pad_token_id`, `fim_rep_token_id`, `fim_sep_token_id`, and
+    /// `eos_token_ids`, which only Ollama's converter writes.
     pub end_ids: Vec<u32>,
     /// `tokenizer.ggml.add_bos_token`.
     pub add_bos: Option<bool>,
@@ -112,7 +113,9 @@ impl Vocab {
         let id = |role: &str| metadata.u32(&format!("tokenizer.ggml.{role}_token_id"));
         let flag = |name: &str| metadata.bool(&format!("tokenizer.ggml.{name}"));
         let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.unwrap_or_default().to_owned());
-        let end_ids = END_KEYS.into_iter().filter_map(|role| id(role).transpose()).collect::<Result<_, _>>()?;
+        let mut end_ids =
+            END_KEYS.into_iter().filter_map(|role| id(role).transpose()).collect::<Result<Vec<_>, _>>()?;
+        end_ids.extend(metadata.u32s("tokenizer.ggml.eos_token_ids")?.unwrap_or_default());
         Ok(Vocab {
             model: metadata.required_str("tokenizer.ggml.model")?.to_owned(),
             pre: text("tokenizer.ggml.pre")?,
@@ -160,7 +163,7 @@ impl Vocab {
             ("seperator", self.separator),
             ("cls", self.class),
         ];
-        let end_ids = self.end_ids.iter().map(|&id| ("eom or fim", Some(id)));
+        let end_ids = self.end_ids.iter().map(|&id| ("eos, eom or fim", Some(id)));
         for (role, id) in named.into_iter().chain(end_ids) {
             if let Some(id) = id.filter(|&id| id as usize >= tokens) {
                 return Err(Error::IdOutOfRange { role, id, tokens });
