@@ -1,4 +1,5 @@
-//! A model file: its head is parsed and described, and the first and last row of each tensor are decoded.
+//! A model file: its head is parsed and described, the first and last row of each tensor are decoded, and a head in Ollama's
+//! layout is translated.
 //!
 //! Guarantees: no panic, no tensor outside of the file, bounded memory, and the same head from the whole file and from
 //! its beginning.
@@ -24,6 +25,9 @@ pub fn run(file: &[u8]) {
             // As text, because a NaN in the metadata is not equal to itself.
             let metadata = |gguf: &Gguf| format!("{:?}", gguf.metadata().iter().collect::<Vec<_>>());
             assert!(metadata(&again) == metadata(gguf), "the head alone has the same metadata");
+            let (translated, bytes) = peak_bytes(|| cairn_models::translated(gguf));
+            assert!(bytes <= 3 * MOST_BYTES, "{bytes} bytes to translate a head of {}", file.len());
+            use_all(&translated, file);
         }
         Err(error) => assert!(!error.to_string().is_empty(), "an error says what is wrong"),
     }

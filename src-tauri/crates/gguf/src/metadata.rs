@@ -44,6 +44,12 @@ impl Metadata {
         Some(value)
     }
 
+    /// The value under `key`, to change it in place.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let (_, value) = self.entries.get_mut(*self.index.get(key)?)?;
+        Some(value)
+    }
+
     /// All entries in the file's order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(key, value)| (key.as_str(), value))
@@ -193,6 +199,27 @@ impl Metadata {
             found: self.get(key).map(Value::type_name).unwrap_or_default(),
             value,
         })
+    }
+}
+
+impl IntoIterator for Metadata {
+    type Item = (String, Value);
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
+
+    /// All entries in order, without a copy of the values.
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl FromIterator<(String, Value)> for Metadata {
+    /// The entries in order. Of a repeated key, the last value replaces the others.
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(entries: I) -> Metadata {
+        let mut metadata = Metadata::new();
+        for (key, value) in entries {
+            metadata.set(key, value);
+        }
+        metadata
     }
 }
 

@@ -134,6 +134,26 @@ impl Gguf {
         self.tensors
     }
 
+    /// Changes metadata and tensor table, so that a file is read as one of another layout. Tensors must stay inside their
+    /// files.
+    ///
+    /// # Errors
+    /// That of `change`, and [`Error::Repeated`] if two tensors have one name afterwards.
+    pub fn try_change<E: From<Error>>(
+        mut self,
+        change: impl FnOnce(&mut Metadata, &mut Vec<Tensor>) -> Result<(), E>,
+    ) -> Result<Gguf, E> {
+        change(&mut self.metadata, &mut self.tensors)?;
+        self.index.clear();
+        for (at, tensor) in self.tensors.iter().enumerate() {
+            if self.index.insert(tensor.name.clone(), at).is_some() {
+                let (location, offset) = (Location::Tensor(tensor.name.clone()), tensor.offset);
+                return Err(Error::Repeated { location, offset }.into());
+            }
+        }
+        Ok(self)
+    }
+
     /// Appends a tensor to the table. Its name must be new.
     pub(crate) fn add(&mut self, tensor: Tensor) {
         self.index.insert(tensor.name.clone(), self.tensors.len());

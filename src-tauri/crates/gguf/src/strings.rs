@@ -35,6 +35,12 @@ impl Strings {
         self.ends.push(u32::try_from(self.text.len()).expect("a list of texts has less than 4 GiB"));
     }
 
+    /// Keeps the first `count` texts.
+    pub fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.text.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
     /// How many texts there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -113,6 +119,11 @@ mod tests {
             }
             prop_assert_eq!(strings.get(texts.len()), None);
             prop_assert_eq!(format!("{strings:?}"), format!("{texts:?}"));
+            for count in [0, 1, texts.len() / 2, texts.len() + 1] {
+                let mut first = strings.clone();
+                first.truncate(count);
+                prop_assert_eq!(first.to_vec(), texts.iter().take(count).cloned().collect::<Vec<_>>());
+            }
         }
     }
 }

@@ -195,6 +195,11 @@ impl Array {
         each_array!(self, values => values.len())
     }
 
+    /// Keeps the first `len` elements.
+    pub fn truncate(&mut self, len: usize) {
+        each_array!(self, values => values.truncate(len));
+    }
+
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

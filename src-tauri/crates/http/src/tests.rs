@@ -19,6 +19,7 @@ mod logprobs;
 mod metrics;
 mod mirror;
 mod models;
+mod ollama_layouts;
 mod openai;
 mod operations;
 mod overflow;

@@ -63,6 +63,14 @@ pub enum OpenError {
         /// The inconsistency.
         source: Box<cairn_gguf::split::SplitError>,
     },
+    /// The file has Ollama's layout and cannot be translated.
+    #[error("{}: {source}", .path.display())]
+    Layout {
+        /// The path as given.
+        path: PathBuf,
+        /// The fault.
+        source: Box<LoadError>,
+    },
     /// The file changed while it was read.
     #[error(transparent)]
     FileChanged(#[from] FileChangedError),
@@ -86,10 +94,12 @@ pub enum LoadError {
     #[error(transparent)]
     Metadata(#[from] cairn_gguf::Error),
     /// The model family is not supported.
-    #[error("architecture `{name}` is not supported; supported are {}", .supported.join(", "))]
+    #[error("{} is not supported; supported are {}", architecture_text(.name, *.model), .supported.join(", "))]
     UnknownArchitecture {
         /// `general.architecture`.
         name: String,
+        /// Name of the models with this architecture, if Ollama's library has some.
+        model: Option<&'static str>,
         /// All supported names.
         supported: Vec<&'static str>,
     },
@@ -112,6 +122,14 @@ pub enum LoadError {
     Tensors {
         /// All faults.
         faults: Vec<TensorFault>,
+    },
+    /// The head of a file in Ollama's layout cannot be translated.
+    #[error("a file in Ollama's layout of {model}: {source}")]
+    Layout {
+        /// The models with this layout.
+        model: &'static str,
+        /// The fault.
+        source: Box<LoadError>,
     },
     /// The backend rejected a weight or the plan.
     #[error(transparent)]
@@ -166,6 +184,14 @@ impl TensorFault {
 impl fmt::Display for TensorFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.name().escape_debug(), self.describe("is"))
+    }
+}
+
+/// Names an architecture, with the models that have it.
+fn architecture_text(name: &str, model: Option<&str>) -> String {
+    match model {
+        Some(model) => format!("{model} (architecture `{name}`)"),
+        None => format!("architecture `{name}`"),
     }
 }
 

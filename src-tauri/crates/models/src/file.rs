@@ -11,6 +11,7 @@ use cairn_gguf::split::{self, Split, SplitError};
 use cairn_gguf::{Gguf, Tensor};
 use cairn_tensor::Bytes;
 
+use crate::compat;
 use crate::error::{FileChangedError, OpenError};
 use part::Part;
 
@@ -36,14 +37,14 @@ impl ModelFile {
     /// which must be in the same folder with names that differ only in the number.
     ///
     /// # Errors
-    /// When the path is not a regular file, cannot be read, or is not a complete GGUF file, and when parts are missing
-    /// or belong to different models.
+    /// When the path is not a regular file, cannot be read, or is not a complete GGUF file, when parts are missing or
+    /// belong to different models, and when a file in Ollama's layout cannot be translated.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (part, gguf) = Part::open(path)?;
         let name = file_name(path);
         let failed = |source: SplitError| OpenError::Split { path: path.to_path_buf(), source: source.into() };
         let Some(split) = Split::of(&name, &gguf).map_err(failed)? else {
-            return Ok(Self { path: path.to_path_buf(), gguf, parts: vec![part] });
+            return Self::new(path.to_path_buf(), gguf, vec![part]);
         };
         let names = split.names(&name, |name| path.with_file_name(name).exists()).map_err(failed)?;
         let mut opened = Some((part, gguf));
@@ -63,7 +64,7 @@ impl ModelFile {
         if parts.len() == 1
             && let Some((part, gguf)) = parts.pop_if(|(_, gguf)| gguf.metadata().get("split.count").is_none())
         {
-            return Ok(Self { path: part.path.clone(), gguf, parts: vec![part] });
+            return Self::new(part.path.clone(), gguf, vec![part]);
         }
         let number = |(part, gguf): &(Part, Gguf)| match Split::of(&file_name(&part.path), gguf) {
             Ok(Some(split)) => split.number,
@@ -82,7 +83,7 @@ impl ModelFile {
         let path = PathBuf::from(name);
         let gguf = Gguf::parse(bytes).map_err(|source| OpenError::Gguf { path: path.clone(), source })?;
         let part = Part { path: path.clone(), bytes: Bytes::new(Arc::new(bytes)), mapped: None };
-        Ok(Self { path, gguf, parts: vec![part] })
+        Self::new(path, gguf, vec![part])
     }
 
     /// Joins parts, which are in order, to one model.
@@ -94,7 +95,15 @@ impl ModelFile {
         let (parts, heads) = parts.into_iter().map(named).unzip();
         let gguf = split::join(heads)
             .map_err(|source| OpenError::Split { path: path.to_path_buf(), source: source.into() })?;
-        Ok(Self { path: path.to_path_buf(), gguf, parts })
+        Self::new(path.to_path_buf(), gguf, parts)
+    }
+
+    /// Creates a model of its head, which may be in Ollama's layout.
+    fn new(path: PathBuf, gguf: Gguf, parts: Vec<Part>) -> Result<Self, OpenError> {
+        match compat::translate(gguf) {
+            Ok(gguf) => Ok(Self { path, gguf, parts }),
+            Err(error) => Err(OpenError::Layout { path, source: Box::new(error) }),
+        }
     }
 
     /// Returns the path that was opened, or the name of a built-in model.
@@ -107,7 +116,7 @@ impl ModelFile {
         self.parts.iter().map(|part| part.path.as_path())
     }
 
-    /// Returns metadata and tensor table.
+    /// Returns metadata and tensor table, in the layout of llama.cpp.
     pub fn gguf(&self) -> &Gguf {
         &self.gguf
     }

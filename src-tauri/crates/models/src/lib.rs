@@ -1,8 +1,9 @@
 //! Model files and the model families that convert them to plans.
 //!
-//! [`ModelFile`] maps a GGUF file and detects changes of it. [`load`] selects the family by the metadata, uploads the
-//! weights to a backend, which uses them in place, and returns the [`Plan`](cairn_tensor::Plan) of its forward pass.
-//! [`memory_requirements`] computes the memory before loading, [`required_tensors`] the tensors that metadata require.
+//! [`ModelFile`] maps a GGUF file, translates the head of one in Ollama's layout (`compat`), and detects changes of the
+//! file. [`load`] selects the family by the metadata, uploads the weights to a backend, which uses them in place, and
+//! returns the [`Plan`](cairn_tensor::Plan) of its forward pass. [`memory_requirements`] computes the memory before
+//! loading, [`required_tensors`] the tensors that metadata require.
 //!
 //! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
 //! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
@@ -10,6 +11,7 @@
 pub mod arch;
 mod block;
 mod build;
+mod compat;
 mod embedding;
 pub mod encoder;
 pub mod error;
@@ -18,11 +20,14 @@ mod hparams;
 pub mod load;
 mod mapping;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod tiny;
 
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
 pub use cairn_gguf::Pooling;
+pub use compat::translated;
 pub use embedding::EmbeddingOutput;
 pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};

@@ -6,6 +6,7 @@ use cairn_tensor::{Backend, Limits, Plan, Rows};
 
 use crate::arch::{ARCHITECTURES, Architecture};
 use crate::build::{Builder, RequiredTensor, Source};
+use crate::compat;
 use crate::embedding::EmbeddingOutput;
 use crate::encoder::ENCODERS;
 use crate::error::LoadError;
@@ -123,6 +124,7 @@ fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
     let found = all().find(|family| family.names().contains(&name)).copied();
     found.ok_or_else(|| LoadError::UnknownArchitecture {
         name: name.escape_debug().to_string(),
+        model: compat::model_of(name),
         supported: all().flat_map(|family| family.names()).copied().collect(),
     })
 }

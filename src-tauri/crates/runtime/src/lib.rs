@@ -33,7 +33,7 @@ mod sequence;
 mod wake;
 
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
-pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder};
+pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder, translated};
 pub use client::{Client, Priority};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use constraint::{Constrained, ThinkingTags};

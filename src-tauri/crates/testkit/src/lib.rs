@@ -19,6 +19,7 @@ pub mod hostile;
 pub mod hub;
 #[cfg(unix)]
 pub mod ollama_client;
+pub mod ollama_layout;
 pub mod presets;
 pub mod random;
 pub mod registry;

@@ -272,11 +272,12 @@ pub(crate) fn is_pebble(name: &ModelRef) -> bool {
 
 /// Whether a file has a chat template.
 pub(crate) fn has_chat_template(gguf: &cairn_gguf::Gguf) -> bool {
-    !head::chat_template(gguf.metadata()).is_empty()
+    !head::chat_template(head::as_loaded(gguf).metadata()).is_empty()
 }
 
 fn file_capabilities(gguf: &cairn_gguf::Gguf) -> Vec<String> {
-    let metadata = gguf.metadata();
+    let loaded = head::as_loaded(gguf);
+    let metadata = loaded.metadata();
     capabilities(metadata, Capabilities::of_jinja(head::chat_template(metadata)))
 }
 

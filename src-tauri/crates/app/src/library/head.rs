@@ -1,5 +1,6 @@
 //! The head of a model file: its metadata and tensor table, read without the tensors.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,11 @@ pub struct Head {
     pub file_bytes: u64,
     /// The files, indexed by [`Tensor::part`](cairn_gguf::Tensor::part).
     pub paths: Vec<PathBuf>,
+}
+
+/// Returns the head as the engine reads it: translated, if the file is in Ollama's own layout.
+pub(crate) fn as_loaded(gguf: &Gguf) -> Cow<'_, Gguf> {
+    cairn_runtime::translated(gguf)
 }
 
 /// Returns the chat template in a model's file; empty for none.

@@ -204,7 +204,7 @@ fn remove_imported(writer: &LibraryWriter<'_>, layer: &Layer, way: &ImportMethod
 /// reading the file.
 pub(crate) fn config(gguf: &Gguf) -> Config {
     let details = Details::of_file(gguf);
-    let embeds = cairn_runtime::is_embedding_model(gguf.metadata());
+    let embeds = cairn_runtime::is_embedding_model(head::as_loaded(gguf).metadata());
     Config {
         capabilities: embeds.then(|| vec!["embedding".to_owned()]),
         model_format: details.format,

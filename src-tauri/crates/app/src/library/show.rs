@@ -38,7 +38,7 @@ pub struct Shown {
     pub system: String,
     /// Messages that precede every conversation.
     pub messages: Vec<Message>,
-    /// Metadata of the file. Arrays are `null` unless `verbose`.
+    /// Metadata of the file as it is, also of one in Ollama's own layout. Arrays are `null` unless `verbose`.
     pub info: Map<String, Value>,
     /// Tensors of the file.
     pub tensors: Vec<TensorRow>,
@@ -71,7 +71,8 @@ impl ModelLibrary {
 }
 
 fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) -> Shown {
-    let metadata = gguf.metadata();
+    let loaded = head::as_loaded(gguf);
+    let metadata = loaded.metadata();
     let own_template = head::chat_template(metadata);
     let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
     let choice = template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template);
@@ -89,7 +90,9 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
         }
     };
     let mut info = Map::new();
-    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template")) {
+    for (key, value) in
+        gguf.metadata().iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template"))
+    {
         info.insert(key.to_owned(), json_value(value, verbose));
     }
     info.insert("general.parameter_count".to_owned(), json!(parameter_count(gguf)));

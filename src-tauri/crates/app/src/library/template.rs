@@ -112,8 +112,9 @@ pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>
 /// Checks that the chat template of a file can render a conversation. A file without one passes, and so does that of an
 /// embedding model, which is never rendered.
 pub(crate) fn check_file(gguf: &Gguf) -> Result<(), prompt::Error> {
-    let source = head::chat_template(gguf.metadata());
-    if source.is_empty() || cairn_runtime::is_embedding_model(gguf.metadata()) {
+    let loaded = head::as_loaded(gguf);
+    let source = head::chat_template(loaded.metadata());
+    if source.is_empty() || cairn_runtime::is_embedding_model(loaded.metadata()) {
         return Ok(());
     }
     Template::jinja(source)?.check_renders()

@@ -61,3 +61,27 @@ fn setting_an_existing_key_keeps_its_position() {
     assert_eq!(metadata.iter().next(), Some(("u8", &Value::from("now a text"))), "it is still the first");
     assert_eq!(metadata.len(), sample().len(), "nothing was added");
 }
+
+#[test]
+fn entries_keep_their_order_when_collected() {
+    let keys = |metadata: &Metadata| metadata.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();
+    let collected: Metadata = sample().into_iter().collect();
+    assert_eq!(collected, sample(), "the same entries");
+    let entries = [("a", 1u32), ("b", 2), ("a", 3)].map(|(key, value)| (key.to_owned(), Value::from(value)));
+    let repeated: Metadata = entries.into_iter().collect();
+    assert_eq!(
+        (keys(&repeated), repeated.u32("a")),
+        (vec!["a".to_owned(), "b".to_owned()], Ok(Some(3))),
+        "the last value"
+    );
+}
+
+#[test]
+fn value_is_changed_in_place() {
+    let mut metadata = sample();
+    if let Some(Value::Array(array)) = metadata.get_mut("wide") {
+        array.truncate(2);
+    }
+    assert_eq!(metadata.i32s("wide"), Ok(Some(vec![1, -2])), "two elements remain");
+    assert_eq!(metadata.get_mut("absent"), None, "a missing key has no value");
+}

@@ -21,11 +21,6 @@ impl Architecture for Gemma3 {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
-        if b.has_tensor("dense.0.weight") {
-            // Without these tensors, the vectors would be wrong.
-            let what = "EmbeddingGemma in Ollama's own layout (pull a file in llama.cpp's layout instead)";
-            return Err(LoadError::Unsupported { what: what.to_owned() });
-        }
         let mut hparams = Hparams::read(b)?;
         let keys = Keys::new(b.metadata())?;
         let stream = gemma3_layers(b, &mut hparams, Some(LAYERS_OF_27B))?;

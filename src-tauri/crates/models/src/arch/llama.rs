@@ -23,11 +23,6 @@ impl Architecture for Llama {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
-        if b.has_tensor("v.patch_conv.weight") {
-            // Its keys of YaRN and of the growth have other names, so that answers would be wrong.
-            let what = "mistral3 in Ollama's own layout (pull a file in llama.cpp's layout instead)";
-            return Err(LoadError::Unsupported { what: what.to_owned() });
-        }
         let mut hparams = Hparams::read(b)?;
         let keys = Keys::new(b.metadata())?;
         let has_experts = keys.u32("expert_count")?.is_some_and(|count| count > 0);

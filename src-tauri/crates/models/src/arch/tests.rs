@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cairn_gguf::{DType, Value};
-use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
+use cairn_tensor::{Limits, Reference};
 use cairn_testkit::families;
 
 use self::textbook::Rotation;
 use crate::file::ModelFile;
+use crate::runs::logits;
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Noise, Tiny, VOCAB, WIDTH};
-use crate::{ARCHITECTURES, LoadError, Model, TensorFault, load, memory_requirements, required_tensors};
+use crate::{ARCHITECTURES, LoadError, TensorFault, load, memory_requirements, required_tensors};
 
 /// Every family by its name.
 fn families() -> impl Iterator<Item = &'static str> {
@@ -32,28 +33,7 @@ fn tokens(count: usize) -> Vec<u32> {
 
 /// Returns the logits of every position, computed in batches of `cut` tokens.
 fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
-    run_file(&file(&model.bytes()), tokens, cut)
-}
-
-fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
-    let mut backend = Reference::new();
-    let Model { plan, hparams } = load(file, 4096, &mut backend).expect("the model is whole");
-    let logits = plan.logits.expect("every family has logits");
-    let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
-    let pages = tokens.len().div_ceil(PAGE_TOKENS);
-    backend.grow_pages(pages).expect("a few pages fit");
-    let table: Vec<PageId> = (0..pages as u32).rev().map(PageId).collect();
-    let mut out = Vec::new();
-    for (part, chunk) in tokens.chunks(cut).enumerate() {
-        let slot = |i: usize| (part * cut + i) as u32;
-        let rows = chunk.iter().enumerate().map(|(i, &token)| Row::text(0, token, slot(i), true)).collect();
-        let batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
-        backend.run(plan, &batch).expect("the batch is within the limits");
-        let mut values = vec![0.0; chunk.len() * hparams.vocab];
-        backend.read(plan, logits, 0..chunk.len(), &mut values);
-        out.extend(values.chunks(hparams.vocab).map(<[f32]>::to_vec));
-    }
-    out
+    logits(&file(&model.bytes()), tokens, cut)
 }
 
 /// Compares a model with the textbook at every position of a prompt longer than a page.
@@ -315,15 +295,6 @@ fn models_with_norms_of_single_heads_are_refused() {
 }
 
 #[test]
-fn mistral3_in_ollamas_own_layout_is_refused() {
-    let mut model = Tiny::new("mistral3", 10);
-    model.add(&mut Noise(9), "v.patch_conv.weight", &[4, 4]);
-    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("its keys have other names");
-    let text = "mistral3 in Ollama's own layout (pull a file in llama.cpp's layout instead) is not supported";
-    assert_eq!(error.to_string(), text, "the layout is named");
-}
-
-#[test]
 fn predicting_layers_are_not_computed() {
     let model = Tiny::new("exaone4", 3);
     let mut more = with_layers(&model, LAYERS + 1);
@@ -368,7 +339,7 @@ fn split_model_equals_whole_model() {
     let split = ModelFile::open(&folder.path().join("m-00002-of-00003.gguf")).expect("all parts are there");
     let whole = file(&whole);
     let tokens = tokens(20);
-    assert_eq!(run_file(&split, &tokens, 20), run_file(&whole, &tokens, 20), "bit for bit");
+    assert_eq!(logits(&split, &tokens, 20), logits(&whole, &tokens, 20), "bit for bit");
     let limits = Limits { rows: 10, logit_rows: 3 };
     assert_eq!(
         memory_requirements(&split, 65, limits, DType::F16).ok(),

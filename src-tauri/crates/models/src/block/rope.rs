@@ -58,9 +58,14 @@ pub(crate) fn has_sections(keys: &Keys<'_>) -> Result<bool, LoadError> {
     Ok(matches!(sections[..], [first, second, ..] if first > 0 && second > 0))
 }
 
-/// Reads how queries grow with the position: `attention.temperature_scale`, in steps of the original context.
+/// Reads how queries grow with the position: `attention.temperature_scale`, in steps of the original context. With the
+/// factor 0 they do not grow.
 pub(crate) fn query_growth(keys: &Keys<'_>, hparams: &Hparams) -> Result<Option<Growth>, LoadError> {
-    let Some(factor) = keys.positive("attention.temperature_scale")? else { return Ok(None) };
+    const KEY: &str = "attention.temperature_scale";
+    if keys.f32(KEY)? == Some(0.0) {
+        return Ok(None);
+    }
+    let Some(factor) = keys.positive(KEY)? else { return Ok(None) };
     Ok(Some(Growth { factor, step: original_context(keys, hparams)? as u32 }))
 }
 

@@ -1,9 +1,10 @@
 //! Every encoder on tiny models: comparisons with a textbook forward pass in f64, without plans, pages or shared code.
 
-use cairn_tensor::{Batch, Limits, Op, PAGE_TOKENS, PageId, Reference, Row, StateKind};
+use cairn_tensor::{Op, Reference, StateKind};
 use cairn_testkit::Family;
-use cairn_testkit::families::{BERT, CROSS_ENCODER, ENCODERS, GEMMA_EMBEDDING, GEMMA3, NOMIC_BERT, QWEN3_EMBEDDING};
+use cairn_testkit::families::{BERT, CROSS_ENCODER, ENCODERS, GEMMA_EMBEDDING, NOMIC_BERT, QWEN3_EMBEDDING};
 
+use crate::runs::{output_rows, segment};
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Noise, Tiny, VOCAB, WIDTH, WINDOW};
 use crate::{ENCODERS as ROWS, EmbeddingOutput, LoadError, ModelFile, Pooling, load};
 
@@ -24,43 +25,14 @@ fn tiny(family: &'static Family) -> Tiny {
     model
 }
 
-/// Returns the output rows of texts in one batch. The second half of each text is its second segment.
+/// Returns the output rows of texts in one batch.
 fn run(model: &Tiny, texts: &[Vec<u32>]) -> Vec<Vec<f32>> {
-    let mut backend = Reference::new();
-    let loaded = load(&file(model), 256, &mut backend).expect("the model is whole");
-    let is_causal = loaded.hparams.embedding.expect("it is an embedding model").is_causal;
-    let output = loaded.plan.logits.expect("every plan has an output");
-    let width = loaded.plan.buffers[output.0 as usize].width;
-    let plan = backend.prepare(loaded.plan, Limits { rows: 256, logit_rows: 256 }).expect("the plan fits");
-    let mut batch = Batch::default();
-    let mut pages = 0;
-    for (seq, text) in texts.iter().enumerate() {
-        let tokens = text.len() as u32;
-        for (&token, slot) in text.iter().zip(0..) {
-            let row = Row::encoder(seq as u32, token, slot, segment(slot, tokens), tokens);
-            let until = if is_causal { slot + 1 } else { tokens };
-            batch.rows.push(Row { until, want_logits: true, ..row });
-        }
-        let count = text.len().div_ceil(PAGE_TOKENS) as u32;
-        batch.tables.push((pages..pages + count).map(PageId).collect());
-        pages += count;
-    }
-    backend.grow_pages(pages as usize).expect("a few pages fit");
-    backend.run(plan, &batch).expect("the batch is within the limits");
-    let mut values = vec![0.0; batch.rows.len() * width];
-    backend.read(plan, output, 0..batch.rows.len(), &mut values);
-    values.chunks(width).map(<[f32]>::to_vec).collect()
-}
-
-fn segment(slot: u32, tokens: u32) -> u32 {
-    u32::from(slot * 2 >= tokens)
+    output_rows(&file(model), texts)
 }
 
 fn tokens(seed: u32, count: u32) -> Vec<u32> {
     (0..count).map(|i| (i * 7 + seed) % VOCAB as u32).collect()
 }
-
-use cairn_tensor::Backend as _;
 
 /// The forward pass of one text.
 struct Textbook<'a> {
@@ -394,8 +366,6 @@ fn invalid_files_of_encoders_are_refused() {
     check(&BERT, &|model| model.set("context_length", 100u32), "`position_embd.weight` must be [24, 100]");
     check(&NOMIC_BERT, &|model| model.set("moe_every_n_layers", 2u32), "nomic-bert with experts is not supported");
     check(&QWEN3_EMBEDDING, &|model| model.set("pooling_type", 4u32), "a reranker of the family qwen3");
-    let dense = |model: &mut Tiny| model.add(&mut Noise(1), "dense.0.weight", &[WIDTH, 48]);
-    check(&GEMMA3, &dense, "EmbeddingGemma in Ollama's own layout (pull a file in llama.cpp's layout instead) is not");
     let labels = |model: &mut Tiny| model.add(&mut Noise(1), "cls.output.weight", &[WIDTH, 3]);
     check(&CROSS_ENCODER, &labels, "a cross-encoder with 3 labels is not supported");
 }

@@ -1,7 +1,8 @@
 //! Well-known models of Ollama's library, as a list that is part of the program.
 //!
-//! It lists only models whose published files the engine loads: the architecture is supported, and the file has llama.cpp's
-//! layout. Some models of the library (`gemma3`, `gpt-oss`, all vision models) are published in a layout of Ollama's own.
+//! It lists only models whose architecture the engine supports and whose published files have llama.cpp's layout. Some models
+//! of the library (`gemma3`, `gpt-oss`, all vision models) are published in a layout of Ollama's own. The engine translates it,
+//! which is tested with files that are made for tests, not with published ones.
 
 use std::sync::LazyLock;
 
@@ -89,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Architectures of which Ollama's library publishes files in its own layout, which the engine does not load.
+    /// Architectures of which Ollama's library publishes files in its own layout.
     const IN_OLLAMA_LAYOUT: [&str; 8] =
         ["gemma3", "gemma3n", "gemma4", "gpt-oss", "gptoss", "mistral3", "qwen25vl", "qwen3vl"];
 

@@ -1,0 +1,26 @@
+//! Models in Ollama's library that the engine cannot run, by the architecture in their files.
+
+/// Architecture and name of the models.
+const MODELS: &[(&str, &str)] = &[
+    ("deepseekocr", "DeepSeek OCR"),
+    ("gemma3n", "Gemma 3n"),
+    ("gemma4", "Gemma 4"),
+    ("glm4moelite", "GLM 4.7 Flash"),
+    ("glmocr", "GLM OCR"),
+    ("laguna", "Laguna"),
+    ("lfm2", "LFM 2"),
+    ("lfm2moe", "LFM 2 with experts"),
+    ("llama4", "Llama 4"),
+    ("mllama", "Llama 3.2 Vision"),
+    ("nemotron_h", "Nemotron H"),
+    ("nemotron_h_moe", "Nemotron H with experts"),
+    ("nemotron_h_omni", "Nemotron Nano VL"),
+    ("qwen35", "Qwen 3.5"),
+    ("qwen35moe", "Qwen 3.5 with experts"),
+    ("qwen3next", "Qwen 3 Next"),
+];
+
+/// Returns the name of the models with an architecture.
+pub(crate) fn model_of(architecture: &str) -> Option<&'static str> {
+    MODELS.iter().find(|(name, _)| *name == architecture).map(|(_, model)| *model)
+}

@@ -1,0 +1,61 @@
+//! Forward passes of this crate's tests, on the reference backend.
+
+use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
+
+use crate::file::ModelFile;
+use crate::load::{Model, load};
+
+/// Returns the logits of every position, computed in batches of `cut` tokens.
+pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
+    let mut backend = Reference::new();
+    let Model { plan, hparams } = load(file, 4096, &mut backend).expect("the model is whole");
+    let logits = plan.logits.expect("every family has logits");
+    let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
+    let pages = tokens.len().div_ceil(PAGE_TOKENS);
+    backend.grow_pages(pages).expect("a few pages fit");
+    let table: Vec<PageId> = (0..pages as u32).rev().map(PageId).collect();
+    let mut out = Vec::new();
+    for (part, chunk) in tokens.chunks(cut).enumerate() {
+        let slot = |i: usize| (part * cut + i) as u32;
+        let rows = chunk.iter().enumerate().map(|(i, &token)| Row::text(0, token, slot(i), true)).collect();
+        let batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
+        backend.run(plan, &batch).expect("the batch is within the limits");
+        let mut values = vec![0.0; chunk.len() * hparams.vocab];
+        backend.read(plan, logits, 0..chunk.len(), &mut values);
+        out.extend(values.chunks(hparams.vocab).map(<[f32]>::to_vec));
+    }
+    out
+}
+
+/// Returns the output rows of texts of an embedding model in one batch. The second half of each text is its second segment.
+pub(crate) fn output_rows(file: &ModelFile, texts: &[Vec<u32>]) -> Vec<Vec<f32>> {
+    let mut backend = Reference::new();
+    let loaded = load(file, 256, &mut backend).expect("the model is whole");
+    let is_causal = loaded.hparams.embedding.expect("it is an embedding model").is_causal;
+    let output = loaded.plan.logits.expect("every plan has an output");
+    let width = loaded.plan.buffers[output.0 as usize].width;
+    let plan = backend.prepare(loaded.plan, Limits { rows: 256, logit_rows: 256 }).expect("the plan fits");
+    let mut batch = Batch::default();
+    let mut pages = 0;
+    for (seq, text) in texts.iter().enumerate() {
+        let tokens = text.len() as u32;
+        for (&token, slot) in text.iter().zip(0..) {
+            let row = Row::encoder(seq as u32, token, slot, segment(slot, tokens), tokens);
+            let until = if is_causal { slot + 1 } else { tokens };
+            batch.rows.push(Row { until, want_logits: true, ..row });
+        }
+        let count = text.len().div_ceil(PAGE_TOKENS) as u32;
+        batch.tables.push((pages..pages + count).map(PageId).collect());
+        pages += count;
+    }
+    backend.grow_pages(pages as usize).expect("a few pages fit");
+    backend.run(plan, &batch).expect("the batch is within the limits");
+    let mut values = vec![0.0; batch.rows.len() * width];
+    backend.read(plan, output, 0..batch.rows.len(), &mut values);
+    values.chunks(width).map(<[f32]>::to_vec).collect()
+}
+
+/// Returns the segment of a token of a text.
+pub(crate) fn segment(slot: u32, tokens: u32) -> u32 {
+    u32::from(slot * 2 >= tokens)
+}
