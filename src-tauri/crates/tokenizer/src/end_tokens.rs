@@ -86,10 +86,8 @@ pub(crate) fn resolve(vocab: &Vocab, kinds: &mut [TokenKind]) -> Vec<u32> {
         if !is_end && !is_fill_in {
             continue;
         }
-        // `</s>` and similar names are also HTML, so a normal token of such a name stays normal.
-        if *kind == TokenKind::Normal && !text.starts_with("<|") && !text.starts_with("<｜") {
-            continue;
-        }
+        // As in llama.cpp, whatever type the file states. The names are parsed only in text of a template, not in that of
+        // a user, where `</s>` may be HTML.
         *kind = TokenKind::Control;
         if is_end {
             ends.push(id);
@@ -133,7 +131,7 @@ mod tests {
     #[test]
     fn end_tokens_are_found_by_name_and_id() {
         check(&[("a", 1), ("<|im_end|>", 3), ("<|im_start|>", 3), ("</x>", 1)], Some(3), &[1, 3]);
-        check(&[("<|im_end|>", 1), ("</s>", 1), ("<fim_prefix>", 3)], None, &[0]);
+        check(&[("<|im_end|>", 1), ("</s>", 1), ("<fim_prefix>", 3)], None, &[0, 1]);
         check(&[("</s>", 3)], None, &[0]);
     }
 
@@ -155,5 +153,20 @@ mod tests {
             [TokenKind::Marker, TokenKind::Marker, TokenKind::Control, TokenKind::Control],
             "channel tokens are markers"
         );
+    }
+
+    #[test]
+    fn end_name_marked_normal_is_one_token_in_templates_only() {
+        use crate::{EncodeOptions, Tokenizer, alphabet};
+        let mut tokens: Vec<String> = alphabet::letters().iter().map(char::to_string).collect();
+        let end = tokens.len() as u32;
+        tokens.push("</s>".to_owned());
+        // As in the vocabulary of Qwen 2.5.
+        let vocab = Vocab { model: "gpt2".to_owned(), pre: "qwen2".to_owned(), tokens, ..Vocab::default() };
+        let tokenizer = Tokenizer::new(vocab).expect("the vocabulary is consistent");
+        let encode = |parse_special| tokenizer.encode("</s>", EncodeOptions { add_special: false, parse_special });
+        assert_eq!(encode(true), [end], "text of a template");
+        assert_eq!(encode(false).len(), 4, "text of a user");
+        assert!(tokenizer.is_end(end), "it ends a generation");
     }
 }
