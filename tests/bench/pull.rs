@@ -92,7 +92,7 @@ fn pull(folder: &Path, cairn: &Path, model: &str) -> anyhow::Result<(f64, u64)> 
         std::thread::sleep(Duration::from_millis(20));
     }
     let began = Instant::now();
-    ensure!(command(&["pull", "--insecure", model]).status()?.success(), "cairn pull failed");
+    ensure!(command(&["pull", "--insecure", "--force", model]).status()?.success(), "cairn pull failed");
     let seconds = began.elapsed().as_secs_f64();
     let peak_bytes = peak_bytes(daemon.0.id())?;
     drop(daemon);

@@ -80,7 +80,7 @@ fn stop(home: &Home, mut daemon: Daemon<'_>) {
 /// Pauses a pull in the middle of a blob.
 fn pause_pull(home: &Home, registry: &FakeRegistry) {
     let model =
-        Published::at(registry, "paused", vec![blob("model", noise(1, 1 << 20)), blob("config", b"{}".as_slice())]);
+        Published::at(registry, "paused", vec![blob("projector", noise(1, 1 << 20)), blob("config", b"{}".as_slice())]);
     ask(home, "POST", "/app/downloads", &json!({"model": model.name, "insecure": true}));
     let deadline = Instant::now() + Duration::from_secs(60);
     while get(home, "/app/downloads")["downloads"][0]["completed"].as_u64() < Some(64 << 10) {

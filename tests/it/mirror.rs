@@ -226,7 +226,7 @@ fn mirror_serves_during_origin_outage_and_follows_the_new_version() {
     let first = client();
     let _first = first.serve();
     join(&first, &mirror);
-    let (pulled, output) = run(&first, &["pull", &name, "--insecure"]);
+    let (pulled, output) = run(&first, &["pull", &name, "--insecure", "--force"]);
     assert!(pulled && !output.contains("was taken from the mirror"), "the manifest is from the origin: {output}");
     let stats: serde_json::Value =
         serde_json::from_str(&succeeded(&mirror.run(&["mirror", "stats", "--json"]))).expect("valid JSON");
@@ -243,7 +243,7 @@ fn mirror_serves_during_origin_outage_and_follows_the_new_version() {
     let second = client();
     let _second = second.serve();
     let address = join(&second, &mirror);
-    let (pulled, output) = run(&second, &["pull", &name, "--insecure"]);
+    let (pulled, output) = run(&second, &["pull", &name, "--insecure", "--force"]);
     let marked = format!("was taken from the mirror {}", address.trim_start_matches("http://"));
     assert!(pulled && output.contains(&marked), "the output names the mirror: {output}");
     let read = |home: &Home| std::fs::read(home.folder.path().join(&manifest)).expect("the file exists");
@@ -254,7 +254,7 @@ fn mirror_serves_during_origin_outage_and_follows_the_new_version() {
     // A failed source is tried last for a few seconds.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(8);
     let (pulled, output) = loop {
-        let (pulled, output) = run(&second, &["pull", &name, "--insecure"]);
+        let (pulled, output) = run(&second, &["pull", &name, "--insecure", "--force"]);
         if !output.contains("was taken from the mirror") {
             break (pulled, output);
         }
@@ -278,7 +278,8 @@ fn restarted_mirror_continues_client_pulls() {
     let _daemon = home.serve();
     // The client uses the mirror as its registry.
     let name = format!("127.0.0.1:{}/library/wanted", mirror.port);
-    let client = home.command(&["pull", &name, "--insecure"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let client =
+        home.command(&["pull", &name, "--insecure", "--force"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let client = client.expect("cairn starts");
     let large = blobs[0].0.to_string();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);

@@ -30,7 +30,8 @@ fn sharing() -> Home {
 /// Config blob of the test models.
 const CONFIG: &[u8] = br#"{"model_format":"gguf"}"#;
 
-/// Publishes a model with these weights; returns their digest.
+/// Publishes a model with one layer of these contents; returns its digest. It is not a model file, which would have to be
+/// one that can run.
 fn publish(registry: &FakeRegistry, model: &str, contents: Vec<u8>) -> Digest {
     let (digest, size) = (Digest::of(&contents), contents.len());
     let config = CONFIG;
@@ -38,7 +39,7 @@ fn publish(registry: &FakeRegistry, model: &str, contents: Vec<u8>) -> Digest {
     let manifest = json!({
         "schemaVersion": 2,
         "config": layer("application/vnd.docker.container.image.v1+json", &Digest::of(config), config.len()),
-        "layers": [layer("application/vnd.ollama.image.model", &digest, size)],
+        "layers": [layer("application/vnd.ollama.image.projector", &digest, size)],
     });
     registry.put_blob(&Digest::of(config).to_string(), Arc::from(config));
     registry.put_blob(&digest.to_string(), Arc::from(contents));
@@ -130,7 +131,7 @@ fn blobs_are_downloaded_from_a_discovered_peer() {
     let newer = json!({
         "schemaVersion": 2, "newer": true,
         "config": {"digest": Digest::of(CONFIG).to_string(), "size": CONFIG.len()},
-        "layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": digest.to_string(), "size": BYTES}],
+        "layers": [{"mediaType": "application/vnd.ollama.image.projector", "digest": digest.to_string(), "size": BYTES}],
     });
     registry.put_manifest("library/m", "latest", newer.to_string().as_bytes());
     let daemon = home.serve();

@@ -4,6 +4,8 @@
 mod full;
 mod nearby;
 pub(crate) mod published;
+#[cfg(unix)]
+mod refused;
 mod several;
 #[cfg(unix)]
 mod survive;

@@ -76,10 +76,11 @@ impl Published {
         Self::at(registry, model, blobs)
     }
 
-    /// Publishes a model of random bytes: one layer of `bytes` bytes and three small ones.
+    /// Publishes random bytes: one layer of `bytes` bytes and three small ones. None is a model file, which would have to
+    /// be one that can run.
     pub(crate) fn of_noise(registry: &FakeRegistry, model: &str, seed: u64, bytes: usize) -> Self {
         let blobs = vec![
-            blob("model", noise(seed, bytes)),
+            blob("projector", noise(seed, bytes)),
             blob("template", noise(seed + 1, 3000)),
             blob("params", format!("{{\"seed\":{seed}}}").into_bytes()),
             blob("config", format!("{{\"model_format\":\"gguf\",\"model_type\":\"{seed}\"}}").into_bytes()),

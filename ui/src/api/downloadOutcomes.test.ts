@@ -19,6 +19,20 @@ it("download that fails while the page is open is reported until it is retried",
   expect(failed(outcomes), "a dismissed one stays dismissed, a retried one is reported again").toEqual([1]);
 });
 
+it("refused download asks once, and only the user who requested it here", () => {
+  const outcomes = new DownloadOutcomes();
+  const refused = (id: number, detached: boolean) =>
+    ({ id, state: "failed", model: `m${id}`, detached, error: { error: "no", code: "model_cannot_run" } }) as Download;
+  const asked = () => outcomes.refused.map((one) => one.id);
+  outcomes.update(queue());
+  outcomes.update({ downloads: [refused(1, true), refused(2, false)] });
+  expect(asked(), "the client of the second one asks its user").toEqual([1]);
+  expect(failed(outcomes), "the notice of failures does not repeat it").toEqual([]);
+  outcomes.dismiss(1);
+  outcomes.update({ downloads: [refused(1, true), refused(2, false)] });
+  expect(asked()).toEqual([]);
+});
+
 it("model that arrives is reported once", () => {
   const outcomes = new DownloadOutcomes();
   expect(outcomes.update(queue([1, "done"], [2, "running"]))).toEqual([]);

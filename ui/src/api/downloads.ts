@@ -13,6 +13,8 @@ export const downloads = {
   add: (model: string) => post<Download>("/app/downloads", { model }),
   pause: change("pause"),
   resume: change("resume"),
+  /** Downloads a model that this version cannot run. */
+  force: (id: number) => post<DownloadsResponse>("/app/downloads/resume", { download: String(id), force: true }),
   cancel: change("cancel"),
   discard: change("discard"),
   move: (id: number, position: number) =>

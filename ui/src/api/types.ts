@@ -731,9 +731,19 @@ export type DownloadRequest = {
   insecure?: boolean;
   /** Addresses of mirrors to try before the registry. */
   sources?: string[];
+  /** Whether the model is downloaded even if this version cannot run it, for example to share it. */
+  force?: boolean;
 };
 
-/** `POST /app/downloads/pause`, `resume`, `cancel` and `discard`. The response is a [`DownloadsResponse`]. */
+/** `POST /app/downloads/resume`. The response is a [`DownloadsResponse`]. */
+export type ResumeRequest = {
+  /** An id, or the name of the model. */
+  download: string;
+  /** Whether the model is downloaded even if this version cannot run it. */
+  force?: boolean;
+};
+
+/** `POST /app/downloads/pause`, `cancel` and `discard`. The response is a [`DownloadsResponse`]. */
 export type DownloadChoice = {
   /** An id, or the name of the model. */
   download: string;
@@ -1958,6 +1968,8 @@ export type ErrorCode =
   | "registry_busy"
   /** The registry publishes the model in a format that Cairn cannot run. Parameters: model. */
   | "model_format_unsupported"
+  /** This version cannot run the model, so it was not downloaded. Parameters: model, reason, size_bytes. */
+  | "model_cannot_run"
   /** The registry's manifest is not one of a model. Parameters: host, model, reason. */
   | "manifest_invalid"
   /** The name belongs to a model that was made on this machine. Parameters: model. */
@@ -2379,6 +2391,8 @@ export type PullRequest = {
   stream?: boolean;
   /** Addresses of mirrors to try before the registry. Cairn's own field. */
   sources?: string[];
+  /** Whether the model is downloaded even if this version cannot run it, for example to share it. Cairn's own field. */
+  force?: boolean;
 };
 
 /**

@@ -4,6 +4,7 @@
 //! [`Transfers`] is the handle.
 
 mod discover;
+mod downloading_blob;
 mod error;
 mod login;
 mod mirror;
@@ -56,7 +57,7 @@ pub struct Transfers {
 
 impl Transfers {
     pub(crate) fn new(library: &ModelLibrary, settings: &Arc<Settings>, clock: &Clock, seed: u64) -> Self {
-        let pulls = Pulls::new(library.folders(), settings, clock, seed);
+        let pulls = Pulls::new(library, settings, clock, seed);
         Self {
             mirror: Mirror::new(pulls.clone(), settings.sharing.clone()),
             pulls,

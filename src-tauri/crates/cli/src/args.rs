@@ -230,6 +230,9 @@ pub(crate) struct Pull {
     /// Connect to the registry over plain http
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Download even models that this version cannot run, for example to share them
+    #[arg(long)]
+    pub(crate) force: bool,
     /// A mirror that takes precedence over the registry, for example `http://nas:11434`; may be repeated
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,

@@ -64,9 +64,7 @@ async fn clear(client: &Client, args: &Clear, json: bool) -> anyhow::Result<()> 
     if !args.yes && terminal::is_stdin_terminal() {
         let target = tier.map_or_else(|| "all cached prompts".to_owned(), |tier| format!("tier {}", label(tier)));
         output::note(&format!("Delete {target}? Prompts will be computed again. [y/N]"));
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        if !terminal::read_consent()? {
             bail!("nothing was deleted");
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cairn_app::settings::Address;
-use cairn_wire::ErrorBody;
+use cairn_wire::{ErrorBody, ErrorCode};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -48,6 +48,11 @@ impl std::fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// Whether a streamed response ended with this error.
+pub(crate) fn has_code(error: &anyhow::Error, code: ErrorCode) -> bool {
+    error.downcast_ref::<ErrorBody>().is_some_and(|body| body.code == Some(code))
+}
 
 /// Whether the server answered with status 404.
 pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
@@ -345,7 +350,7 @@ impl Lines {
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> anyhow::Result<T> {
     if let Ok(error) = serde_json::from_slice::<ErrorBody>(line) {
-        bail!("{}", error.error);
+        return Err(error.into());
     }
     serde_json::from_slice(line).context("the server's answer cannot be read")
 }

@@ -8,13 +8,14 @@ mod lines;
 mod repeats;
 
 use anyhow::anyhow;
+use cairn_wire::ErrorCode;
 use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
 use cairn_wire::ollama::{PullLine, PullRequest};
 use serde::Serialize;
 
 use crate::client::{self, Client, StreamBroken};
 use crate::several::{self, AbortAll};
-use crate::{CliContext, args, daemon, human, output};
+use crate::{CliContext, args, daemon, human, output, terminal};
 use bars::Bars;
 use lines::Lines;
 
@@ -35,12 +36,14 @@ pub(crate) async fn pull(cli: &CliContext, args: &args::Pull) -> anyhow::Result<
             model: model.to_owned(),
             insecure: args.insecure,
             sources: args.source.clone(),
+            force: args.force,
             ..PullRequest::default()
         };
-        let show = show(args.json);
         match args.models.len() {
-            1 => follow_pull(&client, &request, show).await,
+            1 if !args.json => pull_or_ask(&client, request).await,
+            1 => follow_pull(&client, &request, show(args.json)).await,
             _ => {
+                let show = show(args.json);
                 follow_pull(
                     &client,
                     &request,
@@ -81,13 +84,30 @@ fn rate(text: &str) -> anyhow::Result<u64> {
 /// Starts a pull in the background.
 async fn start_background(client: &Client, args: &args::Pull, model: &str) -> anyhow::Result<()> {
     client.require_own_daemon("a download in the background (--detach)")?;
-    let request = DownloadRequest { model: model.to_owned(), insecure: args.insecure, sources: args.source.clone() };
+    let (insecure, sources, force) = (args.insecure, args.source.clone(), args.force);
+    let request = DownloadRequest { model: model.to_owned(), insecure, sources, force };
     let download: Download = client.post("/app/downloads", &request).await?;
     if args.json {
         return output::json(&download);
     }
     let id = download.id;
     output::print(&format!("{} is download {id}; `cairn downloads` shows its progress\n", download.model))
+}
+
+/// Pulls a model. If this version cannot run it, asks at a terminal whether to download it anyway.
+async fn pull_or_ask(client: &Client, request: PullRequest) -> anyhow::Result<()> {
+    let pulled = follow_pull(client, &request, show(false)).await;
+    match &pulled {
+        Err(error) if client::has_code(error, ErrorCode::ModelCannotRun) && terminal::is_stdin_terminal() => {
+            output::note(&format!("{error:#}"));
+            output::note("Download it anyway? [y/N]");
+            match terminal::read_consent()? {
+                true => follow_pull(client, &PullRequest { force: true, ..request }, show(false)).await,
+                false => Err(anyhow!("nothing more was downloaded")),
+            }
+        }
+        _ => pulled,
+    }
 }
 
 /// Pulls a model and shows the progress.

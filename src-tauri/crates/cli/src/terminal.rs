@@ -19,6 +19,13 @@ pub(crate) fn is_stdin_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
+/// Reads the answer to a question that ends with `[y/N]` from standard input.
+pub(crate) fn read_consent() -> io::Result<bool> {
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Columns of the terminal of standard output.
 pub(crate) fn width() -> usize {
     width_of(&io::stdout())

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use cairn_gguf::{DType, Metadata};
+use cairn_gguf::{DType, Gguf, Metadata, Tensor};
 use cairn_tensor::{Backend, BackendError, BufferId, Bytes, Op, Plan, Projection, Rows, Weight, WeightId};
 
 use crate::error::{LoadError, TensorFault, in_block};
@@ -30,6 +30,8 @@ pub struct RequiredTensor {
 pub(crate) enum Source<'a> {
     /// An open file.
     File(&'a ModelFile),
+    /// The head of a file, without the bytes of its tensors.
+    Head(&'a Gguf),
     /// Metadata alone. All tensors are assumed to be valid.
     Metadata {
         /// The model's metadata.
@@ -37,6 +39,25 @@ pub(crate) enum Source<'a> {
         /// Returns whether the model has an optional tensor.
         has_tensor: &'a dyn Fn(&str) -> bool,
     },
+}
+
+impl<'a> Source<'a> {
+    /// Returns metadata and tensor table of a file.
+    fn gguf(self) -> Option<&'a Gguf> {
+        match self {
+            Source::File(file) => Some(file.gguf()),
+            Source::Head(gguf) => Some(gguf),
+            Source::Metadata { .. } => None,
+        }
+    }
+
+    fn metadata(self) -> &'a Metadata {
+        match self {
+            Source::File(file) => file.gguf().metadata(),
+            Source::Head(gguf) => gguf.metadata(),
+            Source::Metadata { metadata, .. } => metadata,
+        }
+    }
 }
 
 /// Builder of a plan and its weights.
@@ -100,10 +121,7 @@ impl<'a> Builder<'a> {
 
     /// Returns the model's metadata.
     pub fn metadata(&self) -> &'a Metadata {
-        match self.source {
-            Source::File(file) => file.gguf().metadata(),
-            Source::Metadata { metadata, .. } => metadata,
-        }
+        self.source.metadata()
     }
 
     /// Returns the maximum sequence length in tokens.
@@ -114,7 +132,7 @@ impl<'a> Builder<'a> {
     /// Returns whether the model has a tensor of this name.
     pub fn has_tensor(&self, name: &str) -> bool {
         match self.source {
-            Source::File(file) => file.gguf().tensor(name).is_some(),
+            Source::File(_) | Source::Head(_) => self.source.gguf().is_some_and(|gguf| gguf.tensor(name).is_some()),
             Source::Metadata { has_tensor, .. } => has_tensor(name),
         }
     }
@@ -132,8 +150,7 @@ impl<'a> Builder<'a> {
 
     /// Returns the number of rows of a matrix, if there is a file that has it.
     pub fn rows_of(&self, name: &str) -> Option<usize> {
-        let Source::File(file) = self.source else { return None };
-        file.gguf().tensor(name)?.dims.get(1).map(|&rows| rows as usize)
+        self.source.gguf()?.tensor(name)?.dims.get(1).map(|&rows| rows as usize)
     }
 
     /// Adds the matrix `[rows, cols]` of this name.
@@ -162,13 +179,13 @@ impl<'a> Builder<'a> {
         self.has_tensor(name).then(|| self.vector(name, len))
     }
 
-    /// Reads the values of a vector, if the model has it, for computations at load time.
+    /// Reads the values of a vector, if the model has it, for computations at load time. They are 1 without a file.
     pub fn optional_values(&mut self, name: &str, len: usize) -> Option<Vec<f32>> {
         if !self.has_tensor(name) {
             return None;
         }
         let mut values = vec![1.0; len];
-        if let Some((dtype, bytes)) = self.tensor(name, &[len]) {
+        if let Some((dtype, Some(bytes))) = self.tensor(name, &[len]) {
             dtype.decode(&bytes, &mut values);
         }
         Some(values)
@@ -220,12 +237,15 @@ impl<'a> Builder<'a> {
             self.faults.push(TensorFault::DType { name: name.to_owned(), dtype });
             return NOT_UPLOADED;
         }
-        let start = dtype.row_bytes(first);
-        let range = start..start + rows * dtype.row_bytes(cols);
-        let bytes = bytes.slice(range).expect("the size of the tensor was checked");
-        self.weights_bytes += bytes.len() as u64;
-        let weight = Weight { name: name.to_owned(), dtype, rows, cols, bytes };
-        let uploaded = self.backend.as_mut().map_or(Ok(NOT_UPLOADED), |backend| backend.upload(weight));
+        let (start, len) = (dtype.row_bytes(first), rows * dtype.row_bytes(cols));
+        self.weights_bytes += len as u64;
+        let uploaded = match (&mut self.backend, bytes) {
+            (Some(backend), Some(bytes)) => {
+                let bytes = bytes.slice(start..start + len).expect("the size of the tensor was checked");
+                backend.upload(Weight { name: name.to_owned(), dtype, rows, cols, bytes })
+            }
+            _ => Ok(NOT_UPLOADED),
+        };
         let id = uploaded.unwrap_or_else(|error| {
             self.backend_error.get_or_insert(error);
             NOT_UPLOADED
@@ -234,20 +254,20 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// Returns type and bytes of a tensor with these dimensions. Without a file, records the tensor; on an error,
-    /// records the fault.
-    fn tensor(&mut self, name: &str, need: &[usize]) -> Option<(DType, Bytes)> {
+    /// Returns type and bytes of a tensor with these dimensions; no bytes for the head of a file. Without either, records
+    /// the tensor; on an error, records the fault.
+    fn tensor(&mut self, name: &str, need: &[usize]) -> Option<(DType, Option<Bytes>)> {
         let dims: Vec<u64> = need.iter().map(|&dim| dim as u64).collect();
         let first = self.requested.insert(name.to_owned());
-        match self.source {
-            Source::Metadata { .. } => {
+        match self.source.gguf() {
+            None => {
                 if first {
                     self.required.push(RequiredTensor { name: name.to_owned(), dims });
                 }
                 None
             }
-            Source::File(file) => match find(file, name, dims) {
-                Ok(found) => Some(found),
+            Some(gguf) => match find(gguf, name, dims) {
+                Ok(tensor) => Some((tensor.dtype, self.bytes(tensor))),
                 Err(fault) => {
                     if first {
                         self.faults.push(fault);
@@ -257,19 +277,26 @@ impl<'a> Builder<'a> {
             },
         }
     }
+
+    fn bytes(&self, tensor: &Tensor) -> Option<Bytes> {
+        match self.source {
+            Source::File(file) => Some(file.tensor_bytes(tensor)),
+            Source::Head(_) | Source::Metadata { .. } => None,
+        }
+    }
 }
 
 /// Returns the biases of all blocks in the file, without the prefix `blk.N.`.
 fn block_biases(source: Source<'_>) -> HashSet<String> {
-    let Source::File(file) = source else { return HashSet::new() };
-    let names = file.gguf().tensors().iter().filter_map(|tensor| Some(in_block(&tensor.name)?.1));
+    let Some(gguf) = source.gguf() else { return HashSet::new() };
+    let names = gguf.tensors().iter().filter_map(|tensor| Some(in_block(&tensor.name)?.1));
     names.filter(|name| name.ends_with(".bias")).map(str::to_owned).collect()
 }
 
-/// Returns type and bytes of a file's tensor, which must have these dimensions.
-fn find(file: &ModelFile, name: &str, need: Vec<u64>) -> Result<(DType, Bytes), TensorFault> {
+/// Returns a tensor, which must have these dimensions.
+fn find<'a>(gguf: &'a Gguf, name: &str, need: Vec<u64>) -> Result<&'a Tensor, TensorFault> {
     let name = name.to_owned();
-    let Some(tensor) = file.gguf().tensor(&name) else { return Err(TensorFault::Missing { name }) };
+    let Some(tensor) = gguf.tensor(&name) else { return Err(TensorFault::Missing { name }) };
     // Writers may pad dimensions with ones.
     let (have, padding) = tensor.dims.split_at(need.len().min(tensor.dims.len()));
     if have != need || padding.iter().any(|&dim| dim != 1) {
@@ -278,5 +305,5 @@ fn find(file: &ModelFile, name: &str, need: Vec<u64>) -> Result<(DType, Bytes), 
     if !tensor.dtype.is_weight() {
         return Err(TensorFault::DType { name, dtype: tensor.dtype });
     }
-    Ok((tensor.dtype, file.tensor_bytes(tensor)))
+    Ok(tensor)
 }

@@ -3,7 +3,7 @@
 //! [`ModelFile`] maps a GGUF file, translates the head of one in Ollama's layout (`compat`), and detects changes of the
 //! file. [`load`] selects the family by the metadata, uploads the weights to a backend, which uses them in place, and
 //! returns the [`Plan`](cairn_tensor::Plan) of its forward pass. [`memory_requirements`] computes the memory before
-//! loading, [`required_tensors`] the tensors that metadata require.
+//! loading, [`check_head`] also from the beginning of a file, and [`required_tensors`] the tensors that metadata require.
 //!
 //! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
 //! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
@@ -33,4 +33,4 @@ pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::{Hparams, NormKind};
-pub use load::{MemoryRequirements, Model, load, memory_requirements, required_tensors};
+pub use load::{MemoryRequirements, Model, check_head, load, memory_requirements, required_tensors};

@@ -1,6 +1,6 @@
 //! Loading a model into a backend, and its memory requirements.
 
-use cairn_gguf::{DType, Metadata, Pooling};
+use cairn_gguf::{DType, Gguf, Metadata, Pooling};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
@@ -51,8 +51,8 @@ impl MemoryRequirements {
 /// When the family is unknown, metadata or tensors do not fit it, the backend rejects a weight, or the file has changed
 /// since it was opened. Weights may have been uploaded only in the last two cases.
 pub fn load(file: &ModelFile, context_tokens: usize, backend: &mut dyn Backend) -> Result<Model, LoadError> {
-    build(file, context_tokens, None)?;
-    let (hparams, plan, _) = build(file, context_tokens, Some(backend))?;
+    build(Source::File(file), context_tokens, None)?;
+    let (hparams, plan, _) = build(Source::File(file), context_tokens, Some(backend))?;
     // The upload has decoded vectors, so the file must be unchanged.
     file.check()?;
     Ok(Model { plan, hparams })
@@ -69,7 +69,30 @@ pub fn memory_requirements(
     limits: Limits,
     kv_type: DType,
 ) -> Result<MemoryRequirements, LoadError> {
-    let (hparams, plan, weights_bytes) = build(file, context_tokens, None)?;
+    Ok(requirements(Source::File(file), context_tokens, limits, kv_type)?.1)
+}
+
+/// Checks by the head of a file whether the model can be loaded, and computes its memory requirements as
+/// [`memory_requirements`] does. The bytes of the tensors are not read.
+///
+/// # Errors
+/// As [`memory_requirements`].
+pub fn check_head(
+    gguf: &Gguf,
+    context_tokens: usize,
+    limits: Limits,
+    kv_type: DType,
+) -> Result<(Hparams, MemoryRequirements), LoadError> {
+    requirements(Source::Head(gguf), context_tokens, limits, kv_type)
+}
+
+fn requirements(
+    source: Source<'_>,
+    context_tokens: usize,
+    limits: Limits,
+    kv_type: DType,
+) -> Result<(Hparams, MemoryRequirements), LoadError> {
+    let (hparams, plan, weights_bytes) = build(source, context_tokens, None)?;
     let limits = hparams.limits(context_tokens, limits);
     let (kv_type, _) = plan.kv_type(kv_type);
     let layout = plan.page_layout(kv_type);
@@ -78,13 +101,14 @@ pub fn memory_requirements(
         Rows::Batch => buffer.width as u64 * limits.rows as u64,
         Rows::Logits => buffer.width as u64 * limits.logit_rows as u64,
     };
-    Ok(MemoryRequirements {
+    let requirements = MemoryRequirements {
         weights_bytes,
         kv_type,
         kv_bytes_per_token: layout.token_bytes() as u64,
         kv_bytes: pages.saturating_mul(layout.page_bytes as u64),
         activations_bytes: plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64,
-    })
+    };
+    Ok((hparams, requirements))
 }
 
 /// Lists the tensors of a model with these metadata, in the order of its forward pass. `has_tensor` selects optional
@@ -103,13 +127,12 @@ pub fn required_tensors(
 
 /// Builds the forward pass of the file's family.
 fn build<'a>(
-    file: &'a ModelFile,
+    source: Source<'a>,
     context_tokens: usize,
     backend: Option<&'a mut dyn Backend>,
 ) -> Result<(Hparams, Plan, u64), LoadError> {
-    let metadata = file.gguf().metadata();
-    let mut b = Builder::new(Source::File(file), context_tokens, backend);
-    let hparams = family(metadata)?.build(&mut b)?;
+    let mut b = Builder::new(source, context_tokens, backend);
+    let hparams = family(b.metadata())?.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
     let is_ranked = matches!(hparams.embedding, Some(EmbeddingOutput { pooling: Pooling::Rank, .. }));
     if is_ranked && plan.logits.is_none_or(|scores| plan.buffers[scores.0 as usize].width != 1) {
@@ -128,3 +151,6 @@ fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
         supported: all().flat_map(|family| family.names()).copied().collect(),
     })
 }
+
+#[cfg(test)]
+mod tests;

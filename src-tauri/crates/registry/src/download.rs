@@ -16,6 +16,7 @@
 mod corruption;
 mod disk_space;
 mod error;
+mod fetch_limit;
 mod health;
 mod plan;
 mod read_positions;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 use crate::BlobSource;
 pub(crate) use disk_space::DiskSpace;
 pub use error::{DownloadError, DownloadNotice};
+pub(crate) use fetch_limit::FetchLimit;
 pub(crate) use read_positions::ReadPositions;
 pub(crate) use run::fetch;
 pub(crate) use spool::WriteBudget;
@@ -201,6 +203,8 @@ pub(crate) struct DownloadSpec {
     pub(crate) sources: Vec<Arc<dyn BlobSource>>,
     /// Positions at which readers wait.
     pub(crate) read_positions: Arc<ReadPositions>,
+    /// How much of the blob is downloaded.
+    pub(crate) limit: Arc<FetchLimit>,
 }
 
 /// Stop signal and outputs of a running download.

@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, watch};
 use crate::BlobSource;
 use crate::download::{
     self, BlobProgress, CompletedBlob, DiskSpace, DownloadConfig, DownloadContext, DownloadControl, DownloadError,
-    DownloadNotice, DownloadOutcome, DownloadSpec, Phase, ReadPositions, Throttle, WriteBudget,
+    DownloadNotice, DownloadOutcome, DownloadSpec, FetchLimit, Phase, ReadPositions, Throttle, WriteBudget,
 };
 use queue::{DesiredState, EntryState, Queue, QueueEntry};
 pub use queue::{DownloadId, Priority};
@@ -37,6 +37,9 @@ pub struct BlobRequest {
     pub priority: Priority,
     /// A label for users: the name of the model.
     pub label: String,
+    /// Number of leading bytes to download until [`Subscription::raise_limit`]; `None` for the whole blob. A download has
+    /// the highest limit of its subscriptions.
+    pub limit_bytes: Option<u64>,
 }
 
 /// The downloads into one library. Clones share the queue.
@@ -112,6 +115,7 @@ pub struct Subscription {
     progress: watch::Receiver<BlobProgress>,
     completion: watch::Receiver<Completion>,
     read_positions: Arc<ReadPositions>,
+    limit: Arc<FetchLimit>,
 }
 
 impl Downloads {
@@ -145,18 +149,19 @@ impl Downloads {
     #[must_use]
     pub fn fetch(&self, request: BlobRequest) -> Subscription {
         let mut queue = self.inner.queue();
-        let BlobRequest { digest, size_bytes, sources, priority, label } = request;
-        let spec = DownloadSpec { digest, size_bytes, sources, read_positions: Arc::default() };
+        let BlobRequest { digest, size_bytes, sources, priority, label, limit_bytes } = request;
+        let limit = Arc::new(FetchLimit::new(limit_bytes));
+        let spec = DownloadSpec { digest, size_bytes, sources, read_positions: Arc::default(), limit };
         let (id, queued) = queue.join(spec, priority, label);
         let entry = queue.entry(id).expect("the entry was just added");
         let (progress, completion) = (entry.progress.subscribe(), entry.completion.subscribe());
-        let read_positions = Arc::clone(&entry.spec.read_positions);
+        let (read_positions, limit) = (Arc::clone(&entry.spec.read_positions), Arc::clone(&entry.spec.limit));
         if queued {
             self.inner.send_event(id, digest, DownloadEventKind::Queued);
         }
         self.inner.start(&mut queue);
         drop(queue);
-        Subscription { id, inner: Arc::clone(&self.inner), progress, completion, read_positions }
+        Subscription { id, inner: Arc::clone(&self.inner), progress, completion, read_positions, limit }
     }
 
     /// Returns all unfinished downloads, in queue order.
@@ -235,6 +240,11 @@ impl Subscription {
     /// Prioritizes the bytes from `position`, for which a reader waits.
     pub fn prioritize(&self, position: u64) {
         self.read_positions.add(position);
+    }
+
+    /// Requests `bytes` leading bytes of the blob, if the limit was lower; `u64::MAX` for the whole blob.
+    pub fn raise_limit(&self, bytes: u64) {
+        self.limit.raise(bytes);
     }
 
     /// Lets the download continue without subscriptions.

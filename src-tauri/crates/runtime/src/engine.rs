@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use cairn_gguf::DType;
+use cairn_gguf::{DType, Gguf};
 use cairn_kernels::Variant;
 use cairn_kv::Budget;
 use cairn_models::ModelFile;
@@ -288,6 +288,22 @@ impl Engine {
     pub fn check(&self, path: &Path) -> Result<(), LoadError> {
         let file = ModelFile::open(path)?;
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
+    }
+
+    /// Checks by the head of a model file whether this engine can run the model. Returns the memory for weights, activations
+    /// and a KV cache of the default context size.
+    ///
+    /// # Errors
+    /// Those of loading it that metadata and tensor table show, except for lack of memory. An unknown architecture comes
+    /// before all others.
+    pub fn check_head(&self, gguf: &Gguf) -> Result<u64, LoadError> {
+        crate::loaded::check_head(gguf, DEFAULT_CONTEXT_TOKENS, self.0.config.kv_type)
+    }
+
+    /// Memory of this machine that models can use: all of it, or the limit of the process.
+    pub fn memory_bytes(&self) -> u64 {
+        let memory = &self.0.config.machine.memory;
+        memory.limit_bytes.unwrap_or(u64::MAX).min(memory.total_bytes)
     }
 
     /// Starts to prefetch an owner's chunks from disk to RAM while there is room. Returns the number of contexts.

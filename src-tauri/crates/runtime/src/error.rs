@@ -40,6 +40,16 @@ pub enum LoadError {
     Panicked,
 }
 
+impl LoadError {
+    /// The architecture, if no family has it.
+    pub fn unknown_architecture(&self) -> Option<&str> {
+        match self {
+            Self::Model(cairn_models::LoadError::UnknownArchitecture { name, .. }) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 impl From<cairn_models::OpenError> for LoadError {
     fn from(error: cairn_models::OpenError) -> Self {
         Self::File(Box::new(error))

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use cairn_gguf::DType;
+use cairn_gguf::{DType, Gguf};
 use cairn_grammar::Vocabulary;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_kv::{Budget, ModelTiers};
-use cairn_models::{Hparams, Model, ModelFile};
+use cairn_models::{Hparams, MemoryRequirements, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
 use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
@@ -239,13 +239,26 @@ pub(crate) fn check(file: &ModelFile, variant: &'static Variant, team: Arc<Team>
 fn read(file: &ModelFile, context_tokens: usize, backend: &mut Cpu) -> Result<(Tokenizer, Model), LoadError> {
     let tokenizer = Tokenizer::from_metadata(file.gguf().metadata())?;
     let model = cairn_models::load(file, context_tokens, backend)?;
-    let (tokens, rows) = (tokenizer.vocab_size(), model.hparams.vocab);
+    check_vocabulary(&tokenizer, model.hparams.vocab)?;
+    Ok((tokenizer, model))
+}
+
+/// Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
+fn check_vocabulary(tokenizer: &Tokenizer, rows: usize) -> Result<(), LoadError> {
+    let tokens = tokenizer.vocab_size();
     if tokens > rows {
-        // Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
         let why = format!("{tokens} tokens, and the embedding table has {rows} rows");
         return Err(cairn_models::LoadError::Key { key: "tokenizer.ggml.tokens".to_owned(), why }.into());
     }
-    Ok((tokenizer, model))
+    Ok(())
+}
+
+/// Checks by the head of a model file whether the model can be loaded. Returns the memory that it needs.
+pub(crate) fn check_head(gguf: &Gguf, context_tokens: u32, kv_type: DType) -> Result<u64, LoadError> {
+    let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
+    let (hparams, need) = cairn_models::check_head(gguf, context_tokens as usize, limits, kv_type)?;
+    check_vocabulary(&Tokenizer::from_metadata(gguf.metadata())?, hparams.vocab)?;
+    Ok(total_bytes(gguf, &need))
 }
 
 /// Reads the chat template. Logs why it cannot be used.
@@ -269,7 +282,16 @@ fn supported_kv_type(plan: &Plan, requested: DType) -> (DType, Option<UnevenHead
 
 /// Total size of the tensors in the file.
 pub(crate) fn weights_bytes(file: &ModelFile) -> u64 {
-    file.gguf().tensors().iter().map(|tensor| tensor.bytes).sum()
+    tensor_bytes(file.gguf())
+}
+
+fn tensor_bytes(gguf: &Gguf) -> u64 {
+    gguf.tensors().iter().map(|tensor| tensor.bytes).sum()
+}
+
+/// Memory that a model needs. All tensors count, also those that the family does not read.
+fn total_bytes(gguf: &Gguf, need: &MemoryRequirements) -> u64 {
+    tensor_bytes(gguf).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes)
 }
 
 /// Checks that the model fits into the memory that is available now.
@@ -281,8 +303,7 @@ pub(crate) fn check_memory(
 ) -> Result<(), LoadError> {
     let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
     let need = cairn_models::memory_requirements(file, context_tokens as usize, limits, kv_type)?;
-    // All tensors count, also those that the family does not read.
-    let need_bytes = weights_bytes(file).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes);
+    let need_bytes = total_bytes(file.gguf(), &need);
     let have_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.available_bytes);
     if need_bytes > have_bytes {
         return Err(LoadError::TooBig { need_bytes, have_bytes });

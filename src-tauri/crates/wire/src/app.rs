@@ -30,6 +30,7 @@ pub use desktop::{DesktopPlaces, DesktopServer};
 pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
+    ResumeRequest,
 };
 pub use hardware::{
     DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,

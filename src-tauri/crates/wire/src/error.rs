@@ -201,6 +201,8 @@ pub enum ErrorCode {
     RegistryBusy,
     /// The registry publishes the model in a format that Cairn cannot run. Parameters: model.
     ModelFormatUnsupported,
+    /// This version cannot run the model, so it was not downloaded. Parameters: model, reason, size_bytes.
+    ModelCannotRun,
     /// The registry's manifest is not one of a model. Parameters: host, model, reason.
     ManifestInvalid,
     /// The name belongs to a model that was made on this machine. Parameters: model.
@@ -339,3 +341,5 @@ impl std::fmt::Display for ErrorBody {
         f.write_str(&self.error)
     }
 }
+
+impl std::error::Error for ErrorBody {}

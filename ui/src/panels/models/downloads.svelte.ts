@@ -71,6 +71,8 @@ export class Downloads {
 
   pause = (one: Download) => this.#act(one.id, () => this.api.pause(one.id));
   resume = (one: Download) => this.#act(one.id, () => this.api.resume(one.id));
+  /** Downloads a model that this version cannot run. */
+  force = (one: Download) => this.#act(one.id, () => this.api.force(one.id));
   stop = (one: Download) => this.#act(one.id, () => this.api.cancel(one.id));
   discard = (one: Download) => this.#act(one.id, () => this.api.discard(one.id));
   cap = (bytesPerSecond: number | null) => this.#act(-1, () => this.api.cap(bytesPerSecond));

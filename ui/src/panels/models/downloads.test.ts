@@ -13,6 +13,7 @@ function downloads(list: Download[], show: (model: string) => Promise<ShowRespon
   const api = {
     pause: (id: number) => answer(`pause ${id}`),
     resume: (id: number) => answer(`resume ${id}`),
+    force: (id: number) => answer(`force ${id}`),
     move: (id: number, position: number) => answer(`move ${id} ${position}`),
     cap: async () => { throw new Error("too low"); },
   } as unknown as DownloadsApi;
@@ -76,4 +77,10 @@ it("downloaded model with a broken template has a warning, and each model is des
   queue.hear({ downloads: list.map((one) => ({ ...one, state: "done" })) });
   await vi.waitFor(() => expect(described).toEqual(["m:2", "m:3", "m:4", "m:1"]));
   expect(queue.templateProblems).toEqual({ 2: "line 1" });
+});
+
+it("refused download is resumed on request", async () => {
+  const { queue, calls } = downloads([download(1, "failed", { error: { error: "no", code: "model_cannot_run" } })]);
+  await queue.force(queue.queue[0]!);
+  expect(calls).toEqual(["force 1"]);
 });

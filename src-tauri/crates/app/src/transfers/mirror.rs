@@ -32,11 +32,11 @@ use tokio::time::Instant;
 
 use crate::settings::SharingSettings;
 use crate::transfers::Transfers;
+use crate::transfers::downloading_blob::DownloadingBlob;
 use crate::transfers::error::Error;
 use crate::transfers::pull::PullError;
 use crate::transfers::pull::Pulls;
 use crate::transfers::share::{Reference, SharedBlob, SharedManifest, name_of};
-use blob::DownloadingBlob;
 pub use blob::{BlobBytes, BlobReader};
 use counts::Counts;
 pub use counts::MirrorCounts;
@@ -321,6 +321,7 @@ impl Inner {
             sources: origins.blob_sources(),
             priority: Priority::Now,
             label: name.to_string(),
+            limit_bytes: None,
         });
         let is_first = {
             let mut all = self.named.lock();

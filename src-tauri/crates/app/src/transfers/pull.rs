@@ -21,6 +21,7 @@ mod journal;
 mod nearby;
 mod origins;
 mod pulled_manifests;
+mod runnable;
 mod shared;
 mod work;
 
@@ -34,6 +35,7 @@ use cairn_store::Library;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::library::ModelLibrary;
 use crate::settings::Settings;
 use crate::transfers::Transfers;
 use crate::transfers::error::Error;
@@ -58,6 +60,8 @@ pub struct Pull {
     pub insecure: bool,
     /// Addresses of mirrors from which blobs are downloaded first.
     pub sources: Vec<String>,
+    /// Whether the model is downloaded even if this version cannot run it.
+    pub force: bool,
 }
 
 /// A row in the list of downloads.
@@ -115,6 +119,8 @@ struct Inner {
     library: Library,
     /// Read-only libraries.
     others: Vec<Library>,
+    /// Checks whether a model can run.
+    models: ModelLibrary,
     settings: Arc<Settings>,
     seed: u64,
     registry_access: RegistryAccess,
@@ -196,11 +202,13 @@ impl Transfers {
         self.pulls.set_intent_and_wait(which, Intent::Pause).await
     }
 
-    /// Resumes a paused, stopped or failed pull. Without watchers it runs detached.
+    /// Resumes a paused, stopped or failed pull. Without watchers it runs detached. With `force` the model is downloaded
+    /// even if this version cannot run it.
     ///
     /// # Errors
     /// If the download does not exist or is complete.
-    pub async fn resume(&self, which: &str) -> Result<(), Error> {
+    pub async fn resume(&self, which: &str, force: bool) -> Result<(), Error> {
+        self.pulls.0.find(which)?.change(|view| view.request.force |= force);
         self.pulls.set_intent_and_wait(which, Intent::Run).await
     }
 

@@ -268,6 +268,10 @@ pub(super) fn of_pull(error: &PullError) -> Class {
         E::Busy { host, wait } => {
             Class::new(INTERNAL, Code::RegistryBusy).with("host", host).with("seconds", wait.as_secs())
         }
+        E::CannotRun { name, reason, size_bytes } => {
+            let class = with_reason(INTERNAL, Code::ModelCannotRun, reason).with("model", name);
+            class.with("size_bytes", size_bytes)
+        }
         E::Tensors { name } => Class::new(INTERNAL, Code::ModelFormatUnsupported).with("model", name),
         E::Empty { host, name }
         | E::Manifest { host, name, .. }

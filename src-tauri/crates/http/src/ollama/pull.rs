@@ -27,7 +27,7 @@ async fn pull(
 ) -> Result<Response, ApiError> {
     let stream = request.stream.unwrap_or(true);
     let name = if request.model.is_empty() { request.name } else { request.model };
-    let pull = Pull { name, insecure: request.insecure, sources: request.sources };
+    let pull = Pull { name, insecure: request.insecure, sources: request.sources, force: request.force };
     if !client.is_local {
         server.app().transfers().allow_remote_client(&pull).await?;
     }

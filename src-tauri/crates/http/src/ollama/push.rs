@@ -26,7 +26,7 @@ async fn push(
     let name = if request.model.is_empty() { request.name } else { request.model };
     if !client.is_local {
         // Pushes have the same address rules as pulls.
-        let pull = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
+        let pull = Pull { name: name.clone(), insecure: request.insecure, ..Pull::default() };
         server.app().transfers().allow_remote_client(&pull).await?;
     }
     let mut events = server.app().transfers().push(Push { name, insecure: request.insecure });

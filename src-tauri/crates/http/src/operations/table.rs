@@ -201,7 +201,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/app/downloads", "Downloads a model").takes("app.DownloadRequest").status(202).json("app.Download"),
     get("/app/downloads/events", "Sends the downloads after each change").lines("app.DownloadsResponse").endless(),
     post("/app/downloads/pause", "Pauses a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
-    post("/app/downloads/resume", "Resumes a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
+    post("/app/downloads/resume", "Resumes a download").takes("app.ResumeRequest").json("app.DownloadsResponse"),
     post("/app/downloads/cancel", "Cancels a download").takes("app.DownloadChoice").json("app.DownloadsResponse"),
     post("/app/downloads/discard", "Cancels a download and deletes its files")
         .takes("app.DownloadChoice")

@@ -292,7 +292,7 @@ async fn model_pulled_from_its_origin_is_updated_by_the_mirror() {
     let name = format!("{}/library/far", network.origin.host());
     let app = network.daemon.server.app();
     let mut events =
-        app.transfers().pull(cairn_app::transfers::Pull { name, insecure: true, sources: Vec::new() }).unwrap();
+        app.transfers().pull(cairn_app::transfers::Pull { name, insecure: true, ..Default::default() }).unwrap();
     while events.next().await.is_some() {}
     let contents = b"newer".to_vec();
     let digest = cairn_store::Digest::of(&contents);

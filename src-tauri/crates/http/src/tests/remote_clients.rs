@@ -69,7 +69,7 @@ async fn remote_clients_can_reach_public_and_configured_registries() {
         ("CAIRN_MIRRORS", "127.0.0.4:1=http://127.0.0.5:1"),
     ]);
     let check = async |name: &str, insecure: bool, refusal: Option<&str>| {
-        let pull = Pull { name: name.to_owned(), insecure, sources: Vec::new() };
+        let pull = Pull { name: name.to_owned(), insecure, ..Pull::default() };
         let reply = daemon.server.app().transfers().allow_remote_client(&pull).await.map_err(|error| error.to_string());
         let as_expected = match (&reply, refusal) {
             (Ok(()), None) => true,

@@ -96,6 +96,8 @@ pub(super) enum Received {
 #[derive(Debug)]
 pub(super) struct Plan {
     size_bytes: u64,
+    /// End of the bytes to assign, at most the size.
+    end: u64,
     received: Ranges,
     received_bytes: u64,
     leases: Vec<Lease>,
@@ -110,6 +112,7 @@ impl Plan {
         let received_bytes = received.total_bytes();
         Self {
             size_bytes,
+            end: size_bytes,
             received,
             received_bytes,
             leases: Vec::new(),
@@ -117,6 +120,16 @@ impl Plan {
             read_positions: VecDeque::new(),
             rules,
         }
+    }
+
+    /// Limits the assigned ranges to the first `bytes` of the blob. Running leases continue.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.end = bytes.min(self.size_bytes);
+    }
+
+    /// Whether bytes at the end of the blob are not assigned yet because of the limit.
+    pub(super) fn is_limited(&self) -> bool {
+        self.end < self.size_bytes
     }
 
     pub(super) fn received_bytes(&self) -> u64 {
@@ -154,7 +167,7 @@ impl Plan {
     fn portion_bytes(&self, idle: IdleStream) -> u64 {
         let leased: u64 = self.leases.iter().map(|lease| lease.end - lease.next).sum();
         let streams = self.rules.streams.max(self.leases.len() as u64).max(1);
-        let fair = self.size_bytes.saturating_sub(self.received_bytes + leased) / (GUIDE * streams);
+        let fair = self.end.saturating_sub(self.received_bytes + leased) / (GUIDE * streams);
         let least = (self.rules.split_bytes / 4).max(1);
         // A stream of unknown speed starts with the minimum.
         let due = idle.bytes_per_s.map_or(0.0, |speed| speed as f64 * self.rules.lease_duration.as_secs_f64());
@@ -235,7 +248,7 @@ impl Plan {
     fn first_gap(&self, from: u64) -> Option<Range<u64>> {
         let mut taken = self.received.clone();
         self.leases.iter().for_each(|lease| taken.insert(lease.next..lease.end));
-        taken.first_gap(from, self.size_bytes)
+        taken.first_gap(from, self.end)
     }
 
     /// Takes over a range of a much slower stream.

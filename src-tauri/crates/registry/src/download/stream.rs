@@ -115,8 +115,12 @@ async fn fetch(shared: &Shared, job: &RangeJob) -> StreamEnd {
             at = at.saturating_add(piece.len() as u64);
             match taken {
                 Received::Duplicate | Received::Write { finished: false, .. } => {}
-                Received::Write { .. } if continues(shared, job) => {}
-                Received::Write { .. } | Received::Reassigned => return StreamEnd::Done,
+                Received::Write { .. } => {
+                    if !continues(shared, job).await {
+                        return StreamEnd::Done;
+                    }
+                }
+                Received::Reassigned => return StreamEnd::Done,
                 Received::Gap { expected } => {
                     return broken(true, format!("sent bytes from {} instead of {expected}", opened.offset));
                 }
@@ -145,9 +149,26 @@ async fn take(shared: &Shared, job: &RangeJob, at: u64, bytes: &Bytes) -> Receiv
     taken
 }
 
-/// Whether a source without ranges continues with missing bytes. Another stream would receive everything again.
-fn continues(shared: &Shared, job: &RangeJob) -> bool {
-    let mut state = shared.state();
-    let supports_ranges = state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges);
-    !supports_ranges && state.plan.extend(job.lease)
+/// Whether a source without ranges continues with missing bytes. Another stream would receive everything again, so the
+/// stream also waits while the download is limited.
+async fn continues(shared: &Shared, job: &RangeJob) -> bool {
+    let mut limit = shared.state().limit.changes();
+    loop {
+        {
+            let mut state = shared.state();
+            if state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges) {
+                return false;
+            }
+            state.apply_limit();
+            if state.plan.extend(job.lease) {
+                return true;
+            }
+            if !state.plan.is_limited() {
+                return false;
+            }
+        }
+        if limit.changed().await.is_err() {
+            return false;
+        }
+    }
 }

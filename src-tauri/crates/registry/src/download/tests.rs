@@ -91,6 +91,7 @@ pub(crate) fn blob_request(contents: &[u8], sources: &[&Arc<FakeSource>]) -> Blo
         sources: sources.iter().map(|source| Arc::clone(source) as Arc<dyn BlobSource>).collect(),
         priority: Priority::Normal,
         label: "a model".to_owned(),
+        limit_bytes: None,
     }
 }
 

@@ -86,11 +86,12 @@ impl Queue {
         if let Some(entry) = self.entries.iter_mut().find(is_active) {
             entry.subscriptions += 1;
             entry.priority = entry.priority.max(priority);
+            entry.spec.limit.raise(spec.limit.bytes());
             let is_requeued = matches!(entry.state, EntryState::Paused | EntryState::Failed(_));
             if is_requeued {
                 // The new request may have other sources.
-                let read_positions = Arc::clone(&entry.spec.read_positions);
-                entry.spec = DownloadSpec { read_positions, ..spec };
+                let (read_positions, limit) = (Arc::clone(&entry.spec.read_positions), Arc::clone(&entry.spec.limit));
+                entry.spec = DownloadSpec { read_positions, limit, ..spec };
                 entry.requeue();
             } else if entry.desired == DesiredState::Paused {
                 entry.desired = DesiredState::Running;

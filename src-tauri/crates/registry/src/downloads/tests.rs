@@ -9,6 +9,8 @@ use super::*;
 use crate::download::tests::{Home, blob_request, config, contents, ms, run};
 use crate::tests::fake_source::{FakeResponse, FakeSource};
 
+mod limited;
+
 const LEN: usize = 600_000;
 
 /// A source that needs about half a second for the whole blob.

@@ -77,9 +77,23 @@ pub struct DownloadRequest {
     /// Addresses of mirrors to try before the registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// Whether the model is downloaded even if this version cannot run it, for example to share it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
-/// `POST /app/downloads/pause`, `resume`, `cancel` and `discard`. The response is a [`DownloadsResponse`].
+/// `POST /app/downloads/resume`. The response is a [`DownloadsResponse`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
+pub struct ResumeRequest {
+    /// An id, or the name of the model.
+    pub download: String,
+    /// Whether the model is downloaded even if this version cannot run it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// `POST /app/downloads/pause`, `cancel` and `discard`. The response is a [`DownloadsResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadChoice {
     /// An id, or the name of the model.

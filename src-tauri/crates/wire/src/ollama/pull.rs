@@ -21,6 +21,9 @@ pub struct PullRequest {
     /// Addresses of mirrors to try before the registry. Cairn's own field.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "super::null_is_empty")]
     pub sources: Vec<String>,
+    /// Whether the model is downloaded even if this version cannot run it, for example to share it. Cairn's own field.
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "super::null_is_empty")]
+    pub force: bool,
 }
 
 /// A step of a pull or push, or progress of one blob. The fields after `completed` are Cairn's own; Ollama's clients

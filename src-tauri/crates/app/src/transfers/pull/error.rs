@@ -98,6 +98,20 @@ pub enum PullError {
         /// The model.
         name: String,
     },
+    /// This version cannot run the model. Only the beginning of its file was downloaded.
+    #[error(
+        "cannot run {name} here yet: {reason}; only the beginning of its {} was downloaded; to download the model anyway, \
+         for example to share it, run `cairn pull --force` (\"force\": true in a request)",
+        size(*size_bytes)
+    )]
+    CannotRun {
+        /// The model.
+        name: String,
+        /// Why it cannot run.
+        reason: String,
+        /// Size of its file.
+        size_bytes: u64,
+    },
     /// The manifest has no layers.
     #[error("cannot pull {name}: its manifest from {host} has no layers")]
     Empty {
@@ -198,6 +212,13 @@ impl PullError {
             SourceError::Busy { host, retry_after: Some(wait) } if !wait.is_zero() => Self::Busy { host, wait },
             last => Self::Unreachable { last, times },
         }
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        1_000_000_000.. => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
 

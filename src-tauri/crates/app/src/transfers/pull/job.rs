@@ -82,6 +82,8 @@ pub(super) struct PullRequest {
     /// Whether only clients of the mirror request the model. Such a pull does not replace a local model of the same
     /// name.
     pub(super) for_clients: bool,
+    /// Whether the model is downloaded even if this version cannot run it.
+    pub(super) force: bool,
 }
 
 /// A pull.
@@ -222,6 +224,11 @@ impl Job {
                 (blob.held_bytes, blob.bytes_per_s, blob.host) = (layer.size_bytes, 0, None);
             });
         });
+    }
+
+    /// Records that the partial data of a blob was removed.
+    pub(super) fn forget_bytes(&self, digest: &Digest) {
+        self.change(|view| view.blobs.update(digest, |blob| (blob.held_bytes, blob.bytes_per_s) = (0, 0)));
     }
 
     /// Sets the blobs of the current manifest. Partial blobs of an earlier version stay listed as superseded, so that

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{Downloads, Registry};
-use cairn_store::{Digest, GarbageFile, Layer, LayerKind, Libraries, ModelRef, Staging, StagingError};
+use cairn_store::{Digest, GarbageFile, Layer, LayerKind, ModelRef, Staging, StagingError};
 use tokio::sync::watch;
 
 use super::job::{Intent, Job, PullRequest};
@@ -20,7 +20,7 @@ use super::pulled_manifests::PulledManifests;
 use super::{Inner, Pull, PullError, PullState, Pulls, STOP_TIMEOUT, work};
 use crate::clock::Clock;
 use crate::library::pebble;
-use crate::library::{self, catalog::is_pebble};
+use crate::library::{self, ModelLibrary, catalog::is_pebble};
 use crate::panics::catch;
 use crate::settings::Settings;
 use crate::transfers::error::Error;
@@ -33,11 +33,13 @@ const MAX_RUNNING: usize = 3;
 const MAX_REFETCHES: u32 = 3;
 
 impl Pulls {
-    pub(crate) fn new(libraries: &Libraries, settings: &Arc<Settings>, clock: &Clock, seed: u64) -> Self {
+    pub(crate) fn new(models: &ModelLibrary, settings: &Arc<Settings>, clock: &Clock, seed: u64) -> Self {
+        let libraries = models.folders();
         let library = libraries.own();
         Self(Arc::new(Inner {
             library: library.clone(),
             others: libraries.others().cloned().collect(),
+            models: models.clone(),
             registry_access: RegistryAccess::new(settings.clone(), clock.clone()),
             settings: settings.clone(),
             seed,
@@ -168,7 +170,7 @@ impl Pulls {
 
     /// Pulls a model for clients of the mirror, detached. Must be called inside a tokio runtime.
     pub(crate) fn pull_for_clients(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
-        self.enqueue(Pull { name: name.full(), insecure, sources: Vec::new() }, true, true)?;
+        self.enqueue(Pull { name: name.full(), insecure, ..Pull::default() }, true, true)?;
         self.start();
         Ok(())
     }
@@ -179,7 +181,8 @@ impl Pulls {
         if is_pebble(&name) {
             return Err(library::Error::BuiltIn(pebble::NAME).into());
         }
-        let request = PullRequest { name: name.clone(), insecure: pull.insecure, sources: pull.sources, for_clients };
+        let Pull { insecure, sources, force, .. } = pull;
+        let request = PullRequest { name: name.clone(), insecure, sources, for_clients, force };
         let inner = &self.0;
         // Register interest first: otherwise a watcher that leaves now would stop the job.
         let register = |job: &Job| match detached {
@@ -192,7 +195,10 @@ impl Pulls {
                 Some(job) => {
                     register(&job);
                     // A pull that a user requests too is not for clients only.
-                    job.change(|view| view.request.for_clients &= for_clients);
+                    job.change(|view| {
+                        view.request.for_clients &= for_clients;
+                        view.request.force |= force;
+                    });
                     let state = job.view().state;
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // The new request may have other parameters.

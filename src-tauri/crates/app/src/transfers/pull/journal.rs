@@ -38,6 +38,9 @@ pub(super) struct SavedPull {
     /// Missing in files of versions without the mirror.
     #[serde(default)]
     for_clients: bool,
+    /// Missing in files of versions without the check.
+    #[serde(default)]
+    force: bool,
     pub(super) detached: bool,
     pub(super) state: PullState,
     pub(super) error: Option<String>,
@@ -179,6 +182,7 @@ impl Files {
                 insecure: view.request.insecure,
                 sources: view.request.sources.clone(),
                 for_clients: view.request.for_clients,
+                force: view.request.force,
                 detached: view.detached,
                 state: view.state,
                 error: view.error.as_ref().map(ToString::to_string),
@@ -237,8 +241,13 @@ impl Files {
         let scheme = if saved.http { "http://" } else { "" };
         let name: ModelRef =
             format!("{scheme}{}", saved.model).parse().map_err(|_| refuse("invalid model name".to_owned())).ok()?;
-        let (insecure, sources) = (saved.insecure, saved.sources.clone());
-        let request = PullRequest { name: name.clone(), insecure, sources, for_clients: saved.for_clients };
+        let request = PullRequest {
+            name: name.clone(),
+            insecure: saved.insecure,
+            sources: saved.sources.clone(),
+            for_clients: saved.for_clients,
+            force: saved.force,
+        };
         // The job would be written to another file than this one.
         (self.path(&name, "json") == *path).then_some((name, request, claim, saved))
     }

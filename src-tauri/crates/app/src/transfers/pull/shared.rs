@@ -166,7 +166,7 @@ impl Inner {
 }
 
 /// Removes the files of a blob. Retries for a while, because a download that was stopped may still use them.
-async fn remove(downloads: &Downloads, digest: Digest) {
+pub(super) async fn remove(downloads: &Downloads, digest: Digest) {
     let staging = downloads.staging().clone();
     let deadline = tokio::time::Instant::now() + STOP_TIMEOUT;
     loop {

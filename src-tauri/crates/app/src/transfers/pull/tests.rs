@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::settings::{Env, Places, Settings, System};
 
 mod layers;
+mod runnable;
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -50,15 +51,20 @@ impl Fixture {
         self.publish_with(model, contents, b"{}")
     }
 
-    /// Publishes a model with these blobs and a config.
+    /// Publishes a model with these blobs and a config. The blobs are not model files, which would have to be ones that
+    /// can run.
     fn publish_with(&self, model: &str, contents: &[&[u8]], config: &[u8]) -> Pull {
+        self.publish_layers(model, "application/vnd.ollama.image.projector", contents, config)
+    }
+
+    /// Publishes a model with these blobs of one media type.
+    fn publish_layers(&self, model: &str, media_type: &str, contents: &[&[u8]], config: &[u8]) -> Pull {
         let layer = |kind: &str, bytes: &[u8]| {
             let digest = Digest::of(bytes).to_string();
             self.registry.put_blob(&digest, bytes.into());
             format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":{}}}"#, bytes.len())
         };
-        let layers: Vec<String> =
-            contents.iter().map(|bytes| layer("application/vnd.ollama.image.model", bytes)).collect();
+        let layers: Vec<String> = contents.iter().map(|bytes| layer(media_type, bytes)).collect();
         let config = layer("application/vnd.docker.container.image.v1+json", config);
         let manifest = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#, layers.join(","));
         self.registry.put_manifest(&format!("library/{model}"), "latest", manifest.as_bytes());
@@ -67,7 +73,7 @@ impl Fixture {
 
     fn pull(&self, model: &str) -> Pull {
         let name = format!("{}/library/{model}", self.registry.host());
-        Pull { name, insecure: true, sources: Vec::new() }
+        Pull { name, insecure: true, ..Pull::default() }
     }
 
     fn pulls(&self) -> PathBuf {
@@ -198,7 +204,7 @@ async fn completed_pull_cannot_be_stopped_or_resumed() {
     let app = at.app();
     event_texts(app.transfers().pull(at.publish("m", &[b"small"])).unwrap()).await;
     for answer in
-        [app.transfers().pause("1").await, app.transfers().cancel("1").await, app.transfers().resume("1").await]
+        [app.transfers().pause("1").await, app.transfers().cancel("1").await, app.transfers().resume("1", false).await]
     {
         let error = answer.expect_err("the pull is complete");
         assert!(matches!(error, Error::DownloadDone(_)) && error.to_string().contains("is done"), "{error}");

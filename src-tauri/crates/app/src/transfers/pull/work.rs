@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_disk::RealDisk;
-use cairn_registry::{BlobRequest, DownloadEventKind, DownloadNotice, Downloads, Priority, Subscription};
+use cairn_registry::{
+    BlobRequest, DownloadEvent, DownloadEventKind, DownloadNotice, Downloads, Priority, Subscription,
+};
 use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest, PublishedModel};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -16,6 +18,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use super::blobs::PulledBlob;
 use super::error::PullError;
 use super::job::{Job, PullStep};
+use super::runnable::{self, Access};
 use super::{Inner, nearby};
 use crate::library::template;
 
@@ -76,6 +79,31 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     let sources = origins.blob_sources();
     nearby::import(inner, job, &downloads, &missing).await;
     let digests: HashSet<Digest> = missing.iter().map(|layer| layer.digest).collect();
+    let report = |event: Result<DownloadEvent, RecvError>| match event {
+        Ok(event) if digests.contains(&event.digest) => {
+            if let DownloadEventKind::Notice(notice) = event.kind {
+                if let DownloadNotice::WrongBytes { host, .. } = &notice {
+                    inner.registry_access.nearby().block_host(host);
+                }
+                job.problem(notice.to_string());
+            }
+            Ok(())
+        }
+        Ok(_) | Err(RecvError::Lagged(_)) => Ok(()),
+        Err(RecvError::Closed) => Err(PullError::from(cairn_registry::DownloadError::Aborted)),
+    };
+    // Its download continues until it is joined below.
+    let _checked = {
+        let access = Access { inner, job, downloads: &downloads, sources: &sources };
+        let mut checking = std::pin::pin!(runnable::check(&access, &found.manifest));
+        loop {
+            tokio::select! {
+                biased;
+                event = events.recv() => report(event)?,
+                checked = &mut checking => break checked?,
+            }
+        }
+    };
     let mut waiting = missing.into_iter();
     let mut fetching = JoinSet::new();
     loop {
@@ -89,23 +117,13 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
                 sources: sources.clone(),
                 priority: if has_watchers { Priority::Normal } else { Priority::Background },
                 label: name(),
+                limit_bytes: None,
             });
             fetching.spawn(follow(Arc::clone(job), layer, subscription));
         }
         tokio::select! {
             biased;
-            event = events.recv() => match event {
-                Ok(event) if digests.contains(&event.digest) => {
-                    if let DownloadEventKind::Notice(notice) = event.kind {
-                        if let DownloadNotice::WrongBytes { host, .. } = &notice {
-                            inner.registry_access.nearby().block_host(host);
-                        }
-                        job.problem(notice.to_string());
-                    }
-                }
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err(cairn_registry::DownloadError::Aborted.into()),
-            },
+            event = events.recv() => report(event)?,
             ended = fetching.join_next() => match ended {
                 None => return Ok(Fetched { downloads, manifest: found.bytes }),
                 Some(ended) => ended.expect("following a download does not panic")?,

@@ -15,7 +15,8 @@ pub(super) async fn add(
     State(server): State<Server>,
     Body(request): Body<DownloadRequest>,
 ) -> Result<Response, ApiError> {
-    let pull = Pull { name: request.model, insecure: request.insecure, sources: request.sources };
+    let DownloadRequest { model: name, insecure, sources, force } = request;
+    let pull = Pull { name, insecure, sources, force };
     let row = server.app().transfers().pull_detached(pull).await?;
     Ok(json(StatusCode::ACCEPTED, &download(row)))
 }

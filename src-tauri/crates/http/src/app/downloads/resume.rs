@@ -4,7 +4,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_wire::app::DownloadChoice;
+use cairn_wire::app::ResumeRequest;
 
 use super::listed;
 use crate::Server;
@@ -15,7 +15,7 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/downloads/resume", post(resume))
 }
 
-async fn resume(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
-    server.app().transfers().resume(&choice.download).await?;
+async fn resume(State(server): State<Server>, Body(request): Body<ResumeRequest>) -> Result<Response, ApiError> {
+    server.app().transfers().resume(&request.download, request.force).await?;
     Ok(listed(server.app()))
 }

@@ -36,7 +36,8 @@ async fn journal_on_slow_disk_blocks_no_task_and_keeps_order() {
     let (disk, written) = slow();
     let journal = Journal::of(&Library::new(folder.path().join("models")), Arc::new(disk));
     let name: ModelRef = "m".parse().unwrap();
-    let request = PullRequest { name: name.clone(), insecure: false, sources: Vec::new(), for_clients: false };
+    let request =
+        PullRequest { name: name.clone(), insecure: false, sources: Vec::new(), for_clients: false, force: true };
     let job = Arc::new(Job::new(1, name, request, None, watch::Sender::new(0)));
     let began = Instant::now();
     for state in [PullState::Queued, PullState::Running, PullState::Paused] {
