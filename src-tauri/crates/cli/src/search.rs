@@ -3,7 +3,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use cairn_wire::app::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
+use cairn_wire::app::{
+    DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant, HardwareMemory, HardwareResponse,
+};
 
 use crate::table::{render, row};
 use crate::{CliContext, args, daemon, human, output};
@@ -27,7 +29,10 @@ pub(crate) async fn search(cli: &CliContext, args: &args::Search) -> anyhow::Res
     }
     match found.models.is_empty() {
         true => output::print(&format!("no models found for: {}\n{ADVICE}\n", args.query.join(" "))),
-        false => output::print(&table(&found)),
+        false => {
+            let hardware: HardwareResponse = client.get("/app/hardware").await?;
+            output::print(&table(&found, &hardware.memory))
+        }
     }
 }
 
@@ -57,24 +62,27 @@ async fn note_when_slow<T>(answer: impl Future<Output = T>) -> T {
 
 /// Formats the results. Variants in the catalogue are models of different sizes, so each has a row. Variants of a
 /// repository are types of the same weights, so each repository has one row.
-fn table(found: &DiscoverResponse) -> String {
-    let mut rows = vec![row(["NAME", "SIZE", "WHAT", "FROM"])];
+fn table(found: &DiscoverResponse, memory: &HardwareMemory) -> String {
+    let mut rows = vec![row(["NAME", "SIZE", "MEMORY", "WHAT", "FROM"])];
     for model in &found.models {
         match model.from {
-            DiscoveredFrom::Library => rows.extend(model.variants.iter().map(|variant| of_library(model, variant))),
-            DiscoveredFrom::HuggingFace => rows.push(of_hub(model)),
+            DiscoveredFrom::Library => {
+                rows.extend(model.variants.iter().map(|variant| of_library(model, variant, memory)));
+            }
+            DiscoveredFrom::HuggingFace => rows.push(of_hub(model, memory)),
         }
     }
     render(&rows) + "`cairn pull NAME` pulls a model; `cairn run NAME` starts a chat with it\n"
 }
 
-fn of_library(model: &DiscoveredModel, variant: &DiscoveredVariant) -> Vec<String> {
+fn of_library(model: &DiscoveredModel, variant: &DiscoveredVariant, memory: &HardwareMemory) -> Vec<String> {
     let parts = [&variant.parameters, &variant.quantization].into_iter().flatten().cloned();
     let what: Vec<String> = parts.chain((!model.tasks.is_empty()).then(|| model.tasks.join(" "))).collect();
-    vec![variant.name.clone(), size(variant), what.join(", "), from("Ollama's library", variant.here)]
+    let fit = fit(variant.size, memory).to_owned();
+    vec![variant.name.clone(), size(variant), fit, what.join(", "), from("Ollama's library", variant.here)]
 }
 
-fn of_hub(model: &DiscoveredModel) -> Vec<String> {
+fn of_hub(model: &DiscoveredModel, memory: &HardwareMemory) -> Vec<String> {
     let chosen = model.variants.iter().find(|variant| variant.name == model.name);
     let types = model.variants.iter().filter_map(|variant| variant.quantization.as_deref());
     let own = chosen.and_then(|variant| variant.quantization.as_deref());
@@ -89,8 +97,18 @@ fn of_hub(model: &DiscoveredModel) -> Vec<String> {
             what += &format!(" and {more} more");
         }
     }
+    let fit = chosen.map_or("-", |variant| fit(variant.size, memory)).to_owned();
     let size = chosen.map_or_else(|| "-".to_owned(), size);
-    vec![model.name.clone(), size, what, from("Hugging Face", model.here)]
+    vec![model.name.clone(), size, fit, what, from("Hugging Face", model.here)]
+}
+
+/// Whether the weights fit into the memory of this machine; the context needs more.
+fn fit(size_bytes: u64, memory: &HardwareMemory) -> &'static str {
+    match size_bytes {
+        size if size > memory.limit_bytes.unwrap_or(memory.total_bytes) => "too big",
+        size if size > memory.available_bytes => "slow",
+        _ => "fits",
+    }
 }
 
 fn size(variant: &DiscoveredVariant) -> String {
@@ -142,20 +160,29 @@ mod tests {
         variants.iter_mut().for_each(|variant| variant.parameters = Some("7B".to_owned()));
         let hub = model("hf.co/m/M:Q4_K_M", DiscoveredFrom::HuggingFace, variants);
         let bare = model("hf.co/m/bare", DiscoveredFrom::HuggingFace, Vec::new());
-        let text = table(&DiscoverResponse { models: vec![library, hub, bare], problem: None });
+        let memory = HardwareMemory {
+            total_bytes: 16_000_000_000,
+            limit_bytes: None,
+            available_bytes: 5_000_000_000,
+            ours_bytes: None,
+            ours_mapped_bytes: None,
+            kept_bytes: 0,
+        };
+        let text = table(&DiscoverResponse { models: vec![library, hub, bare], problem: None }, &memory);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
         let expected: [&[&str]; 5] = [
-            &["NAME", "SIZE", "WHAT", "FROM"],
-            &["q:8b", "≈5.2 GB", "8.2B, Q4_K_M", "Ollama's library, here"],
-            &["q:32b", "20 GB", "Q4_K_M", "Ollama's library"],
+            &["NAME", "SIZE", "MEMORY", "WHAT", "FROM"],
+            &["q:8b", "≈5.2 GB", "slow", "8.2B, Q4_K_M", "Ollama's library, here"],
+            &["q:32b", "20 GB", "too big", "Q4_K_M", "Ollama's library"],
             &[
                 "hf.co/m/M:Q4_K_M",
                 "4 GB",
+                "fits",
                 "7B, Q4_K_M, also IQ1_S IQ2_M Q2_K Q3_K_M Q4_0 Q5_0 and 2 more",
                 "Hugging Face",
             ],
-            &["hf.co/m/bare", "-", "unknown type", "Hugging Face"],
+            &["hf.co/m/bare", "-", "-", "unknown type", "Hugging Face"],
         ];
         assert_eq!(lines[..5], expected, "{text}");
         assert!(lines[5].concat().contains("cairn pull NAME"), "the last line shows the next command: {text}");
