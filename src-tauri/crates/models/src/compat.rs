@@ -51,7 +51,7 @@ const LAYOUTS: &[Layout] = &[
 ///
 /// # Errors
 /// When a key has a wrong type or value, or two tensors would get one name.
-pub(crate) fn translate(gguf: Gguf) -> Result<Gguf, LoadError> {
+pub fn translate(gguf: Gguf) -> Result<Gguf, LoadError> {
     match layout_of(&gguf) {
         None => Ok(gguf),
         Some(layout) => {

@@ -27,7 +27,7 @@ mod tiny;
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
 pub use cairn_gguf::Pooling;
-pub use compat::translated;
+pub use compat::{translate, translated};
 pub use embedding::EmbeddingOutput;
 pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};

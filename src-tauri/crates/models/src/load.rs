@@ -72,8 +72,8 @@ pub fn memory_requirements(
     Ok(requirements(Source::File(file), context_tokens, limits, kv_type)?.1)
 }
 
-/// Checks by the head of a file whether the model can be loaded, and computes its memory requirements as
-/// [`memory_requirements`] does. The bytes of the tensors are not read.
+/// Checks by the translated head of a file ([`translate`](crate::translate)) whether the model can be loaded, and computes
+/// its memory requirements as [`memory_requirements`] does. The bytes of the tensors are not read.
 ///
 /// # Errors
 /// As [`memory_requirements`].

@@ -296,7 +296,7 @@ impl Engine {
     /// # Errors
     /// Those of loading it that metadata and tensor table show, except for lack of memory. An unknown architecture comes
     /// before all others.
-    pub fn check_head(&self, gguf: &Gguf) -> Result<u64, LoadError> {
+    pub fn check_head(&self, gguf: Gguf) -> Result<u64, LoadError> {
         crate::loaded::check_head(gguf, DEFAULT_CONTEXT_TOKENS, self.0.config.kv_type)
     }
 

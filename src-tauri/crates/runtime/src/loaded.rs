@@ -254,7 +254,8 @@ fn check_vocabulary(tokenizer: &Tokenizer, rows: usize) -> Result<(), LoadError>
 }
 
 /// Checks by the head of a model file whether the model can be loaded. Returns the memory that it needs.
-pub(crate) fn check_head(gguf: &Gguf, context_tokens: u32, kv_type: DType) -> Result<u64, LoadError> {
+pub(crate) fn check_head(gguf: Gguf, context_tokens: u32, kv_type: DType) -> Result<u64, LoadError> {
+    let gguf = &cairn_models::translate(gguf)?;
     let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
     let (hparams, need) = cairn_models::check_head(gguf, context_tokens as usize, limits, kv_type)?;
     check_vocabulary(&Tokenizer::from_metadata(gguf.metadata())?, hparams.vocab)?;

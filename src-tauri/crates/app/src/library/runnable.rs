@@ -37,7 +37,7 @@ impl ModelLibrary {
             }
             Err(error) => return HeadCheck::Unreadable(error.to_string()),
         };
-        match self.engine.check_head(&gguf) {
+        match self.engine.check_head(gguf) {
             Ok(need_bytes) => HeadCheck::Runs { need_bytes, memory_bytes: self.engine.memory_bytes() },
             Err(error) => HeadCheck::Unsupported(match error.unknown_architecture() {
                 Some(name) => format!("architecture {name}"),

@@ -22,6 +22,20 @@ fn head_has_the_memory_requirements_of_the_file() {
 }
 
 #[test]
+fn head_in_ollamas_layout_is_translated() {
+    for equal in cairn_testkit::ollama_layout::decoders() {
+        let head = |bytes: &[u8]| compat::translate(Gguf::parse(bytes).expect("the file is whole"));
+        let check = |bytes: &[u8]| {
+            check_head(&head(bytes).expect("its keys are valid"), 65, LIMITS, DType::F16).expect("it runs").1
+        };
+        let expected = check(&equal.expected);
+        for (architecture, bytes) in &equal.files {
+            assert_eq!(check(bytes), expected, "{}: {architecture}", equal.name);
+        }
+    }
+}
+
+#[test]
 fn head_with_a_missing_tensor_is_refused() {
     let mut tiny = Tiny::new("llama", 1);
     tiny.tensors.remove("blk.1.ffn_up.weight");

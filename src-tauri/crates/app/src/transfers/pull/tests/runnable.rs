@@ -35,7 +35,7 @@ fn file(architecture: &str, texts: &[&str], tensor_bytes: usize) -> Vec<u8> {
     writer.set("general.architecture", architecture);
     let texts: Strings = texts.iter().copied().collect();
     writer.set("tokenizer.ggml.tokens", Value::Array(Array::String(texts)));
-    let data = (0..tensor_bytes).map(|at| (at % 251) as u8).collect();
+    let data: Vec<u8> = (0..tensor_bytes).map(|at| (at % 251) as u8).collect();
     writer.tensor("token_embd.weight", DType::F32, &[tensor_bytes as u64 / 4], data).expect("the tensor is sound");
     writer.finish()
 }
@@ -129,8 +129,8 @@ async fn untrustworthy_heads_are_refused_within_the_limit() {
     check("counts", head(1 << 60, 1 << 60, &[]), MIB, "its file cannot be read").await;
     // One key whose text would have 40 MiB.
     let key = |len: u64| [1_u64.to_le_bytes().as_slice(), b"k", &8_u32.to_le_bytes(), &len.to_le_bytes()].concat();
-    check("long text", head(0, 1, &key(40 << 20)), MIB, "more than 32 MiB").await;
-    check("lying text", head(0, 1, &key(1 << 62)), MIB, "its file cannot be read").await;
+    check("long-text", head(0, 1, &key(40 << 20)), MIB, "more than 32 MiB").await;
+    check("lying-text", head(0, 1, &key(1 << 62)), MIB, "its file cannot be read").await;
     // A tensor of a type that does not exist.
     let tensor = [
         1_u64.to_le_bytes().as_slice(),
@@ -144,7 +144,7 @@ async fn untrustworthy_heads_are_refused_within_the_limit() {
     check("type", head(1, 0, &tensor), MIB, "type 999").await;
     // Metadata of many texts that are longer than any model's.
     let text = "y".repeat(65_000);
-    check("long head", file("dolor", &vec![text.as_str(); 600], 1 << 20), 32 * MIB, "more than 32 MiB").await;
+    check("long-head", file("dolor", &vec![text.as_str(); 600], 1 << 20), 32 * MIB, "more than 32 MiB").await;
     let partials = at.names_in("partials").iter().filter(|name| !name.contains('.')).count();
     assert_eq!(partials, 2, "beginnings that cannot be read are removed, because a source may have sent wrong bytes");
 }
