@@ -111,15 +111,17 @@ async fn fetch(shared: &Shared, job: &RangeJob) -> StreamEnd {
         shared.throttle.pass(bytes.len() as u64).await;
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(shared.piece_bytes));
-            let taken = take(shared, job, at, &piece).await;
+            let mut taken = take(shared, job, at, &piece).await;
+            while let Received::Write { finished: true, .. } = taken {
+                if !continues(shared, job).await {
+                    return StreamEnd::Done;
+                }
+                // The rest of the piece may belong to the next range.
+                taken = take(shared, job, at, &piece).await;
+            }
             at = at.saturating_add(piece.len() as u64);
             match taken {
-                Received::Duplicate | Received::Write { finished: false, .. } => {}
-                Received::Write { .. } => {
-                    if !continues(shared, job).await {
-                        return StreamEnd::Done;
-                    }
-                }
+                Received::Duplicate | Received::Write { .. } => {}
                 Received::Reassigned => return StreamEnd::Done,
                 Received::Gap { expected } => {
                     return broken(true, format!("sent bytes from {} instead of {expected}", opened.offset));
