@@ -1,4 +1,4 @@
-//! Pulls of models that this version cannot run, and of ones that it can: what is downloaded, and what is refused.
+//! Pulls of models that this version cannot run, and of ones that it can.
 
 use cairn_gguf::{Array, DType, Strings, Value, Writer};
 use cairn_testkit::registry::Fault;
@@ -127,7 +127,7 @@ async fn untrustworthy_heads_are_refused_within_the_limit() {
         bytes
     };
     check("counts", head(1 << 60, 1 << 60, &[]), MIB, "its file cannot be read").await;
-    // One key whose text would have 40 MiB.
+    // One key with a text of 40 MiB.
     let key = |len: u64| [1_u64.to_le_bytes().as_slice(), b"k", &8_u32.to_le_bytes(), &len.to_le_bytes()].concat();
     check("long-text", head(0, 1, &key(40 << 20)), MIB, "more than 32 MiB").await;
     check("lying-text", head(0, 1, &key(1 << 62)), MIB, "its file cannot be read").await;
