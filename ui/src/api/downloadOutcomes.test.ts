@@ -19,7 +19,7 @@ it("download that fails while the page is open is reported until it is retried",
   expect(failed(outcomes), "a dismissed one stays dismissed, a retried one is reported again").toEqual([1]);
 });
 
-it("refused download asks once, and only the user who requested it here", () => {
+it("refused download asks once, and only the user that requested it here", () => {
   const outcomes = new DownloadOutcomes();
   const refused = (id: number, detached: boolean) =>
     ({ id, state: "failed", model: `m${id}`, detached, error: { error: "no", code: "model_cannot_run" } }) as Download;

@@ -160,9 +160,10 @@ mod tests {
         use crate::{EncodeOptions, Tokenizer, alphabet};
         let mut tokens: Vec<String> = alphabet::letters().iter().map(char::to_string).collect();
         let end = tokens.len() as u32;
-        tokens.push("</s>".to_owned());
+        tokens.extend(["</s>", "ab"].map(str::to_owned));
+        let merges = vec!["a b".to_owned()];
         // As in the vocabulary of Qwen 2.5.
-        let vocab = Vocab { model: "gpt2".to_owned(), pre: "qwen2".to_owned(), tokens, ..Vocab::default() };
+        let vocab = Vocab { model: "gpt2".to_owned(), pre: "qwen2".to_owned(), tokens, merges, ..Vocab::default() };
         let tokenizer = Tokenizer::new(vocab).expect("the vocabulary is consistent");
         let encode = |parse_special| tokenizer.encode("</s>", EncodeOptions { add_special: false, parse_special });
         assert_eq!(encode(true), [end], "text of a template");

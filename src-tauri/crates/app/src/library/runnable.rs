@@ -1,11 +1,11 @@
-//! Whether this version can run a model, by the beginning of its file. So a model that cannot run is known before its
+//! Whether this version can run a model, by the beginning of its file. A model that cannot run is thus refused before its
 //! tensors are downloaded.
 
 use cairn_gguf::{Error as GgufError, Gguf};
 
 use super::handle::ModelLibrary;
 
-/// What the beginning of a model file says.
+/// Result of a check of the beginning of a model file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadCheck {
     /// The model can run.

@@ -158,7 +158,7 @@ mod tests {
         };
         check(&[], "the model type is 1, not 2");
         check(&[bytes(2, &[3 << 3, 1])], "the model type is 1, not 2");
-        check(&[trainer.clone()], "it has no vocabulary");
+        check(std::slice::from_ref(&trainer), "it has no vocabulary");
         check(&[trainer.clone(), vec![1 << 3 | 2, 9, 0]], "beyond the end");
         check(
             &[trainer.clone(), vec![1 << 3 | 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]],

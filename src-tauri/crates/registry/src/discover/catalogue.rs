@@ -1,6 +1,6 @@
 //! Well-known models of Ollama's library, as a list that is part of the program.
 //!
-//! It lists only models whose architecture the engine supports and whose published files have llama.cpp's layout. Some models
+//! It lists only models of supported architectures with published files in llama.cpp's layout. Some models
 //! of the library (`gemma3`, `gpt-oss`, all vision models) are published in a layout of Ollama's own. The engine translates it,
 //! which is tested with files that are made for tests, not with published ones.
 

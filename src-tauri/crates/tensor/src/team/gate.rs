@@ -97,7 +97,8 @@ impl Barrier {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Changes the number of threads. No thread may be waiting; an event tells the threads of the next wait.
+    /// Changes the number of threads. No thread may be waiting. The event that starts the
+    /// next region publishes the number.
     pub(super) fn set_count(&self, count: usize) {
         self.count.store(count, Ordering::Relaxed);
     }

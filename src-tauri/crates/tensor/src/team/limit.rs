@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 /// Interval of samples. The system counts in units of 10 ms.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A longer interval contains an idle time of the team, so the last sample says nothing about the load beside it.
+/// A longer interval contains an idle time of the team, so the last sample is useless.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// A team gets a thread more if at least this share of another core is free,
 const ENOUGH_TO_ADD: f64 = 0.65;

@@ -44,7 +44,7 @@ pub(super) struct Access<'a> {
     pub(super) sources: &'a [Arc<dyn BlobSource>],
 }
 
-/// The download of a model file whose beginning was checked. While it lives, the download is not cancelled.
+/// The download of a model file with a checked beginning. While it lives, the download is not cancelled.
 pub(super) struct CheckedBlob {
     _blob: DownloadingBlob,
 }

@@ -63,10 +63,7 @@ fn add_heads(
     layers_of_27b: u32,
     metadata: &mut Metadata,
 ) -> Result<(), ConvertError> {
-    let head = match config.optional_count(&["head_dim"], MAX_WIDTH)? {
-        Some(head) => head,
-        None => 256,
-    };
+    let head = config.optional_count(&["head_dim"], MAX_WIDTH)?.unwrap_or(256);
     for part in ["key", "value"] {
         metadata.set(format!("{architecture}.attention.{part}_length"), head);
     }
