@@ -127,11 +127,6 @@ impl Plan {
         self.end = bytes.min(self.size_bytes);
     }
 
-    /// Whether bytes at the end of the blob are not assigned yet because of the limit.
-    pub(super) fn is_limited(&self) -> bool {
-        self.end < self.size_bytes
-    }
-
     pub(super) fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
@@ -147,9 +142,6 @@ impl Plan {
 
     /// Assigns a range to an idle stream.
     pub(super) fn lease(&mut self, now: Duration, idle: IdleStream) -> Option<(LeaseId, Range<u64>)> {
-        if idle.whole && self.waits_for_limit(idle.source) {
-            return None;
-        }
         let (range, takeovers) = match self.first_gap(0) {
             Some(gap) if idle.whole => (gap, 0),
             Some(gap) => {
@@ -164,12 +156,6 @@ impl Plan {
         let (next, end) = (range.start, range.end);
         self.leases.push(Lease { id, source, whole, next, end, received_bytes: 0, since: now, speed, takeovers });
         Some((id, range))
-    }
-
-    /// Whether a stream of a source without ranges has received its range, and continues with the bytes behind it when
-    /// the limit rises. Another stream would receive all bytes again.
-    fn waits_for_limit(&self, source: usize) -> bool {
-        self.leases.iter().any(|lease| lease.source == source && lease.next == lease.end)
     }
 
     /// Size of the next lease of a stream.

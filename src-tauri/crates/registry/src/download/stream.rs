@@ -113,7 +113,7 @@ async fn fetch(shared: &Shared, job: &RangeJob) -> StreamEnd {
             let piece = bytes.split_to(bytes.len().min(shared.piece_bytes));
             let mut taken = take(shared, job, at, &piece).await;
             while let Received::Write { finished: true, .. } = taken {
-                if !continues(shared, job).await {
+                if !continues(shared, job) {
                     return StreamEnd::Done;
                 }
                 // The rest of the piece may belong to the next range.
@@ -151,26 +151,10 @@ async fn take(shared: &Shared, job: &RangeJob, at: u64, bytes: &Bytes) -> Receiv
     taken
 }
 
-/// Whether a source without ranges continues with missing bytes. Another stream would receive everything again, so the
-/// stream also waits while the download is limited.
-async fn continues(shared: &Shared, job: &RangeJob) -> bool {
-    let mut limit = shared.state().limit.changes();
-    loop {
-        {
-            let mut state = shared.state();
-            if state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges) {
-                return false;
-            }
-            state.apply_limit();
-            if state.plan.extend(job.lease) {
-                return true;
-            }
-            if !state.plan.is_limited() {
-                return false;
-            }
-        }
-        if limit.changed().await.is_err() {
-            return false;
-        }
-    }
+/// Whether a source without ranges continues with missing bytes. Another stream would receive everything again.
+fn continues(shared: &Shared, job: &RangeJob) -> bool {
+    let mut state = shared.state();
+    let supports_ranges = state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges);
+    state.apply_limit();
+    !supports_ranges && state.plan.extend(job.lease)
 }

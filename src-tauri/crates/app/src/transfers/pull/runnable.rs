@@ -49,7 +49,8 @@ pub(super) struct CheckedBlob {
     _blob: DownloadingBlob,
 }
 
-/// Checks whether this version can run the model. Returns the download of its file, if it is not here yet.
+/// Checks whether this version can run the model. Returns the download of its file, unless the library has it. A complete
+/// download of a refused model is checked again.
 ///
 /// # Errors
 /// [`PullError::CannotRun`], or the error of the download.
@@ -67,7 +68,7 @@ pub(super) async fn check(access: &Access<'_>, manifest: &Manifest) -> Result<Op
         return Err(access.refuse(reason, size_bytes));
     }
     match model {
-        Some(layer) if !access.has(layer) => access.head(layer).await.map(Some),
+        Some(layer) if access.inner.library.blob(layer).is_err() => access.head(layer).await.map(Some),
         _ => Ok(None),
     }
 }
@@ -86,12 +87,6 @@ impl Access<'_> {
         // Texts of the model are untrusted.
         let reason = reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         PullError::CannotRun { name: self.job.name.to_string(), reason, size_bytes }
-    }
-
-    /// Whether a blob is complete on this machine.
-    fn has(&self, layer: &Layer) -> bool {
-        let ready = self.downloads.staging().ready(&layer.digest, layer.size_bytes);
-        ready.is_some() || self.inner.library.blob(layer).is_ok()
     }
 
     fn fetch(&self, layer: &Layer, limit_bytes: Option<u64>) -> Subscription {

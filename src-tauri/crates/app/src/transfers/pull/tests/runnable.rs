@@ -201,3 +201,16 @@ async fn beginning_that_a_restart_interrupted_is_not_sent_again() {
     let most = 4 * MIB + MIB;
     assert!(at.sent(&file) <= most, "{} bytes were sent", at.sent(&file));
 }
+
+/// The first pull already downloads the whole file, which is smaller than the beginning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_file_is_refused_each_time() {
+    let at = fast();
+    let app = at.app();
+    let pull = at.publish_model("m", &file("lorem", &["a"], 4096));
+    for attempt in 0..10 {
+        let last = last_event(&app, pull.clone()).await;
+        assert!(last.contains("architecture lorem"), "attempt {attempt}: {last}");
+    }
+    assert_eq!(last_event(&app, Pull { force: true, ..pull }).await, "success");
+}
