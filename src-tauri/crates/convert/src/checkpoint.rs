@@ -17,6 +17,7 @@ mod error;
 mod families;
 mod family;
 mod float8;
+mod limited;
 mod plan;
 mod pre_tokenizer;
 mod rope;

@@ -15,18 +15,20 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cairn_gguf::DType;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::limited::{self, Limit};
 
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 const LENGTH_BYTES: u64 = 8;
 /// Files of the largest published models have a few thousand tensors each.
-const MAX_TENSORS: usize = 1 << 16;
+const TENSORS: Limit = Limit::new(1 << 16, "it", "tensors");
 /// The largest published checkpoints have about 100,000 tensors.
-const MAX_INDEX_TENSORS: usize = 1 << 18;
+const INDEX_TENSORS: Limit = Limit::new(1 << 18, "it", "tensors");
 /// End of the names of files.
 const ENDING: &str = ".safetensors";
 /// Tensors of weights have at most 4 dimensions; other tensors are left out.
-const MAX_DIMS: usize = 8;
+const DIMS: Limit = Limit::new(8, "a list", "numbers");
 
 /// Type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ struct Entry {
     data_offsets: Option<Numbers>,
 }
 
-/// At most [`MAX_DIMS`] numbers.
+/// At most [`DIMS`] numbers.
 struct Numbers(Vec<u64>);
 
 impl<'de> Deserialize<'de> for Header {
@@ -97,9 +99,7 @@ impl<'de> Deserialize<'de> for Header {
                         map.next_value::<IgnoredAny>()?;
                         continue;
                     }
-                    if entries.len() == MAX_TENSORS {
-                        return Err(A::Error::custom(format!("it has more than {MAX_TENSORS} tensors")));
-                    }
+                    TENSORS.check(entries.len())?;
                     let entry = map.next_value();
                     let invalid =
                         |error: A::Error| A::Error::custom(format!("tensor `{}`: {error}", name.escape_debug()));
@@ -116,28 +116,7 @@ impl<'de> Deserialize<'de> for Header {
 
 impl<'de> Deserialize<'de> for Numbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-
-        impl<'de> Visitor<'de> for List {
-            type Value = Numbers;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of numbers")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Numbers, A::Error> {
-                let mut numbers = Vec::new();
-                while let Some(number) = list.next_element()? {
-                    if numbers.len() == MAX_DIMS {
-                        return Err(A::Error::custom(format!("a list has more than {MAX_DIMS} numbers")));
-                    }
-                    numbers.push(number);
-                }
-                Ok(Numbers(numbers))
-            }
-        }
-
-        deserializer.deserialize_seq(List)
+        limited::list(deserializer, DIMS).map(Numbers)
     }
 }
 
@@ -148,34 +127,13 @@ pub(super) struct Index {
     weight_map: Names,
 }
 
-/// At most [`MAX_INDEX_TENSORS`] names with values.
+/// At most [`INDEX_TENSORS`] names with values.
 #[derive(Debug)]
 struct Names(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Names {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Names;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of tensors to files")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
-                let mut names = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    if names.len() == MAX_INDEX_TENSORS {
-                        return Err(A::Error::custom(format!("it has more than {MAX_INDEX_TENSORS} tensors")));
-                    }
-                    names.push(entry);
-                }
-                Ok(Names(names))
-            }
-        }
-
-        deserializer.deserialize_map(Entries)
+        limited::map(deserializer, INDEX_TENSORS, "a map of tensors to files").map(Names)
     }
 }
 

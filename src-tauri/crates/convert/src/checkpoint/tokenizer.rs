@@ -2,17 +2,19 @@
 //! memory for them, and lists have limits.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::limited::{self, Limit};
+
 /// Larger than any vocabulary: the largest published ones have about half a million tokens.
 pub(super) const MAX_TOKENS: usize = 1 << 20;
+const TOKENS: Limit = Limit::new(MAX_TOKENS, "it", "tokens");
 /// Larger than any list of merges, of which there are about as many as tokens.
-const MAX_MERGES: usize = 1 << 21;
+const MERGES: Limit = Limit::new(1 << 21, "it", "merges");
 /// Larger than any list of steps.
-const MAX_STEPS: usize = 64;
+const STEPS: Limit = Limit::new(64, "it", "steps");
 
 /// A `tokenizer.json`.
 #[derive(Debug, Default, Deserialize)]
@@ -210,53 +212,22 @@ impl TokenName {
 #[derive(Debug)]
 pub(super) struct Few<T>(pub(super) Vec<T>);
 
-fn too_many<E: Error>(max: usize, what: &str) -> E {
-    E::custom(format!("it has more than {max} {what}"))
-}
-
-/// Visitor of a list of at most `max` items.
-struct List<T> {
-    max: usize,
-    what: &'static str,
-    item: PhantomData<T>,
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of {}", self.what)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            if items.len() == self.max {
-                return Err(too_many(self.max, self.what));
-            }
-            items.push(item);
-        }
-        Ok(items)
-    }
-}
-
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(List { max: MAX_STEPS, what: "steps", item: PhantomData }).map(Few)
+        limited::list(deserializer, STEPS).map(Few)
     }
 }
 
 impl<'de> Deserialize<'de> for AddedTokens {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(List { max: MAX_TOKENS, what: "tokens", item: PhantomData }).map(AddedTokens)
+        limited::list(deserializer, TOKENS).map(AddedTokens)
     }
 }
 
 impl<'de> Deserialize<'de> for Merges {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_seq(List { max: MAX_MERGES, what: "merges", item: PhantomData })
-            .map(|merges: Vec<Merge>| Merges(merges.into_iter().map(|Merge(pair)| pair).collect()))
+        let merges: Vec<Merge> = limited::list(deserializer, MERGES)?;
+        Ok(Merges(merges.into_iter().map(|Merge(pair)| pair).collect()))
     }
 }
 
@@ -305,15 +276,8 @@ impl<'de> Deserialize<'de> for Vocabulary {
                 f.write_str("a vocabulary")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocabulary, A::Error> {
-                let mut tokens = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    if tokens.len() == MAX_TOKENS {
-                        return Err(too_many(MAX_TOKENS, "tokens"));
-                    }
-                    tokens.push(entry);
-                }
-                Ok(Vocabulary(tokens))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vocabulary, A::Error> {
+                limited::entries(map, TOKENS).map(Vocabulary)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocabulary, A::Error> {
@@ -335,28 +299,11 @@ impl<'de> Deserialize<'de> for AddedTokensDecoder {
             special: bool,
         }
 
-        struct Tokens;
-
-        impl<'de> Visitor<'de> for Tokens {
-            type Value = AddedTokensDecoder;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of added tokens")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AddedTokensDecoder, A::Error> {
-                let mut tokens = Vec::new();
-                while let Some((id, Entry { content, special })) = map.next_entry::<String, Entry>()? {
-                    if tokens.len() == MAX_TOKENS {
-                        return Err(too_many(MAX_TOKENS, "tokens"));
-                    }
-                    let id = id.parse().map_err(|_| A::Error::custom(format!("{id:?} is not the id of a token")))?;
-                    tokens.push(AddedToken { content, id, special });
-                }
-                Ok(AddedTokensDecoder(tokens))
-            }
-        }
-
-        deserializer.deserialize_map(Tokens)
+        let entries = limited::map(deserializer, TOKENS, "a map of added tokens")?;
+        let token = |(id, Entry { content, special }): (String, Entry)| {
+            let id = id.parse().map_err(|_| D::Error::custom(format!("{id:?} is not the id of a token")))?;
+            Ok(AddedToken { content, id, special })
+        };
+        entries.into_iter().map(token).collect::<Result<_, D::Error>>().map(AddedTokensDecoder)
     }
 }
