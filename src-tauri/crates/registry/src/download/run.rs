@@ -167,8 +167,8 @@ async fn attempt(
     let health = Health::new(&spec.sources, Arc::clone(&config), &corruption.wrong, corruption.alone);
     let mut state = State::new(digest, size_bytes, staged.durable().clone(), health, Arc::clone(&config));
     state.read_positions = Arc::clone(&spec.read_positions);
-    state.limit = Arc::clone(&spec.limit);
     let mut limit = spec.limit.changes();
+    state.plan.limit(*limit.borrow_and_update());
     let disk_space = Arc::clone(&context.disk_space);
     let spool =
         Spool::start(staged, size_bytes, Arc::clone(&context.write_budget), Box::new(move || disk_space.check()));
@@ -204,7 +204,10 @@ async fn attempt(
         tokio::select! {
             _ = view.changed() => continue,
             // The sender is in `spec`.
-            Ok(()) = limit.changed() => shared.changed.notify_waiters(),
+            Ok(()) = limit.changed() => {
+                shared.state().plan.limit(*limit.borrow_and_update());
+                shared.changed.notify_waiters();
+            }
             () = shared.over.notified() => {}
             () = stopped(&mut control.stop) => break Ok(None),
             _ = tick.tick() => {}

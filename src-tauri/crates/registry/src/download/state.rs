@@ -9,7 +9,6 @@ use cairn_store::{Digest, Ranges};
 
 use super::DownloadConfig;
 use super::error::{DownloadError, DownloadNotice};
-use super::fetch_limit::FetchLimit;
 use super::health::{Health, MAX_PARALLEL_SOURCES, Pick, failure_reset_bytes};
 use super::plan::{IdleStream, LeaseId, Plan, PlanConfig, Received};
 use super::read_positions::ReadPositions;
@@ -61,8 +60,6 @@ pub(super) struct State {
     pub(super) notices: Vec<DownloadNotice>,
     /// Positions at which readers wait.
     pub(super) read_positions: Arc<ReadPositions>,
-    /// How much of the blob is downloaded.
-    pub(super) limit: Arc<FetchLimit>,
     digest: Digest,
     size_bytes: u64,
     stalls: u32,
@@ -94,7 +91,6 @@ impl State {
             failure: None,
             notices: Vec::new(),
             read_positions: Arc::default(),
-            limit: Arc::new(FetchLimit::new(None)),
             digest,
             size_bytes,
             stalls: 0,
@@ -128,7 +124,6 @@ impl State {
                 return NextAction::Wait(now + self.config.poll_interval);
             }
         };
-        self.apply_limit();
         self.plan.request_positions(self.read_positions.take());
         for source in candidates {
             let Some((via, whole)) =
@@ -143,11 +138,6 @@ impl State {
             }
         }
         retry_later
-    }
-
-    /// Applies the current limit to the plan.
-    pub(super) fn apply_limit(&mut self) {
-        self.plan.limit(self.limit.bytes());
     }
 
     /// Records received bytes.

@@ -155,6 +155,5 @@ async fn take(shared: &Shared, job: &RangeJob, at: u64, bytes: &Bytes) -> Receiv
 fn continues(shared: &Shared, job: &RangeJob) -> bool {
     let mut state = shared.state();
     let supports_ranges = state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges);
-    state.apply_limit();
     !supports_ranges && state.plan.extend(job.lease)
 }
