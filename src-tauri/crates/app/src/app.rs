@@ -58,7 +58,7 @@ impl App {
         describe: DescribeError,
     ) -> Result<Self, Error> {
         let settings = Arc::new(cache::CacheMetadata::open(&settings).apply_limits(settings));
-        let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
+        let memory_bytes = machine.memory.usable_bytes();
         let tiers = cache::open_tiers(&settings.tiers, &machine, &clock);
         let config = EngineConfig {
             machine: machine.clone(),

@@ -11,3 +11,11 @@ pub struct Memory {
     /// Limit of the container (control group), if it is below `total_bytes`.
     pub limit_bytes: Option<u64>,
 }
+
+impl Memory {
+    /// Memory that this process can use at most: all of it, or the container's limit.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        self.limit_bytes.unwrap_or(u64::MAX).min(self.total_bytes)
+    }
+}

@@ -148,8 +148,7 @@ impl Engine {
             tracing::info!(variant = better.name, reason, "kernel variant skipped");
         }
         tracing::info!(variant = variant.name, cores = config.machine.cpu.usable_cores.len(), "kernel variant chosen");
-        let memory = &config.machine.memory;
-        let quarter = memory.limit_bytes.unwrap_or(u64::MAX).min(memory.total_bytes) / 4;
+        let quarter = config.machine.memory.usable_bytes() / 4;
         let budget = Arc::new(Budget::new(config.kv_budget_bytes.unwrap_or(quarter)));
         Ok(Self(Arc::new(Inner {
             seeds: Mutex::new(Random::new(config.seed)),
@@ -302,8 +301,7 @@ impl Engine {
 
     /// Memory of this machine that models can use: all of it, or the limit of the process.
     pub fn memory_bytes(&self) -> u64 {
-        let memory = &self.0.config.machine.memory;
-        memory.limit_bytes.unwrap_or(u64::MAX).min(memory.total_bytes)
+        self.0.config.machine.memory.usable_bytes()
     }
 
     /// Starts to prefetch an owner's chunks from disk to RAM while there is room. Returns the number of contexts.

@@ -87,8 +87,8 @@ impl Secrets {
 
 /// Opens the tiers; `None` if the settings disable all of them.
 pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) -> Option<Opened> {
-    let memory = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
-    let ram_bytes = settings.values.ram_bytes.unwrap_or_else(|| (memory / RAM_SHARE).min(RAM_BYTES));
+    let ram_bytes =
+        settings.values.ram_bytes.unwrap_or_else(|| (machine.memory.usable_bytes() / RAM_SHARE).min(RAM_BYTES));
     if ram_bytes == 0 && settings.folder.is_none() && settings.remote.is_none() {
         return None;
     }
