@@ -1,8 +1,10 @@
 //! Pulls of models that this version cannot run.
 
-use std::path::Path;
+use std::sync::Arc;
 
+use cairn_disk::RealDisk;
 use cairn_gguf::{DType, Writer};
+use cairn_store::{Library, Staging};
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::published::{Published, blob};
@@ -22,14 +24,6 @@ fn unknown(registry: &FakeRegistry, model: &str, metadata_bytes: usize) -> Publi
     writer.tensor("t", DType::F32, &[2 << 20], vec![0; 8 << 20]).expect("the tensor is sound");
     let config = br#"{"model_format":"gguf"}"#.as_slice();
     Published::at(registry, model, vec![blob("model", writer.finish()), blob("config", config)])
-}
-
-/// Number of stored bytes by a journal: behind a header of 60 bytes, records of 24 bytes with the start and end of a range.
-fn stored(journal: &Path) -> u64 {
-    let bytes = std::fs::read(journal).unwrap_or_default();
-    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-    let records = bytes.get(60..).unwrap_or_default().chunks_exact(24);
-    records.map(|record| number(&record[8..16]).saturating_sub(number(&record[..8]))).sum()
 }
 
 fn sent(registry: &FakeRegistry, model: &Published) -> u64 {
@@ -77,10 +71,12 @@ fn beginning_survives_a_kill_of_the_daemon() {
     let home = home();
     let registry = registry(Faults { bytes_per_second: Some(400_000), ..Faults::default() });
     let model = unknown(&registry, "m", 2_000_000);
+    // Before the daemon starts, because opening locks files.
+    let library = Library::new(home.folder.path().join("models"));
+    let staging = Staging::open(&library, Arc::new(RealDisk)).expect("the library is writable");
     let mut daemon = home.serve();
     succeeded(&home.run(&["pull", &model.name, "--insecure", "--detach"]));
-    let journal = format!("models/.cairn/partials/{}.journal", model.large().digest.file_name());
-    until("some bytes are stored", || stored(&home.folder.path().join(&journal)) >= MIB / 2);
+    until("some bytes are stored", || staging.durable_bytes(&model.large().digest) >= MIB / 2);
     assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
     daemon.child.wait().expect("the process exits");
     registry.set_faults(Faults::default());

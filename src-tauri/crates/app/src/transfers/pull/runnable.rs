@@ -6,7 +6,7 @@
 //! model  --> the first MiB, then 4, 16 and at most 32 MiB, until metadata and tensor table are complete
 //! ```
 //!
-//! The bytes belong to the download of the blob, so they are stored, and no byte is requested twice.
+//! The bytes belong to the download of the blob, so they are stored, and a source with ranges sends no byte twice.
 //!
 //! **Invariant:** the digest of an incomplete blob is not verified yet. So a source can cause a wrong refusal, but not more:
 //! a beginning that cannot be read is removed, and the next attempt requests it again.
@@ -89,7 +89,8 @@ impl Access<'_> {
         PullError::CannotRun { name: self.job.name.to_string(), reason, size_bytes }
     }
 
-    fn fetch(&self, layer: &Layer, limit_bytes: Option<u64>) -> Subscription {
+    /// Requests a blob, or its first `limit_bytes` bytes.
+    pub(super) fn fetch(&self, layer: &Layer, limit_bytes: Option<u64>) -> Subscription {
         let has_watchers = self.job.view().watchers > 0;
         self.downloads.fetch(BlobRequest {
             digest: layer.digest,

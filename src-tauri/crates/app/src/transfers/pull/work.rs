@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_disk::RealDisk;
-use cairn_registry::{
-    BlobRequest, DownloadEvent, DownloadEventKind, DownloadNotice, Downloads, Priority, Subscription,
-};
+use cairn_registry::{DownloadEvent, DownloadEventKind, DownloadNotice, Downloads, Subscription};
 use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest, PublishedModel};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -92,9 +90,9 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
         Ok(_) | Err(RecvError::Lagged(_)) => Ok(()),
         Err(RecvError::Closed) => Err(PullError::from(cairn_registry::DownloadError::Aborted)),
     };
+    let access = Access { inner, job, downloads: &downloads, sources: &sources };
     // Its download continues until it is joined below.
     let _checked = {
-        let access = Access { inner, job, downloads: &downloads, sources: &sources };
         let mut checking = std::pin::pin!(runnable::check(&access, &found.manifest));
         loop {
             tokio::select! {
@@ -110,15 +108,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
         while fetching.len() < MAX_QUEUED
             && let Some(layer) = waiting.next()
         {
-            let has_watchers = job.view().watchers > 0;
-            let subscription = downloads.fetch(BlobRequest {
-                digest: layer.digest,
-                size_bytes: layer.size_bytes,
-                sources: sources.clone(),
-                priority: if has_watchers { Priority::Normal } else { Priority::Background },
-                label: name(),
-                limit_bytes: None,
-            });
+            let subscription = access.fetch(&layer, None);
             fetching.spawn(follow(Arc::clone(job), layer, subscription));
         }
         tokio::select! {
