@@ -214,3 +214,11 @@ async fn small_file_is_refused_each_time() {
     }
     assert_eq!(last_event(&app, Pull { force: true, ..pull }).await, "success");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn model_in_ollamas_layout_runs() {
+    let at = fast();
+    let (architecture, file) = cairn_testkit::ollama_layout::qwen25vl().files.pop().expect("a file in Ollama's layout");
+    assert_eq!(architecture, "qwen25vl", "no family has this name");
+    assert_eq!(last_event(&at.app(), at.publish_model("m", &file)).await, "success");
+}
