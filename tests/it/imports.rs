@@ -355,6 +355,9 @@ fn model_file_runs_from_any_path() {
     succeeded(&output);
     let stderr = text(&output.stderr);
     assert_eq!(stderr.matches("no chat template").count(), 1, "one note: {stderr}");
+    succeeded(&home.run(&["import", &bare.to_string_lossy(), "bare"]));
+    let output = home.run(&["run", "bare", "hello"]);
+    assert!(text(&output.stderr).contains("no chat template"), "a model of a library: {}", text(&output.stderr));
 }
 
 #[test]

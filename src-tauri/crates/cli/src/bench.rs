@@ -49,7 +49,7 @@ struct Speed {
 
 pub(crate) async fn bench(cli: &CliContext, args: &args::Bench) -> anyhow::Result<()> {
     let client = daemon::connect_or_start(cli).await?;
-    let name = model::resolve(&client, &args.model).await?.name;
+    let name = model::resolve(&client, &args.model).await?;
     let measured = async {
         let first = measure(&client, &name, 0, args).await?;
         let mut chunks = Vec::new();

@@ -8,33 +8,26 @@ use cairn_wire::ollama::{ShowRequest, ShowResponse};
 
 use crate::client::Client;
 
-/// Note for a model file without a chat template.
-pub(crate) const NO_TEMPLATE: &str = "the file has no chat template: messages go to the model unchanged";
-
-/// A model's name on the server.
-pub(crate) struct ResolvedModel {
-    pub(crate) name: String,
-    /// Whether the model is a file without a chat template.
-    pub(crate) lacks_template: bool,
-}
+/// Note for a model without a chat template.
+pub(crate) const NO_TEMPLATE: &str = "this model has no chat template: it gets the messages unchanged and continues them";
 
 /// Returns the model's name on the server. Opens the model first if `text` is a path.
-pub(crate) async fn resolve(client: &Client, text: &str) -> anyhow::Result<ResolvedModel> {
+pub(crate) async fn resolve(client: &Client, text: &str) -> anyhow::Result<String> {
     if !is_path(text) {
-        return Ok(ResolvedModel { name: text.to_owned(), lacks_template: false });
+        return Ok(text.to_owned());
     }
     if !client.is_own_daemon() {
         bail!("cannot open {text}: this needs Cairn's own daemon, but OLLAMA_HOST names another server");
     }
     let request = OpenRequest { path: absolute(Path::new(text))? };
     let opened: OpenResponse = client.post("/app/open", &request).await?;
-    Ok(ResolvedModel { name: opened.model, lacks_template: !opened.chat_template })
+    Ok(opened.model)
 }
 
-/// Returns the capabilities of a model, for example `vision`.
-pub(crate) async fn capabilities(client: &Client, name: &str) -> anyhow::Result<Vec<String>> {
+/// Returns the description of a model.
+pub(crate) async fn show(client: &Client, name: &str) -> anyhow::Result<ShowResponse> {
     let request = ShowRequest { model: name.to_owned(), ..Default::default() };
-    Ok(client.post::<_, ShowResponse>("/api/show", &request).await?.capabilities)
+    client.post("/api/show", &request).await
 }
 
 /// Returns the absolute path, because the daemon has another working folder.

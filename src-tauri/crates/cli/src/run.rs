@@ -48,7 +48,7 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
         );
     }
     let client = runtime.block_on(daemon::connect_or_start(cli))?;
-    let Target { name: model, embeds, lacks_template } = runtime.block_on(find_model(&client, &args))?;
+    let Target { name: model, embeds, continues_text } = runtime.block_on(find_model(&client, &args))?;
     if embeds {
         anyhow::ensure!(
             has_text || only_loads,
@@ -65,7 +65,7 @@ pub(crate) fn run(cli: &CliContext, runtime: &Runtime, args: args::Run) -> anyho
     }
     let load_keep_alive = if only_loads { keep_alive } else { without_zero(keep_alive) };
     runtime.block_on(load(&client, &model, args.force, load_keep_alive))?;
-    if lacks_template {
+    if continues_text {
         output::note(model::NO_TEMPLATE);
     }
     if only_loads {
@@ -104,21 +104,23 @@ struct Target {
     name: String,
     /// Whether it is an embedding model.
     embeds: bool,
-    lacks_template: bool,
+    /// Whether it has no chat template.
+    continues_text: bool,
 }
 
 /// Returns the model. Pulls it first if it is missing.
 async fn find_model(client: &Client, args: &args::Run) -> anyhow::Result<Target> {
-    let model::ResolvedModel { name, lacks_template } = model::resolve(client, &args.model).await?;
-    let mut capabilities = model::capabilities(client, &name).await;
-    if matches!(&capabilities, Err(error) if is_not_found(error)) && !model::is_path(&args.model) {
+    let name = model::resolve(client, &args.model).await?;
+    let mut shown = model::show(client, &name).await;
+    if matches!(&shown, Err(error) if is_not_found(error)) && !model::is_path(&args.model) {
         output::note(&format!("{name} is not here yet"));
         let request = PullRequest { model: name.clone(), insecure: args.insecure, ..PullRequest::default() };
         pull::pull_with_progress(client, &request, false).await?;
-        capabilities = model::capabilities(client, &name).await;
+        shown = model::show(client, &name).await;
     }
-    let embeds = capabilities?.iter().any(|capability| capability == "embedding");
-    Ok(Target { name, embeds, lacks_template })
+    let shown = shown?;
+    let embeds = shown.capabilities.iter().any(|capability| capability == "embedding");
+    Ok(Target { name, embeds, continues_text: shown.continues_text })
 }
 
 async fn load(client: &Client, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> anyhow::Result<()> {

@@ -15,7 +15,7 @@ const TEXT_LINES: usize = 2;
 
 pub(crate) async fn print(cli: &CliContext, args: &args::Show) -> anyhow::Result<()> {
     let client = daemon::connect_or_start(cli).await?;
-    let name = model::resolve(&client, &args.model).await?.name;
+    let name = model::resolve(&client, &args.model).await?;
     let request = ShowRequest { model: name, verbose: Some(args.verbose), ..Default::default() };
     let shown: ShowResponse = client.post("/api/show", &request).await?;
     if args.json {

@@ -34,6 +34,8 @@ pub struct Shown {
     pub template_reason: String,
     /// Why chats with the model fail because of its template.
     pub template_problem: Option<String>,
+    /// Whether the model has no chat template: it gets the plain texts and continues them.
+    pub continues_text: bool,
     /// System message of the model.
     pub system: String,
     /// Messages that precede every conversation.
@@ -77,6 +79,8 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
     let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
     let choice = template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template);
     let template_problem = template::problem(&choice, metadata);
+    let is_text_only = choice.as_ref().is_ok_and(|choice| choice.template.is_none());
+    let continues_text = is_text_only && !cairn_runtime::is_embedding_model(metadata);
     let (template, template_reason, shows) = match choice {
         Ok(choice) => {
             let text = choice.template.as_ref().map(|template| template.source().to_owned());
@@ -119,6 +123,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
         template,
         template_reason,
         template_problem,
+        continues_text,
         info,
         tensors: tensors.collect(),
         summary,

@@ -85,8 +85,8 @@ impl Session {
     }
 
     async fn has_vision(&self) -> anyhow::Result<bool> {
-        let capabilities = model::capabilities(&self.client, &self.model).await.context("cannot show the model")?;
-        Ok(capabilities.iter().any(|name| name == VISION))
+        let shown = model::show(&self.client, &self.model).await.context("cannot show the model")?;
+        Ok(shown.capabilities.iter().any(|name| name == VISION))
     }
 
     async fn answer(&self) -> anyhow::Result<(Message, AnswerOutcome)> {

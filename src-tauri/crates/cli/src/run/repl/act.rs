@@ -1,7 +1,7 @@
 //! The actions of the chat commands.
 
 use anyhow::Context;
-use cairn_wire::ollama::{CreateRequest, GenerateChunk, GenerateRequest, ProgressLine, ShowRequest, ShowResponse};
+use cairn_wire::ollama::{CreateRequest, GenerateChunk, GenerateRequest, ProgressLine, ShowResponse};
 use cairn_wire::ollama::{Message, TagsResponse};
 use serde_json::Value;
 
@@ -85,19 +85,18 @@ impl Session {
 
     /// Loads another model and starts a new chat with it.
     pub(super) async fn load(&mut self, text: &str) -> anyhow::Result<String> {
-        let resolved = model::resolve(&self.client, text).await?;
-        let request =
-            GenerateRequest { model: resolved.name.clone(), keep_alive: self.keep_alive, ..Default::default() };
+        let name = model::resolve(&self.client, text).await?;
+        let request = GenerateRequest { model: name.clone(), keep_alive: self.keep_alive, ..Default::default() };
         let loaded: anyhow::Result<GenerateChunk> = self.client.post("/api/generate", &request).await;
         match loaded {
             Ok(_) => {}
             Err(error) if is_not_found(&error) => anyhow::bail!("{error}; /list shows the available models"),
             Err(error) => return Err(error),
         }
-        if resolved.lacks_template {
+        self.model = name;
+        if self.shown().await?.continues_text {
             output::note(model::NO_TEMPLATE);
         }
-        self.model = resolved.name;
         self.messages.clear();
         Ok(format!("Loaded '{}'.", self.model))
     }
@@ -134,8 +133,7 @@ impl Session {
     }
 
     async fn shown(&self) -> anyhow::Result<ShowResponse> {
-        let request = ShowRequest { model: self.model.clone(), ..Default::default() };
-        self.client.post("/api/show", &request).await.context("cannot show the model")
+        model::show(&self.client, &self.model).await.context("cannot show the model")
     }
 }
 
