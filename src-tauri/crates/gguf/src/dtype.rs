@@ -12,9 +12,12 @@
 
 mod bfloat16;
 pub mod codebook;
+mod corners;
 mod float16;
 mod float32;
+mod grid_search;
 mod grids;
+mod importance;
 mod integers;
 mod iq1_m;
 mod iq1_s;
@@ -32,6 +35,7 @@ mod minimum_search;
 mod mxfp4;
 mod numbers;
 mod nvfp4;
+mod positive_search;
 mod q2_k;
 mod q3_k;
 mod q4_0;
@@ -45,6 +49,8 @@ mod q8_0;
 mod q8_1;
 mod q8_k;
 mod scales;
+mod symmetric_search;
+mod ternary_search;
 mod tq1_0;
 mod tq2_0;
 mod two_bits;
@@ -60,6 +66,7 @@ pub use unpacked::UnpackedRow;
 type Unpack = fn(&[u8], &mut UnpackedRow);
 type ReadIntegers = fn(&[u8]) -> Option<Integers>;
 type Encode = fn(&[f32], &mut Vec<u8>);
+type EncodeWeighted = fn(&[f32], &[f32], &mut Vec<u8>);
 
 /// Properties of one type.
 struct Row {
@@ -84,8 +91,11 @@ struct Row {
     unpack: Option<Unpack>,
     /// Reads one block of a type that [`Integers`] describes.
     integers: Option<ReadIntegers>,
-    /// Appends whole blocks' worth of elements as blocks. `None` for a type that is only read.
+    /// Appends whole blocks' worth of elements as blocks. `None` for a type that is only read, or that needs importance.
     encode: Option<Encode>,
+    /// Appends one row of elements as blocks, with errors weighted by the importance of their columns. `None` for a type whose
+    /// blocks do not depend on it.
+    encode_weighted: Option<EncodeWeighted>,
     /// Bound for [`DType::encode_error`].
     encode_error: f64,
 }
@@ -106,6 +116,7 @@ impl Row {
         unpack: None,
         integers: None,
         encode: None,
+        encode_weighted: None,
         encode_error: 0.0,
     };
     /// Defaults of a type for weights.
@@ -172,32 +183,44 @@ types! {
     /// 32 4-bit values with one f16 scale.
     Q4_0 {
         ggml_id: 2, block: 32, block_bytes: 18, scales: Scales::F16(&[0]), file_type: Some(2),
-        encode_error: 0.10, ..blocks!(q4_0)
+        encode_error: 0.10,
+        encode_weighted: Some(q4_0::encode_weighted),
+        ..blocks!(q4_0)
     }
     /// 32 5-bit values with one f16 scale.
     Q5_0 {
         ggml_id: 6, block: 32, block_bytes: 22, scales: Scales::F16(&[0]), file_type: Some(8),
-        encode_error: 0.05, ..blocks!(q5_0)
+        encode_error: 0.05,
+        encode_weighted: Some(q5_0::encode_weighted),
+        ..blocks!(q5_0)
     }
     /// 32 4-bit values with one f16 scale and one f16 minimum.
     Q4_1 {
         ggml_id: 3, block: 32, block_bytes: 20, scales: Scales::F16(&[0, 2]), file_type: Some(3),
-        encode_error: 0.09, ..blocks!(q4_1)
+        encode_error: 0.09,
+        encode_weighted: Some(q4_1::encode_weighted),
+        ..blocks!(q4_1)
     }
     /// 32 5-bit values with one f16 scale and one f16 minimum.
     Q5_1 {
         ggml_id: 7, block: 32, block_bytes: 24, scales: Scales::F16(&[0, 2]), file_type: Some(9),
-        encode_error: 0.045, ..blocks!(q5_1)
+        encode_error: 0.045,
+        encode_weighted: Some(q5_1::encode_weighted),
+        ..blocks!(q5_1)
     }
     /// 32 indices into a non-linear grid with one f16 scale.
     IQ4_NL {
         ggml_id: 20, block: 32, block_bytes: 18, scales: Scales::F16(&[0]), file_type: Some(25),
-        encode_error: 0.088, ..blocks!(iq4_nl)
+        encode_error: 0.088,
+        encode_weighted: Some(iq4_nl::encode_weighted),
+        ..blocks!(iq4_nl)
     }
     /// 256 indices into a non-linear grid, eight 6-bit scales.
     IQ4_XS {
         ggml_id: 23, block: 256, block_bytes: 136, scales: Scales::F16(&[0]), file_type: Some(30),
-        narrow: Some(DType::IQ4_NL), encode_error: 0.088, ..blocks!(iq4_xs)
+        narrow: Some(DType::IQ4_NL), encode_error: 0.088,
+        encode_weighted: Some(iq4_xs::encode_weighted),
+        ..blocks!(iq4_xs)
     }
     /// 32 4-bit floats with a power of two as their scale.
     MXFP4 {
@@ -207,61 +230,85 @@ types! {
     /// 256 4-bit values, eight 6-bit scales and minima.
     Q4_K {
         ggml_id: 12, block: 256, block_bytes: 144, scales: Scales::F16(&[0, 2]), file_type: Some(14),
-        narrow: Some(DType::Q5_0), encode_error: 0.08, ..blocks!(q4_k)
+        narrow: Some(DType::Q5_0), encode_error: 0.08,
+        encode_weighted: Some(q4_k::encode_weighted),
+        ..blocks!(q4_k)
     }
     /// 256 5-bit values, eight 6-bit scales and minima.
     Q5_K {
         ggml_id: 13, block: 256, block_bytes: 176, scales: Scales::F16(&[0, 2]), file_type: Some(16),
-        narrow: Some(DType::Q5_1), encode_error: 0.042, ..blocks!(q5_k)
+        narrow: Some(DType::Q5_1), encode_error: 0.042,
+        encode_weighted: Some(q5_k::encode_weighted),
+        ..blocks!(q5_k)
     }
     /// 256 6-bit values, sixteen 8-bit scales.
     Q6_K {
         ggml_id: 14, block: 256, block_bytes: 210, scales: Scales::F16(&[208]), file_type: Some(18),
-        narrow: Some(DType::Q8_0), encode_error: 0.022, ..blocks!(q6_k)
+        narrow: Some(DType::Q8_0), encode_error: 0.022,
+        encode_weighted: Some(q6_k::encode_weighted),
+        ..blocks!(q6_k)
     }
     /// 256 2-bit values, sixteen 4-bit scales and minima.
     Q2_K {
         ggml_id: 10, block: 256, block_bytes: 84, scales: Scales::F16(&[80, 82]), file_type: Some(10),
-        narrow: Some(DType::Q4_0), encode_error: 0.34, encode: Some(q2_k::encode), ..integer_blocks!(q2_k)
+        narrow: Some(DType::Q4_0), encode_error: 0.34, encode: Some(q2_k::encode),
+        encode_weighted: Some(q2_k::encode_weighted),
+        ..integer_blocks!(q2_k)
     }
     /// 256 3-bit values, sixteen 6-bit scales.
     Q3_K {
         ggml_id: 11, block: 256, block_bytes: 110, scales: Scales::F16(&[108]), file_type: Some(11),
-        narrow: Some(DType::Q4_0), encode_error: 0.17, encode: Some(q3_k::encode), ..integer_blocks!(q3_k)
+        narrow: Some(DType::Q4_0), encode_error: 0.17, encode: Some(q3_k::encode),
+        encode_weighted: Some(q3_k::encode_weighted),
+        ..integer_blocks!(q3_k)
     }
     /// 256 values of a grid, eight 4-bit scales: 2.06 bits a value.
     IQ2_XXS {
         ggml_id: 16, block: 256, block_bytes: 66, scales: Scales::F16(&[0]), file_type: Some(19),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.41,
+        encode_weighted: Some(iq2_xxs::encode_weighted),
         ..integer_blocks!(iq2_xxs)
     }
     /// 256 values of a grid, sixteen 4-bit scales: 2.31 bits a value.
     IQ2_XS {
         ggml_id: 17, block: 256, block_bytes: 74, scales: Scales::F16(&[0]), file_type: Some(20),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.36,
+        encode_weighted: Some(iq2_xs::encode_weighted),
         ..integer_blocks!(iq2_xs)
     }
     /// 256 values of a grid, sixteen 4-bit scales: 2.56 bits a value.
     IQ2_S {
         ggml_id: 22, block: 256, block_bytes: 82, scales: Scales::F16(&[0]), file_type: Some(28),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.29,
+        encode_weighted: Some(iq2_s::encode_weighted),
         ..integer_blocks!(iq2_s)
     }
     /// 256 values of a grid, eight 4-bit scales: 3.06 bits a value.
     IQ3_XXS {
         ggml_id: 18, block: 256, block_bytes: 98, scales: Scales::F16(&[0]), file_type: Some(23),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.22,
+        encode_weighted: Some(iq3_xxs::encode_weighted),
         ..integer_blocks!(iq3_xxs)
     }
     /// 256 values, stored as indices into a grid, with eight 4-bit scales: 3.44 bits per value.
     IQ3_S {
         ggml_id: 21, block: 256, block_bytes: 110, scales: Scales::F16(&[0]), file_type: Some(26),
-        narrow: Some(DType::IQ4_NL), encode_error: 0.19, encode: Some(iq3_s::encode), ..integer_blocks!(iq3_s)
+        narrow: Some(DType::IQ4_NL), encode_error: 0.19, encode: Some(iq3_s::encode),
+        encode_weighted: Some(iq3_s::encode_weighted),
+        ..integer_blocks!(iq3_s)
     }
     /// 256 values of a ternary grid, eight 3-bit scales: 1.56 bits a value.
     IQ1_S {
         ggml_id: 19, block: 256, block_bytes: 50, scales: Scales::F16(&[0]), file_type: Some(24),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.57,
+        encode_weighted: Some(iq1_s::encode_weighted),
         ..integer_blocks!(iq1_s)
     }
     /// 256 values of a ternary grid, sixteen 3-bit scales: 1.75 bits a value.
     IQ1_M {
         ggml_id: 29, block: 256, block_bytes: 56, scales: Scales::SplitF16(48), file_type: Some(31),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.53,
+        encode_weighted: Some(iq1_m::encode_weighted),
         ..integer_blocks!(iq1_m)
     }
     /// 256 ternary values with one f16 scale: 1.69 bits a value.
@@ -365,7 +412,13 @@ impl DType {
     /// 1.2 times the measured error. `None` for a type without an encoder.
     pub fn encode_error(self) -> Option<f64> {
         let row = self.row();
-        row.encode.map(|_| row.encode_error)
+        (row.encode.is_some() || row.encode_weighted.is_some()).then_some(row.encode_error)
+    }
+
+    /// Whether the type can only be encoded with the importance of columns: without it, so few bits give useless weights.
+    pub fn needs_importance(self) -> bool {
+        let row = self.row();
+        row.encode.is_none() && row.encode_weighted.is_some()
     }
 
     /// Elements in one block.
@@ -419,12 +472,42 @@ impl DType {
     /// # Errors
     /// When the type has no encoder here, or `x` is not a whole number of blocks.
     pub fn encode(self, x: &[f32], out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let encode = self.row().encode.ok_or(EncodeError::NoEncoder { dtype: self })?;
+        let none = if self.needs_importance() {
+            EncodeError::NeedsImportance { dtype: self }
+        } else {
+            EncodeError::NoEncoder { dtype: self }
+        };
+        let encode = self.row().encode.ok_or(none)?;
+        self.reserve_blocks(x, out)?;
+        encode(x, out);
+        Ok(())
+    }
+
+    /// Encodes rows of `importance.len()` elements and appends their blocks to `out`, with errors weighted by the importance
+    /// of their columns, bit for bit as ggml does with an importance matrix. Types whose blocks do not depend on it are
+    /// encoded as without. Importance is finite and not negative; a column of zero may get any value.
+    ///
+    /// # Errors
+    /// When the type has no encoder here, or the rows are not whole blocks or `x` is not whole rows.
+    pub fn encode_weighted(self, x: &[f32], importance: &[f32], out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        if importance.is_empty() || !x.len().is_multiple_of(importance.len()) {
+            return Err(EncodeError::PartialRow { elements: x.len(), columns: importance.len() });
+        }
+        let Some(encode) = self.row().encode_weighted else { return self.encode(x, out) };
+        self.reserve_blocks(importance, out)?;
+        out.reserve(self.row_bytes(x.len()));
+        for row in x.chunks_exact(importance.len()) {
+            encode(row, importance, out);
+        }
+        Ok(())
+    }
+
+    /// Reserves the memory of elements, which must be whole blocks.
+    fn reserve_blocks(self, x: &[f32], out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if !x.len().is_multiple_of(self.block()) {
             return Err(EncodeError::PartialBlock { dtype: self, elements: x.len(), block: self.block() });
         }
         out.reserve(self.row_bytes(x.len()));
-        encode(x, out);
         Ok(())
     }
 
@@ -464,6 +547,20 @@ pub enum EncodeError {
     NoEncoder {
         /// The type.
         dtype: DType,
+    },
+    /// The type can only be encoded with the importance of columns.
+    #[error("{dtype} can only be encoded with an importance matrix")]
+    NeedsImportance {
+        /// The type.
+        dtype: DType,
+    },
+    /// The elements are not whole rows.
+    #[error("{elements} elements are not whole rows of {columns} columns, one for each number of the importance")]
+    PartialRow {
+        /// Elements that were given.
+        elements: usize,
+        /// Numbers of the importance.
+        columns: usize,
     },
     /// The elements are not whole blocks.
     #[error("{elements} elements are not whole blocks; {dtype} has {block} elements in a block")]

@@ -42,10 +42,26 @@ fn decode_equals_the_recorded_values() {
 #[test]
 fn encode_equals_the_recorded_blocks() {
     let x = floats(&fixture("encode.f32"));
+    compare_encoded("encode", &x, |dtype, encoded| dtype.encode(&x, encoded).is_ok());
+}
+
+#[test]
+fn encode_weighted_equals_the_recorded_blocks() {
+    let (x, importance) = (floats(&fixture("encode.f32")), floats(&fixture("importance.f32")));
+    compare_encoded("encode_weighted", &x, |dtype, encoded| {
+        let is_plain = dtype.encode(&x, &mut Vec::new()).is_ok();
+        let is_ok = dtype.encode_weighted(&x, &importance, encoded).is_ok();
+        // Types whose blocks do not depend on importance have no recording of their own.
+        is_ok && (!is_plain || folder().join(format!("{dtype}.encode_weighted.blocks")).exists())
+    });
+}
+
+/// Compares the blocks of each type with the recorded ones. `encode` returns whether the type has an encoder.
+fn compare_encoded(kind: &str, x: &[f32], encode: impl Fn(DType, &mut Vec<u8>) -> bool) {
     for dtype in types() {
         let mut encoded = Vec::new();
-        let name = format!("{dtype}.encode.blocks");
-        if dtype.encode(&x, &mut encoded).is_err() {
+        let name = format!("{dtype}.{kind}.blocks");
+        if !encode(dtype, &mut encoded) {
             assert!(!folder().join(name).exists(), "{dtype} must have an encoder");
             continue;
         }

@@ -6,7 +6,8 @@ and writes src/dtype/grids: the tables of the IQ types, packed (as src/dtype/gri
     venv/bin/python record_fixtures.py
 
 Per type TYPE: `TYPE.decode.blocks` holds random valid blocks and `TYPE.decode.f32` their values; `TYPE.encode.f32` (one
-for all types, `encode.f32`) holds values and `TYPE.encode.blocks` the blocks that they become. `gguf` has no encoders for
+for all types, `encode.f32`) holds values and `TYPE.encode.blocks` the blocks that they become. `importance.f32` holds the
+importance of 256 columns and `TYPE.encode_weighted.blocks` the blocks of the same values with it. `gguf` has no encoders for
 types whose scales are searched: those blocks come from ggml's own library, which the package `llama-cpp-python` carries.
 Without that package the existing files stay. With it, every decoded value is also compared with that of ggml's library.
 
@@ -58,6 +59,10 @@ def scale_offsets(kind: T) -> list[int]:
 
 def has_encoder(kind: T) -> bool:
     return "..blocks!" in TYPES[kind] or "encode: Some" in TYPES[kind]
+
+
+def has_weighted_encoder(kind: T) -> bool:
+    return "encode_weighted: Some" in TYPES[kind]
 
 
 def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
@@ -152,8 +157,16 @@ def values(rng: np.random.Generator) -> np.ndarray:
     return np.array(rows, dtype=np.float32)
 
 
-def search(x: np.ndarray, kind: T) -> bytes | None:
-    """The blocks of rows of 256 elements, as llama.cpp makes them without an importance matrix."""
+def importance(rng: np.random.Generator) -> np.ndarray:
+    """The importance of 256 columns: mean squares of usual size, some large ones, a few zeros, 32 zeros in a row."""
+    columns = rng.chisquare(1, 256) * 10.0 ** rng.choice([-3, -1, -1, 0, 2], 256)
+    columns[rng.integers(0, 256, 6)] = 0.0
+    columns[160:192] = 0.0
+    return columns.astype("<f4")
+
+
+def search(x: np.ndarray, kind: T, columns: np.ndarray | None = None) -> bytes | None:
+    """The blocks of rows of 256 elements, as llama.cpp makes them without or with an importance matrix."""
     try:
         from llama_cpp import _ggml
     except ImportError:
@@ -163,7 +176,8 @@ def search(x: np.ndarray, kind: T) -> bytes | None:
     encode.restype = ctypes.c_size_t
     block, block_bytes = GGML_QUANT_SIZES[kind]
     out = np.zeros(x.size // block * block_bytes, dtype=np.uint8)
-    written = encode(kind.value, np.ascontiguousarray(x).ctypes.data, out.ctypes.data, 0, x.size // 256, 256, None)
+    weights = None if columns is None else np.ascontiguousarray(columns).ctypes.data
+    written = encode(kind.value, np.ascontiguousarray(x).ctypes.data, out.ctypes.data, 0, x.size // 256, 256, weights)
     assert written == out.size, kind.name
     return out.tobytes()
 
@@ -187,6 +201,12 @@ def main() -> None:
             encoded = search(x, kind)
         if encoded is not None:
             (FOLDER / f"{kind.name}.encode.blocks").write_bytes(encoded)
+    columns = importance(np.random.default_rng([SEED, 256]))
+    (FOLDER / "importance.f32").write_bytes(columns.tobytes())
+    for kind in filter(has_weighted_encoder, TYPES):
+        encoded = search(x, kind, columns)
+        if encoded is not None:
+            (FOLDER / f"{kind.name}.encode_weighted.blocks").write_bytes(encoded)
     GRIDS.mkdir(exist_ok=True)
     for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"):
         # IQ1_S and IQ1_M share theirs.

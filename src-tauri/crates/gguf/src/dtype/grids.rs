@@ -18,11 +18,23 @@ pub(super) static IQ2_S: [[i8; 8]; 1024] = expand(include_bytes!("grids/iq2_s.bi
 pub(super) static IQ3_XXS: [[i8; 4]; 256] =
     expand(include_bytes!("grids/iq3_xxs.bin"), &[4, 12, 20, 28, 36, 44, 52, 62]);
 /// Vectors of four for IQ3_S.
-pub(super) static IQ3_S: [[i8; 4]; 512] = expand(include_bytes!("grids/iq3_s.bin"), &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub(super) static IQ3_S: [[i8; 4]; 512] = expand(include_bytes!("grids/iq3_s.bin"), &ODD);
 /// Vectors of eight for IQ1_S and IQ1_M.
 pub(super) static IQ1: [[i8; 8]; 2048] = expand(include_bytes!("grids/iq1.bin"), &[-1, 0, 1]);
 
+/// [`IQ2_XXS`] with odd numbers for the levels, as encoders search it.
+pub(super) static IQ2_XXS_ODD: [[i8; 8]; 256] = expand(include_bytes!("grids/iq2_xxs.bin"), &ODD);
+/// [`IQ2_XS`] with odd numbers for the levels.
+pub(super) static IQ2_XS_ODD: [[i8; 8]; 512] = expand(include_bytes!("grids/iq2_xs.bin"), &ODD);
+/// [`IQ2_S`] with odd numbers for the levels.
+pub(super) static IQ2_S_ODD: [[i8; 8]; 1024] = expand(include_bytes!("grids/iq2_s.bin"), &ODD);
+/// [`IQ3_XXS`] with odd numbers for the levels.
+pub(super) static IQ3_XXS_ODD: [[i8; 4]; 256] = expand(include_bytes!("grids/iq3_xxs.bin"), &ODD);
+/// [`IQ1`] with odd numbers for the levels.
+pub(super) static IQ1_ODD: [[i8; 8]; 2048] = expand(include_bytes!("grids/iq1.bin"), &ODD);
+
 const LEVELS_2: [i8; 3] = [8, 25, 43];
+const ODD: [i8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when compiling, where an index out of bounds is an error")]
 const fn expand<const LEN: usize, const COUNT: usize, const BYTES: usize>(

@@ -8,9 +8,15 @@
 //! group 0..4 four indices | 4..8 a u32: bits 7 j.. the signs of vector j, bits 28.. s
 //! ```
 
+use half::f16;
+
+use super::corners;
+use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
 use super::grids::{IQ2_XXS, eight_signs, entry, odd, signed};
-use super::integers::Integers;
-use super::scales::scale;
+use super::importance::{block_weights, mean_square};
+use super::integers::{BLOCK, Integers};
+use super::iq3_xxs::signs_and_scale;
+use super::scales::{SMALLEST, scale};
 
 const BYTES: usize = 66;
 
@@ -26,4 +32,25 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
         }
     }
     out
+}
+
+static SEARCH: GridSearch<8> =
+    GridSearch { corners: &corners::IQ2_XXS, top: 2, tries: 6, step: 0.1, smallest: SMALLEST, again: Again::All };
+
+/// Searches each group's scale and vectors of the grid for the least error, weighted by importance, then makes 4-bit integers
+/// of the scales.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        let weights = block_weights(x, importance, mean_square(x));
+        let subs: [SubBlock; BLOCK / 32] = SEARCH.sub_blocks::<32, _>(x, &weights, true);
+        let Some((d, scales)) = four_bit_scales(&subs) else {
+            out.extend([0; BYTES]);
+            continue;
+        };
+        out.extend(f16::from_f32(d).to_le_bytes());
+        for (sub, scale) in subs.iter().zip(scales) {
+            out.extend(sub.indices.iter().take(4).map(|&index| index as u8));
+            out.extend(signs_and_scale(sub.signs, scale).to_le_bytes());
+        }
+    }
 }

@@ -8,8 +8,13 @@
 //! u32   bits 7 j.. the signs of vectors 2 j and 2 j + 1, bits 28.. s
 //! ```
 
+use half::f16;
+
+use super::corners;
+use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
 use super::grids::{IQ3_XXS, eight_signs, entry, odd, signed};
-use super::integers::Integers;
+use super::importance::{block_weights, mean_square};
+use super::integers::{BLOCK, Integers};
 use super::scales::scale;
 
 const BYTES: usize = 98;
@@ -27,4 +32,33 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
         *quants = signed(entry(&IQ3_XXS, index.into()), signs);
     }
     out
+}
+
+/// The scale of the scales is made larger than it would have to be, which leaves less error on the whole.
+const ENLARGED: f32 = 1.0125;
+
+static SEARCH: GridSearch<4> =
+    GridSearch { corners: &corners::IQ3_XXS, top: 7, tries: 15, step: 0.2, smallest: 1e-8, again: Again::OffGrid };
+
+/// Searches each sub-block's scale and vectors of the grid for the least error, weighted by importance, then makes 4-bit
+/// integers of the scales.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        let weights = block_weights(x, importance, 2.0 * mean_square(x));
+        let subs: [SubBlock; BLOCK / 32] = SEARCH.sub_blocks::<32, _>(x, &weights, true);
+        let Some((d, scales)) = four_bit_scales(&subs) else {
+            out.extend([0; BYTES]);
+            continue;
+        };
+        out.extend(f16::from_f32(d * ENLARGED).to_le_bytes());
+        out.extend(subs.iter().flat_map(|sub| sub.indices.map(|index| index as u8)));
+        for (sub, scale) in subs.iter().zip(scales) {
+            out.extend(signs_and_scale(sub.signs, scale).to_le_bytes());
+        }
+    }
+}
+
+/// Joins the lowest seven of every eight signs with a scale of four bits on top.
+pub(super) fn signs_and_scale(signs: [u8; 4], scale: u8) -> u32 {
+    signs.iter().rev().fold(u32::from(scale), |word, signs| word << 7 | u32::from(signs & 0x7f))
 }

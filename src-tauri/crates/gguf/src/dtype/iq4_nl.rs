@@ -8,9 +8,10 @@
 //! ```
 
 use super::codebook::{IQ4, pair};
+use super::importance::{eight_blocks, mean_square};
 use super::integers;
 use super::iq4_search::{best_scales, indices, inverse};
-use super::lanes::{join, part};
+use super::lanes::{SubBlocks, join, part};
 use super::scales::scale;
 use super::unpacked::UnpackedRow;
 use half::f16;
@@ -44,13 +45,25 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
             *block = x;
         }
         let blocks = part::<8, BLOCK>(&blocks);
-        let scales = best_scales(&blocks);
-        let inverse = inverse(scales);
-        let q = join(&blocks.map(|x| indices(inverse * x)));
-        for (scale, q) in scales.0.iter().zip(q.as_chunks::<BLOCK>().0).take(x.len() / BLOCK) {
-            out.extend(f16::from_f32(*scale).to_le_bytes());
-            out.extend(nibbles(q));
-        }
+        pack(&blocks, &blocks.map(|x| x * x), x.len() / BLOCK, out);
+    }
+}
+
+/// Like [`encode`], with errors weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for blocks in eight_blocks(x, importance, |x| 2.0 * mean_square(x)) {
+        pack(&blocks.x, &blocks.weights, blocks.count, out);
+    }
+}
+
+/// Appends the first `count` of eight blocks.
+fn pack(x: &SubBlocks<8, BLOCK>, weights: &SubBlocks<8, BLOCK>, count: usize, out: &mut Vec<u8>) {
+    let scales = best_scales(x, weights);
+    let inverse = inverse(scales);
+    let q = join(&x.map(|x| indices(inverse * x)));
+    for (scale, q) in scales.0.iter().zip(q.as_chunks::<BLOCK>().0).take(count) {
+        out.extend(f16::from_f32(*scale).to_le_bytes());
+        out.extend(nibbles(q));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The search for a scale on the non-linear grid: how IQ4_NL and IQ4_XS are encoded without an importance matrix.
+//! The search for a scale on the non-linear grid: how IQ4_NL and IQ4_XS are encoded.
 //!
 //! Candidates put the element of the largest magnitude at -127 and up to seven steps beside it. For the grid points that
 //! the elements fall on, the best scale is `sum(w x q) / sum(w q q)`, with the weights `w = x * x`; the one that explains most
@@ -45,15 +45,18 @@ pub(super) fn inverse<const N: usize>(x: Lanes<N>) -> Lanes<N> {
     x.map(|x| if x == 0.0 { 0.0 } else { 1.0 / x })
 }
 
-/// The sub-blocks' best scales.
-pub(super) fn best_scales<const N: usize, const LEN: usize>(x: &SubBlocks<N, LEN>) -> Lanes<N> {
+/// The sub-blocks' best scales for weighted errors.
+pub(super) fn best_scales<const N: usize, const LEN: usize>(
+    x: &SubBlocks<N, LEN>,
+    weights: &SubBlocks<N, LEN>,
+) -> Lanes<N> {
     let zero = Lanes::all(0.0);
     let max = x.iter().fold(zero, |max, &x| max.largest(x));
     let empty = Lanes::all(SMALLEST).above(max.map(f32::abs));
     let sums = |inverse: Lanes<N>| {
-        x.iter().fold((zero, zero), |(xq, qq), &x| {
+        x.iter().zip(weights).fold((zero, zero), |(xq, qq), (&x, &w)| {
             let q = points(inverse * x);
-            let wq = x * x * q;
+            let wq = w * q;
             (xq + wq * x, qq + wq * q)
         })
     };

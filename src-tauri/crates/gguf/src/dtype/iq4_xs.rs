@@ -11,9 +11,10 @@
 //! elements are the low nibbles of its bytes, the others the high ones.
 
 use super::codebook::{IQ4, pair};
+use super::importance::{block_weights, mean_square};
 use super::iq4_nl::nibbles;
 use super::iq4_search::{best_scales, indices, inverse};
-use super::lanes::{Lanes, join, nearest, part};
+use super::lanes::{Lanes, SubBlocks, join, nearest, part};
 use super::scales::{largest, scale};
 use super::unpacked::UnpackedRow;
 use half::f16;
@@ -52,24 +53,36 @@ pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
     }
 }
 
-/// Searches each sub-block's scale for the least weighted error, makes 6-bit integers of the scales, and looks the nearest grid
-/// points up. The scale of the scales that is stored is rounded, the one that divides is not.
+/// Searches each sub-block's scale for the least error, weighted by the elements' squares.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
-        let x = part::<8, 32>(x);
-        let wanted = best_scales(&x);
-        // The scale of the largest magnitude becomes -32, where the range reaches further.
-        let d = -largest(&wanted.0) / 32.0;
-        let inverted = if d == 0.0 { 0.0 } else { 1.0 / d };
-        let scales = wanted.map(|wanted| nearest(inverted * wanted).clamp(-32.0, 31.0));
-        let inverse = inverse(Lanes::all(d) * scales);
-        let q = join(&x.map(|x| indices(inverse * x)));
-        let scales = scales.0.map(|scale| (scale + 32.0) as u8);
-        let high_bits = scales.iter().rev().fold(0u16, |bits, scale| bits << 2 | u16::from(scale >> 4));
-        let low_bits = scales.iter().rev().fold(0u32, |bits, scale| bits << 4 | u32::from(scale & 15));
-        out.extend(f16::from_f32(d).to_le_bytes());
-        out.extend(high_bits.to_le_bytes());
-        out.extend(low_bits.to_le_bytes());
-        out.extend(q.as_chunks::<32>().0.iter().flat_map(nibbles));
+        let x = part(x);
+        pack(&x, &x.map(|x| x * x), out);
     }
+}
+
+/// Like [`encode`], with errors weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        pack(&part(x), &part(&block_weights(x, importance, 2.0 * mean_square(x))), out);
+    }
+}
+
+/// Makes 6-bit integers of the sub-blocks' best scales and looks the nearest grid points up. The scale of the scales that is
+/// stored is rounded, the one that divides is not.
+fn pack(x: &SubBlocks<8, 32>, weights: &SubBlocks<8, 32>, out: &mut Vec<u8>) {
+    let wanted = best_scales(x, weights);
+    // The scale of the largest magnitude becomes -32, where the range reaches further.
+    let d = -largest(&wanted.0) / 32.0;
+    let inverted = if d == 0.0 { 0.0 } else { 1.0 / d };
+    let scales = wanted.map(|wanted| nearest(inverted * wanted).clamp(-32.0, 31.0));
+    let inverse = inverse(Lanes::all(d) * scales);
+    let q = join(&x.map(|x| indices(inverse * x)));
+    let scales = scales.0.map(|scale| (scale + 32.0) as u8);
+    let high_bits = scales.iter().rev().fold(0u16, |bits, scale| bits << 2 | u16::from(scale >> 4));
+    let low_bits = scales.iter().rev().fold(0u32, |bits, scale| bits << 4 | u32::from(scale & 15));
+    out.extend(f16::from_f32(d).to_le_bytes());
+    out.extend(high_bits.to_le_bytes());
+    out.extend(low_bits.to_le_bytes());
+    out.extend(q.as_chunks::<32>().0.iter().flat_map(nibbles));
 }

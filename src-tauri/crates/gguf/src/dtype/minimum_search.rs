@@ -1,4 +1,4 @@
-//! The search for a scale and a minimum: how Q2_K, Q4_K and Q5_K are encoded without an importance matrix.
+//! The search for a scale and a minimum, for Q2_K, Q4_K and Q5_K, and with importance for Q4_1 and Q5_1.
 //!
 //! A sub-block's elements are approximated by `scale * q + minimum`, `q` from 0 to `levels` and the minimum at most zero.
 //! Candidates are grids of slightly more and fewer steps than levels between the least and the greatest element. For the
@@ -7,6 +7,7 @@
 
 use super::integers::BLOCK;
 use super::lanes::{Lanes, SubBlocks, join, nearest};
+use super::positive_search::positive_quants;
 use half::f16;
 
 /// Parameters of the search, and the weights of elements' errors.
@@ -14,8 +15,10 @@ use half::f16;
 pub(super) struct Search {
     /// The greatest quant.
     pub(super) levels: f32,
-    /// How many steps more than `levels` the first candidate has; each further one has a tenth more.
+    /// How many steps more than `levels` the first candidate has.
     pub(super) first: f32,
+    /// How many steps each further candidate has more than the one before.
+    pub(super) step: f32,
     /// Candidates after the first one.
     pub(super) further: u8,
     /// Whether the magnitude of an error counts, rather than its square.
@@ -39,6 +42,11 @@ pub(super) struct Grids<const N: usize> {
 }
 
 impl Search {
+    /// ggml's search for errors that are weighted by importance.
+    pub(super) const fn weighted(levels: f32, scale_levels: f32) -> Search {
+        Search { levels, first: -0.9, step: 0.05, further: 36, magnitude: false, scale_levels }
+    }
+
     /// Encodes a block: searches the sub-blocks' scales and minima, makes small integers of them, and rounds each element
     /// to the grid that results.
     pub(super) fn grids<const N: usize, const LEN: usize>(
@@ -46,9 +54,34 @@ impl Search {
         x: &SubBlocks<N, LEN>,
         weights: &SubBlocks<N, LEN>,
     ) -> Grids<N> {
-        let (scales, minima, mut quants) = self.best(x, weights);
-        let (d, scales) = self.integers(scales);
-        let (dmin, minima) = self.integers(minima);
+        let (scales, minima, quants) = self.best(x, weights);
+        self.round(x, self.integers(scales), self.integers(minima), quants)
+    }
+
+    /// Like [`Search::grids`], but the integers of scales and minima also leave the least error, weighted by the sums of
+    /// the sub-blocks' weights.
+    pub(super) fn weighted_grids<const N: usize, const LEN: usize>(
+        self,
+        x: &SubBlocks<N, LEN>,
+        weights: &SubBlocks<N, LEN>,
+    ) -> Grids<N> {
+        let sums = weights.iter().fold(Lanes::all(0.0), |sum, &w| sum + w);
+        let (scales, minima, quants) = self.best(x, weights);
+        let integers = |x: Lanes<N>| {
+            let (d, quants) = positive_quants(&x.0, &sums.0, self.scale_levels);
+            (f16::from_f32(d), Lanes(quants.map(f32::from)))
+        };
+        self.round(x, integers(scales), integers(minima), quants)
+    }
+
+    /// Rounds each element to the grid of integer scales and minima.
+    fn round<const N: usize, const LEN: usize>(
+        self,
+        x: &SubBlocks<N, LEN>,
+        (d, scales): (f16, Lanes<N>),
+        (dmin, minima): (f16, Lanes<N>),
+        mut quants: SubBlocks<N, LEN>,
+    ) -> Grids<N> {
         let step = Lanes::all(d.to_f32()) * scales;
         let minimum = Lanes::all(dmin.to_f32()) * minima;
         // A step of zero decodes to the minimum whatever the quants, so the ones found above may stay.
@@ -67,7 +100,7 @@ impl Search {
     }
 
     /// The best scales, the best minima with their signs turned, and the quants that belong to them.
-    fn best<const N: usize, const LEN: usize>(
+    pub(super) fn best<const N: usize, const LEN: usize>(
         self,
         x: &SubBlocks<N, LEN>,
         weights: &SubBlocks<N, LEN>,
@@ -86,7 +119,7 @@ impl Search {
         let mut quants = x.map(|x| (inverse * (x - minimum)).level(0.0, self.levels));
         let mut least = self.error(x, weights, &quants, scale, minimum);
         for step in 0..=self.further {
-            let steps = self.first + 0.1 * f32::from(step) + self.levels;
+            let steps = self.first + self.step * f32::from(step) + self.levels;
             inverse = Lanes::all(steps) / (greatest - minimum);
             let mut candidate = [zero; LEN];
             let (mut sum_q, mut sum_qq, mut sum_qx) = (zero, zero, zero);

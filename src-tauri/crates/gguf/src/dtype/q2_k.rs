@@ -7,9 +7,10 @@
 //!       +----------------+---------------+---+------+     x = (d * scale) * q - (dmin * minimum)
 //! ```
 
+use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers, Minima};
 use super::lanes::part;
-use super::minimum_search::Search;
+use super::minimum_search::{Grids, Search};
 use super::scales::scale;
 use super::two_bits;
 
@@ -27,16 +28,28 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
     }
 }
 
-const SEARCH: Search = Search { levels: 3.0, first: -0.5, further: 15, magnitude: true, scale_levels: 15.0 };
+const WEIGHTED: Search = Search::weighted(3.0, 15.0);
+const SEARCH: Search = Search { first: -0.5, step: 0.1, further: 15, magnitude: true, ..WEIGHTED };
 
 /// Searches each sub-block's scale and minimum for the least error, weighted by the elements' magnitudes.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
         let x = part::<16, 16>(x);
-        let grids = SEARCH.grids(&x, &x.map(|x| x.map(f32::abs)));
-        out.extend(grids.scales.iter().zip(grids.minima).map(|(scale, minimum)| scale | minimum << 4));
-        out.extend(two_bits::pack(&grids.quants));
-        out.extend(grids.d.to_le_bytes());
-        out.extend(grids.dmin.to_le_bytes());
+        pack(&SEARCH.grids(&x, &x.map(|x| x.map(f32::abs))), out);
     }
+}
+
+/// Like [`encode`], with errors weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        let weights = block_weights(x, importance, mean_square(x));
+        pack(&WEIGHTED.weighted_grids(&part::<16, 16>(x), &part(&weights)), out);
+    }
+}
+
+fn pack(grids: &Grids<16>, out: &mut Vec<u8>) {
+    out.extend(grids.scales.iter().zip(grids.minima).map(|(scale, minimum)| scale | minimum << 4));
+    out.extend(two_bits::pack(&grids.quants));
+    out.extend(grids.d.to_le_bytes());
+    out.extend(grids.dmin.to_le_bytes());
 }

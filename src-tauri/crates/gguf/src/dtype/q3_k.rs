@@ -15,9 +15,11 @@
 
 use half::f16;
 
+use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers};
 use super::lanes::{Lanes, SubBlocks, join, nearest, part};
 use super::scales::{SMALLEST, largest, scale};
+use super::symmetric_search::best_scales;
 use super::two_bits;
 
 const BYTES: usize = 110;
@@ -55,7 +57,7 @@ const ROUNDS: usize = 5;
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
         let x = part::<16, 16>(x);
-        let (wanted, mut quants) = best_scales(&x);
+        let (wanted, quants) = refined_scales(&x);
         // The scale of the largest magnitude becomes -32, where the range reaches further.
         let max = largest(&wanted.0);
         let inverse = if max == 0.0 { 0.0 } else { -32.0 / max };
@@ -66,25 +68,44 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
         } else {
             wanted.0.map(|wanted| (nearest(inverse * wanted).clamp(-32.0, 31.0) + 32.0) as u8)
         };
-        let step = Lanes(scales.map(|scale| d.to_f32() * (f32::from(scale) - 32.0)));
-        // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
-        let empty = step.equal(Lanes::all(0.0));
-        for (q, x) in quants.iter_mut().zip(x) {
-            *q = q.or(empty, (x / step).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
-        }
-        let quants = join(&quants);
-
-        let mut thirds = [0u8; 32];
-        for (g, q) in quants.as_chunks::<32>().0.iter().enumerate() {
-            for (third, q) in thirds.iter_mut().zip(q) {
-                *third |= (q >> 2) << g;
-            }
-        }
-        out.extend(thirds);
-        out.extend(two_bits::pack(&quants.map(|q| q & 3)));
-        out.extend(pack_scales(scales));
-        out.extend(d.to_le_bytes());
+        pack(&x, d, scales, quants, out);
     }
+}
+
+/// Like [`encode`], with errors weighted by importance. The integers of the scales are searched too, with the sums of their
+/// sub-blocks' weights.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        let weights = part::<16, 16>(&block_weights(x, importance, 2.0 * mean_square(x)));
+        let x = part::<16, 16>(x);
+        let (wanted, quants) = best_scales(&x, &weights, -LOWEST);
+        let sums = weights.iter().fold(Lanes::all(0.0), |sum, &w| sum + w);
+        let (Lanes([d]), scales) =
+            best_scales(&wanted.0.map(|wanted| Lanes([wanted])), &sums.0.map(|sum| Lanes([sum])), 32.0);
+        pack(&x, f16::from_f32(d), scales.map(|Lanes([scale])| scale as u8), quants, out);
+    }
+}
+
+/// Rounds each element to the grid of the integer scales and appends the block.
+fn pack(x: &SubBlocks<16, 16>, d: f16, scales: [u8; 16], mut quants: SubBlocks<16, 16>, out: &mut Vec<u8>) {
+    let step = Lanes(scales.map(|scale| d.to_f32() * (f32::from(scale) - 32.0)));
+    // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
+    let empty = step.equal(Lanes::all(0.0));
+    for (q, &x) in quants.iter_mut().zip(x) {
+        *q = q.or(empty, (x / step).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
+    }
+    let quants = join(&quants);
+
+    let mut thirds = [0u8; 32];
+    for (g, q) in quants.as_chunks::<32>().0.iter().enumerate() {
+        for (third, q) in thirds.iter_mut().zip(q) {
+            *third |= (q >> 2) << g;
+        }
+    }
+    out.extend(thirds);
+    out.extend(two_bits::pack(&quants.map(|q| q & 3)));
+    out.extend(pack_scales(scales));
+    out.extend(d.to_le_bytes());
 }
 
 /// The twelve bytes of sixteen scales, each 0 to 63.
@@ -100,7 +121,7 @@ fn pack_scales(scales: [u8; 16]) -> impl Iterator<Item = u8> {
 /// For fixed quants the best scale is `sum(w x q) / sum(w q q)`, with the weights `w = x * x`. From the grid that the element of
 /// the largest magnitude spans, one element after the other goes to the level that is best for the others' scale, if
 /// that leaves a smaller error, until nothing changes.
-fn best_scales(x: &SubBlocks<16, 16>) -> (Lanes<16>, SubBlocks<16, 16>) {
+fn refined_scales(x: &SubBlocks<16, 16>) -> (Lanes<16>, SubBlocks<16, 16>) {
     let zero = Lanes::all(0.0);
     let max = x.iter().fold(zero, |max, &x| max.largest(x));
     let empty = Lanes::all(SMALLEST).above(max.map(f32::abs));

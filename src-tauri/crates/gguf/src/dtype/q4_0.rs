@@ -9,7 +9,10 @@
 
 use half::f16;
 
+use super::importance::{eight_blocks, mean_square};
+use super::lanes::join;
 use super::scales::{largest, scale};
+use super::symmetric_search::best_scales;
 use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
@@ -42,5 +45,18 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
         let (low, high) = x.split_at(BLOCK / 2);
         out.extend(f16::from_f32(d).to_le_bytes());
         out.extend(low.iter().zip(high).map(|(low, high)| quantise(low) | quantise(high) << 4));
+    }
+}
+
+/// Searches each block's scale for the least error, weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    let spread = mean_square(x);
+    for blocks in eight_blocks(x, importance, move |_| spread) {
+        let (scales, quants) = best_scales(&blocks.x, &blocks.weights, 8.0);
+        for (scale, q) in scales.0.iter().zip(join(&quants).as_chunks::<BLOCK>().0).take(blocks.count) {
+            let (low, high) = q.split_at(BLOCK / 2);
+            out.extend(f16::from_f32(*scale).to_le_bytes());
+            out.extend(low.iter().zip(high).map(|(low, high)| low | high << 4));
+        }
     }
 }

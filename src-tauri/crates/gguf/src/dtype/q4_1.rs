@@ -7,6 +7,11 @@
 //!       +---+---+------------------+     x[i + 16] = (b[i] >> 4) * d + m
 //! ```
 
+use half::f16;
+
+use super::importance::{eight_blocks, mean_square};
+use super::lanes::join;
+use super::minimum_search::Search;
 use super::scales::{grid_above_minimum, scale};
 use super::unpacked::UnpackedRow;
 
@@ -40,5 +45,21 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
         let (low, high) = q.split_at(BLOCK / 2);
         out.extend(head);
         out.extend(low.iter().zip(high).map(|(low, high)| low | high << 4));
+    }
+}
+
+/// Searches each block's scale and minimum for the least error, weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    let spread = mean_square(x);
+    for blocks in eight_blocks(x, importance, move |_| spread) {
+        let (scales, minima, quants) = Search::weighted(15.0, 0.0).best(&blocks.x, &blocks.weights);
+        let heads = scales.0.iter().zip(minima.0);
+        for ((scale, minimum), q) in heads.zip(join(&quants).as_chunks::<BLOCK>().0).take(blocks.count) {
+            out.extend(f16::from_f32(*scale).to_le_bytes());
+            // A minimum of zero is stored without a sign.
+            out.extend(f16::from_f32(0.0 - minimum).to_le_bytes());
+            let (low, high) = q.split_at(BLOCK / 2);
+            out.extend(low.iter().zip(high).map(|(low, high)| low | high << 4));
+        }
     }
 }

@@ -9,7 +9,10 @@
 
 use half::f16;
 
+use super::importance::{eight_blocks, mean_square};
+use super::lanes::join;
 use super::scales::{largest, scale};
+use super::symmetric_search::best_scales;
 use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
@@ -41,10 +44,27 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
         let d = largest(x) / -16.0;
         let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
         let q = x.map(|x| ((x * inverse + 16.5) as u8).min(31));
-        let h = q.iter().rev().fold(0u32, |h, q| h << 1 | u32::from(q >> 4));
-        let (low, high) = q.split_at(BLOCK / 2);
         out.extend(f16::from_f32(d).to_le_bytes());
-        out.extend(h.to_le_bytes());
-        out.extend(low.iter().zip(high).map(|(low, high)| low & 15 | high << 4));
+        pack(&q, out);
     }
+}
+
+/// Searches each block's scale for the least error, weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    let spread = mean_square(x);
+    for blocks in eight_blocks(x, importance, move |_| spread) {
+        let (scales, quants) = best_scales(&blocks.x, &blocks.weights, 16.0);
+        for (scale, q) in scales.0.iter().zip(join(&quants).as_chunks().0).take(blocks.count) {
+            out.extend(f16::from_f32(*scale).to_le_bytes());
+            pack(q, out);
+        }
+    }
+}
+
+/// Appends the fifth bits of 32 quants, then the other four.
+pub(super) fn pack(q: &[u8; BLOCK], out: &mut Vec<u8>) {
+    let h = q.iter().rev().fold(0u32, |h, q| h << 1 | u32::from(q >> 4));
+    let (low, high) = q.split_at(BLOCK / 2);
+    out.extend(h.to_le_bytes());
+    out.extend(low.iter().zip(high).map(|(low, high)| low & 15 | high << 4));
 }

@@ -11,8 +11,9 @@
 //! of fifth-bit byte `l` belongs to element `l` of sub-block `j`. An element of sub-block `j` is
 //! `(d * scale[j]) * q - (dmin * minimum[j])`: the two products are rounded before they are used.
 
+use super::importance::{block_weights, mean_square};
 use super::lanes::part;
-use super::minimum_search::{Search, magnitudes_and_spread};
+use super::minimum_search::{Grids, Search, magnitudes_and_spread};
 use super::scales::scale;
 use super::unpacked::UnpackedRow;
 use super::{k_scales, q4_k};
@@ -61,23 +62,35 @@ pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
     }
 }
 
-const SEARCH: Search = Search { levels: 31.0, first: -0.5, further: 15, magnitude: false, scale_levels: 63.0 };
+const WEIGHTED: Search = Search::weighted(31.0, 63.0);
+const SEARCH: Search = Search { first: -0.5, step: 0.1, further: 15, ..WEIGHTED };
 
 /// Searches each sub-block's scale and minimum for the least weighted error.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
         let x = part::<8, 32>(x);
-        let grids = SEARCH.grids(&x, &magnitudes_and_spread(&x));
-        let mut fifth = [0u8; 32];
-        for (j, q) in grids.quants.as_chunks::<32>().0.iter().enumerate() {
-            for (fifth, q) in fifth.iter_mut().zip(q) {
-                *fifth |= (q >> 4) << j;
-            }
-        }
-        out.extend(grids.d.to_le_bytes());
-        out.extend(grids.dmin.to_le_bytes());
-        out.extend(k_scales::pack(grids.scales, grids.minima));
-        out.extend(fifth);
-        out.extend(q4_k::nibbles(&grids.quants));
+        pack(&SEARCH.grids(&x, &magnitudes_and_spread(&x)), out);
     }
+}
+
+/// Like [`encode`], with errors weighted by importance.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        let weights = block_weights(x, importance, 2.0 * mean_square(x));
+        pack(&WEIGHTED.weighted_grids(&part::<8, 32>(x), &part(&weights)), out);
+    }
+}
+
+fn pack(grids: &Grids<8>, out: &mut Vec<u8>) {
+    let mut fifth = [0u8; 32];
+    for (j, q) in grids.quants.as_chunks::<32>().0.iter().enumerate() {
+        for (fifth, q) in fifth.iter_mut().zip(q) {
+            *fifth |= (q >> 4) << j;
+        }
+    }
+    out.extend(grids.d.to_le_bytes());
+    out.extend(grids.dmin.to_le_bytes());
+    out.extend(k_scales::pack(grids.scales, grids.minima));
+    out.extend(fifth);
+    out.extend(q4_k::nibbles(&grids.quants));
 }

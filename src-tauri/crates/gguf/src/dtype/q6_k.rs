@@ -15,6 +15,7 @@ use half::f16;
 
 use super::lanes::{Lanes, SubBlocks, join, nearest, part};
 use super::scales::{SMALLEST, largest, scale};
+use super::symmetric_search::best_scales;
 use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 256;
@@ -63,16 +64,23 @@ pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
 }
 
 /// Searches each sub-block's scale for the least weighted error, quantises the sixteen scales to 8 bits, then rounds
-/// every element on the grid that results; ggml's reference encoder without an importance matrix does the same.
+/// every element on the grid that results; ggml's reference encoder does the same.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
-        encode_block(x, out);
+        let x = part(x);
+        encode_block(&x, &x.map(|x| x * x), out);
     }
 }
 
-fn encode_block(x: &[f32; BLOCK], out: &mut Vec<u8>) {
-    let x = part::<16, 16>(x);
-    let (wanted, mut quants) = best_scales(&x);
+/// Like [`encode`], with errors weighted by importance, whatever the elements' magnitudes.
+pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
+    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
+        encode_block(&part(x), &part(importance), out);
+    }
+}
+
+fn encode_block(x: &SubBlocks<16, 16>, weights: &SubBlocks<16, 16>, out: &mut Vec<u8>) {
+    let (wanted, mut quants) = best_scales(x, weights, -LOWEST);
     let max = largest(&wanted.0);
     if max.abs() < SMALLEST {
         out.extend([0; BYTES]);
@@ -87,7 +95,7 @@ fn encode_block(x: &[f32; BLOCK], out: &mut Vec<u8>) {
     let step = Lanes(scales.map(|scale| d.to_f32() * f32::from(scale)));
     // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
     let empty = step.equal(Lanes::all(0.0));
-    for (q, x) in quants.iter_mut().zip(x) {
+    for (q, &x) in quants.iter_mut().zip(x) {
         *q = q.or(empty, (x / step).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
     }
     pack(&join(&quants), out);
@@ -111,34 +119,4 @@ fn pack(q: &[u8; BLOCK], out: &mut Vec<u8>) {
         }
         out.extend(high);
     }
-}
-
-/// The scales that leave the least error weighted by `x * x`, of the nineteen grids that put the element of the largest
-/// magnitude at 32 +- 0.9 steps below zero, and the quants of those grids with their offset. For fixed quants the best scale
-/// is `sum(w x q) / sum(w q q)`.
-fn best_scales(x: &SubBlocks<16, 16>) -> (Lanes<16>, SubBlocks<16, 16>) {
-    let zero = Lanes::all(0.0);
-    let max = x.iter().fold(zero, |max, &x| max.largest(x));
-    let empty = Lanes::all(SMALLEST).above(max.map(f32::abs));
-    let sums = |inverse: Lanes<16>| {
-        x.iter().fold((zero, zero), |(xq, qq), &x| {
-            let q = (inverse * x).level(LOWEST, HIGHEST);
-            let w = x * x;
-            (xq + w * x * q, qq + w * q * q)
-        })
-    };
-    let mut inverse = Lanes::all(LOWEST) / max;
-    let (xq, qq) = sums(inverse);
-    let mut scale = (xq / qq).or(qq.above(zero), zero);
-    let mut best = scale * xq;
-    for tenths in (-9i8..=9).filter(|&tenths| tenths != 0) {
-        let candidate = Lanes::all(-(-LOWEST + 0.1 * f32::from(tenths))) / max;
-        let (xq, qq) = sums(candidate);
-        let better = qq.above(zero).and((xq * xq).above(best * qq));
-        scale = (xq / qq).or(better, scale);
-        best = (scale * xq).or(better, best);
-        inverse = candidate.or(better, inverse);
-    }
-    let quants = x.map(|x| (inverse * x).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
-    (zero.or(empty, scale), quants.map(|q| zero.or(empty, q)))
 }

@@ -31,7 +31,11 @@ fn encode_error_is_within_the_bound_of_the_type() {
     let x = weights(8192);
     for (dtype, bound) in DType::all().filter_map(|dtype| Some((dtype, dtype.encode_error()?))) {
         let mut blocks = Vec::new();
-        dtype.encode(&x, &mut blocks).expect("the type has an encoder");
+        if dtype.needs_importance() {
+            dtype.encode_weighted(&x, &[1.0; 1024], &mut blocks).expect("the type has an encoder");
+        } else {
+            dtype.encode(&x, &mut blocks).expect("the type has an encoder");
+        }
         let mut back = vec![0.0; x.len()];
         dtype.decode(&blocks, &mut back);
         let square = |x: f32| f64::from(x) * f64::from(x);
@@ -76,9 +80,62 @@ fn encode_refuses_types_without_encoder_and_partial_blocks() {
         let error = dtype.encode(&vec![0.0; elements], &mut Vec::new()).expect_err("this cannot be encoded");
         assert_eq!(error.to_string(), expected, "{dtype} of {elements}");
     };
-    check(DType::IQ2_S, 256, "IQ2_S has no encoder");
+    check(DType::NVFP4, 64, "NVFP4 has no encoder");
+    check(DType::IQ2_S, 256, "IQ2_S can only be encoded with an importance matrix");
     check(DType::I32, 1, "I32 has no encoder");
     check(DType::Q8_0, 33, "33 elements are not whole blocks; Q8_0 has 32 elements in a block");
+}
+
+#[test]
+fn encode_weighted_refuses_partial_rows_and_blocks() {
+    let check = |dtype: DType, elements: usize, columns: usize, expected: &str| {
+        let error = dtype.encode_weighted(&vec![0.0; elements], &vec![1.0; columns], &mut Vec::new());
+        assert_eq!(
+            error.expect_err("this cannot be encoded").to_string(),
+            expected,
+            "{dtype}: {elements} of {columns}"
+        );
+    };
+    let rows = |elements: usize, columns: usize| {
+        format!("{elements} elements are not whole rows of {columns} columns, one for each number of the importance")
+    };
+    check(DType::Q4_K, 512, 384, &rows(512, 384));
+    check(DType::Q4_K, 256, 0, &rows(256, 0));
+    check(DType::Q4_K, 256, 128, "128 elements are not whole blocks; Q4_K has 256 elements in a block");
+    check(DType::NVFP4, 64, 64, "NVFP4 has no encoder");
+}
+
+#[test]
+fn encode_weighted_uses_each_blocks_own_columns() {
+    let x = weights(512);
+    let importance: Vec<f32> = weights(512).iter().map(|w| w * w).collect();
+    for dtype in DType::all().filter(|dtype| dtype.block() == 256 && dtype.encode_error().is_some()) {
+        let (mut row, mut blocks) = (Vec::new(), Vec::new());
+        dtype.encode_weighted(&x, &importance, &mut row).expect("the type has an encoder");
+        for (x, importance) in x.chunks(256).zip(importance.chunks(256)) {
+            dtype.encode_weighted(x, importance, &mut blocks).expect("the type has an encoder");
+        }
+        assert_eq!(row, blocks, "{dtype}: the second block is encoded with the second half of the importance");
+    }
+}
+
+#[test]
+fn importance_moves_the_error_to_unimportant_columns() {
+    let x = weights(8192);
+    let importance: Vec<f32> = (0..256).map(|column| if column % 4 == 0 { 100.0 } else { 1.0 }).collect();
+    let error = |dtype: DType, blocks: &[u8]| {
+        let mut back = vec![0.0; x.len()];
+        dtype.decode(blocks, &mut back);
+        let columns = x.iter().zip(&back).zip(importance.iter().cycle());
+        columns.map(|((x, back), w)| f64::from(w * (x - back) * (x - back))).sum::<f64>()
+    };
+    for dtype in DType::all().filter(|dtype| dtype.row().encode_weighted.is_some()) {
+        let (mut weighted, mut even) = (Vec::new(), Vec::new());
+        dtype.encode_weighted(&x, &importance, &mut weighted).expect("the type has an encoder");
+        dtype.encode_weighted(&x, &[1.0; 256], &mut even).expect("the type has an encoder");
+        let (weighted, even) = (error(dtype, &weighted), error(dtype, &even));
+        assert!(weighted < 0.97 * even, "{dtype}: weighted error {weighted}, {even} with even importance");
+    }
 }
 
 #[test]
@@ -88,6 +145,12 @@ fn nan_and_infinity_are_encoded_without_panic() {
         let mut blocks = Vec::new();
         if dtype.encode(&x, &mut blocks).is_ok() {
             assert_eq!(blocks.len(), dtype.row_bytes(x.len()), "{dtype}: whole blocks, whatever they hold");
+        }
+        for importance in [0.0, 1.0, f32::NAN, f32::INFINITY, -1.0] {
+            blocks.clear();
+            if dtype.encode_weighted(&x, &[importance; 256], &mut blocks).is_ok() {
+                assert_eq!(blocks.len(), dtype.row_bytes(x.len()), "{dtype}: whole blocks, whatever they hold");
+            }
         }
     }
 }
