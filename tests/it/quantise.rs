@@ -1,6 +1,5 @@
 //! Compares quantised models with llama.cpp's, recorded by `cargo xtask quantise --record`.
 
-use cairn_convert::FileType;
 use it::quantised::{self, Record, Source};
 
 /// Returns the differences from the recording of one source.
@@ -8,7 +7,7 @@ fn differences(source: &Source, folder: &std::path::Path, recorded: &[Record]) -
     let path = folder.join(source.name);
     source.write(&path)?;
     let mut differences = Vec::new();
-    for target in FileType::all() {
+    for target in quantised::targets() {
         let ours = if source.has_weights() {
             Record::of(source, target, &quantised::quantise(&path, target)?)?
         } else {
@@ -29,7 +28,7 @@ fn every_file_type_equals_llama_cpp_byte_for_byte() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let recorded = quantised::recorded().expect("the recording exists");
     let sources = quantised::sources();
-    assert_eq!(recorded.len(), sources.len() * FileType::all().count(), "one record per source and target");
+    assert_eq!(recorded.len(), sources.len() * quantised::targets().count(), "one record per source and target");
     for source in sources {
         let differences = differences(&source, folder.path(), &recorded);
         let differences = differences.unwrap_or_else(|error| vec![format!("{}: {error:#}", source.name)]);

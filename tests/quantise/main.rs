@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     for source in quantised::sources() {
         let path = folder.join(format!("{}.gguf", source.name));
         source.write(&path)?;
-        for target in FileType::all() {
+        for target in quantised::targets() {
             let theirs = quantise(&mut peer, &path, target, 2)?.0;
             let holds = compare(&source, &path, target, &theirs)?;
             failed += usize::from(!holds);
@@ -131,7 +131,7 @@ fn measure(folder: &Path, peer: &mut Peer) -> anyhow::Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     println!("MB of F16 a second, of {size:.0} MB, on one thread, the better of two runs\n");
     println!("{:10} {:>8} {:>10} {:>8}", "type", "ours", "llama.cpp", "ratio");
-    for target in FileType::all().filter(|target| !target.is_float()) {
+    for target in quantised::targets().filter(|target| !target.is_float()) {
         let mut best = (f64::INFINITY, f64::INFINITY);
         for _ in 0..2 {
             let started = Instant::now();

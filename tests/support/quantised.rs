@@ -98,6 +98,11 @@ fn falcon() -> Vec<u8> {
     writer.finish()
 }
 
+/// Returns the file types that are compared: those that need no importance matrix.
+pub fn targets() -> impl Iterator<Item = FileType> {
+    FileType::all().filter(|target| !target.needs_importance())
+}
+
 /// Quantises the model at `path` on all threads.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
-//! Targets of quantisation: llama.cpp's file types that need no importance matrix.
+//! Targets of quantisation: llama.cpp's file types.
 //!
-//! A file type is a mix: most matrices get its [`FileType::dtype`], some get more bits, see [`crate::quantise::mix`]. Left out are
-//! types that llama.cpp refuses to make without an importance matrix (IQ1, IQ2, IQ3_XXS, IQ3_XS, Q2_K_S), and Q1_0 and Q2_0,
-//! which this engine does not read.
+//! A file type is a mix: most matrices get its [`FileType::dtype`], some get more bits, see [`crate::quantise::mix`]. Some are
+//! made only with an importance matrix, see [`FileType::needs_importance`]. Left out are Q1_0 and Q2_0, which this engine does
+//! not read.
 //!
 //! Numbers: `llama_ftype` in <https://github.com/ggml-org/llama.cpp/blob/master/include/llama.h>.
 
@@ -44,6 +44,15 @@ file_types! {
     Q5_K_S = 16, Q5_K;
     Q5_K_M = 17, Q5_K;
     Q6_K = 18, Q6_K;
+    IQ1_S = 24, IQ1_S;
+    IQ1_M = 31, IQ1_M;
+    IQ2_XXS = 19, IQ2_XXS;
+    IQ2_XS = 20, IQ2_XS;
+    IQ2_S = 28, IQ2_XS;
+    IQ2_M = 29, IQ2_S;
+    Q2_K_S = 21, Q2_K;
+    IQ3_XXS = 23, IQ3_XXS;
+    IQ3_XS = 22, IQ3_S;
     IQ3_S = 26, IQ3_S;
     IQ3_M = 27, IQ3_S;
     IQ4_NL = 25, IQ4_NL;
@@ -103,6 +112,13 @@ impl FileType {
         matches!(self, FileType::F32 | FileType::F16 | FileType::BF16)
     }
 
+    /// Returns whether llama.cpp makes the type only with an importance matrix.
+    #[must_use]
+    pub fn needs_importance(self) -> bool {
+        // IQ3_XS has tensors of IQ3_XXS.
+        self.dtype().needs_importance() || matches!(self, FileType::Q2_K_S | FileType::IQ3_XS)
+    }
+
     /// Returns the file type of a number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<FileType> {
@@ -139,7 +155,7 @@ mod tests {
             assert_eq!(FileType::from_number(file_type.number()), Some(file_type), "{file_type}: lookup by number");
             assert_eq!(file_type.name().to_lowercase().parse(), Ok(file_type), "{file_type}: lookup by name");
             assert!(FileType::all().take(at).all(|other| other != file_type), "{file_type} has one row");
-            assert!(file_type.dtype().encode(&[], &mut Vec::new()).is_ok(), "{file_type} can be encoded");
+            assert!(file_type.dtype().encode_error().is_some(), "{file_type} can be encoded");
             if file_type.name() == file_type.dtype().name() {
                 assert_eq!(file_type.dtype().file_type(), Some(file_type.number()), "{file_type}: its type's number");
             }
@@ -152,7 +168,8 @@ mod tests {
         check("q4_K_m", Some(FileType::Q4_K_M));
         check("Q4_K", Some(FileType::Q4_K_M));
         check("q3_k", Some(FileType::Q3_K_M));
-        check("IQ2_XXS", None);
+        check("iq2_xxs", Some(FileType::IQ2_XXS));
+        check("Q1_0", None);
         check("", None);
         let error = "q9".parse::<FileType>().expect_err("no such type").to_string();
         assert!(error.starts_with("unsupported quantization type Q9 - supported types are F32, F16, "), "{error}");

@@ -7,10 +7,12 @@
 
 pub mod checkpoint;
 pub mod file_type;
+pub mod importance;
 pub mod modelfile;
 pub mod quantise;
 
 pub use checkpoint::{CheckpointFile, Conversion, ConvertError};
 pub use file_type::FileType;
+pub use importance::{Importance, ImportanceError};
 pub use modelfile::{Modelfile, Recipe};
 pub use quantise::{Quantisation, QuantiseError};

@@ -16,7 +16,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use cairn_gguf::{DType, Gguf, Tensor, WriteError, Writer};
 use rayon::prelude::*;
 
-use crate::FileType;
+use crate::{FileType, Importance, ImportanceError};
 
 /// Bytes of `f32` values that are read at once: enough work for many threads.
 const SLAB_BYTES: u64 = 32 << 20;
@@ -40,6 +40,29 @@ pub enum QuantiseError {
     /// A tensor cannot be written to the new file.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The type has too few bits to be useful without an importance matrix.
+    #[error(
+        "{target} needs an importance matrix, because so few bits without one give useless weights; pass one with --imatrix \
+         (`cairn imatrix` computes it), or use Q2_K or more bits"
+    )]
+    NeedsImportance {
+        /// The target.
+        target: FileType,
+    },
+    /// The importance matrix lacks a tensor.
+    #[error(
+        "the importance matrix has no entry for `{}`, which {dtype} needs; use one that was computed with this model",
+        .name.escape_debug()
+    )]
+    NoEntry {
+        /// Name of the tensor.
+        name: String,
+        /// Its type in the new file.
+        dtype: DType,
+    },
+    /// The importance matrix belongs to another model.
+    #[error(transparent)]
+    Importance(#[from] ImportanceError),
     /// A value is infinite or NaN.
     #[error("tensor `{}` has values that are not finite numbers", .name.escape_debug())]
     NotFinite {
@@ -73,6 +96,7 @@ pub struct Progress {
 pub struct Quantisation<'a> {
     source: &'a Gguf,
     target: FileType,
+    importance: Option<&'a Importance>,
     tensors: Vec<(&'a Tensor, DType)>,
 }
 
@@ -80,17 +104,43 @@ impl<'a> Quantisation<'a> {
     /// Plans the type of each tensor. `head` may be that of a model in several files; the output is one file.
     ///
     /// # Errors
-    /// [`QuantiseError::Source`] if weights have other types than the three, or [`QuantiseError::Metadata`].
+    /// [`QuantiseError::Source`] if weights have other types than the three, [`QuantiseError::NeedsImportance`], or
+    /// [`QuantiseError::Metadata`].
     pub fn new(head: &'a Gguf, target: FileType) -> Result<Quantisation<'a>, QuantiseError> {
+        Self::with_importance(head, target, None)
+    }
+
+    /// Like [`Quantisation::new`], with errors weighted by an importance matrix if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Quantisation::new`]; or the importance matrix belongs to another model, or lacks an entry that the type of
+    /// a tensor needs.
+    pub fn with_importance(
+        head: &'a Gguf,
+        target: FileType,
+        importance: Option<&'a Importance>,
+    ) -> Result<Quantisation<'a>, QuantiseError> {
+        match importance {
+            Some(importance) => importance.check(head)?,
+            None if target.needs_importance() => return Err(QuantiseError::NeedsImportance { target }),
+            None => {}
+        }
         let declared = head.metadata().u32("general.file_type")?.and_then(FileType::from_number);
-        let tensors = mix::types(head, target)?;
+        let tensors = mix::types(head, target, importance.is_some())?;
         let changes = |&(tensor, dtype): &(&Tensor, DType)| tensor.dtype != dtype;
         if declared.is_some_and(|declared| !declared.is_float())
             || tensors.iter().filter(|row| changes(row)).any(|(tensor, _)| !is_float(tensor.dtype))
         {
             return Err(QuantiseError::Source);
         }
-        Ok(Quantisation { source: head, target, tensors })
+        let is_multiplied = |tensor: &Tensor| !matches!(tensor.name.as_str(), "token_embd.weight" | "output.weight");
+        for &(tensor, dtype) in tensors.iter().filter(|row| changes(row) && is_multiplied(row.0)) {
+            let needs_entry = dtype.needs_importance() || (target == FileType::Q2_K_S && dtype == DType::Q2_K);
+            if needs_entry && importance.is_none_or(|importance| importance.of(tensor).is_none()) {
+                return Err(QuantiseError::NoEntry { name: tensor.name.clone(), dtype });
+            }
+        }
+        Ok(Quantisation { source: head, target, importance, tensors })
     }
 
     /// Returns the tensors in output order, each with its target type.
@@ -124,7 +174,8 @@ impl<'a> Quantisation<'a> {
         let writer = self.writer(|tensor, dtype, out| {
             state.borrow_mut().0.tensor += 1;
             let file = parts.get(tensor.part).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-            encode(file, tensor, dtype, out, &mut |bytes| {
+            let importance = self.importance.and_then(|importance| importance.of(tensor));
+            encode(file, tensor, dtype, importance, out, &mut |bytes| {
                 let (progress, on_progress) = &mut *state.borrow_mut();
                 progress.done_bytes += bytes;
                 on_progress(*progress);
@@ -171,6 +222,7 @@ fn encode(
     mut file: &File,
     tensor: &Tensor,
     dtype: DType,
+    importance: Option<&[f32]>,
     out: &mut dyn Write,
     on_done: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
@@ -190,7 +242,11 @@ fn encode(
         } else {
             let encoded: Vec<Vec<u8>> = slab
                 .par_chunks(task_rows * row_bytes as usize)
-                .map(|rows| encode_rows(rows, tensor, dtype))
+                .enumerate()
+                .map(|(task, bytes)| {
+                    let first = rows - left + (task * task_rows) as u64;
+                    encode_rows(Rows { bytes, first, importance }, tensor, dtype)
+                })
                 .collect::<Result<_, _>>()
                 .map_err(invalid)?;
             for bytes in &encoded {
@@ -203,8 +259,38 @@ fn encode(
     Ok(())
 }
 
+/// Rows of a tensor.
+struct Rows<'a> {
+    bytes: &'a [u8],
+    /// Number of the first row in the tensor.
+    first: u64,
+    /// Importance of the columns of all stacked matrices.
+    importance: Option<&'a [f32]>,
+}
+
+impl Rows<'_> {
+    /// Encodes the values of the rows.
+    fn encode(&self, values: &[f32], tensor: &Tensor, dtype: DType) -> Vec<u8> {
+        const FITS: &str = "types of a mix have encoders and fit the rows";
+        let mut encoded = Vec::new();
+        let Some(importance) = self.importance else {
+            dtype.encode(values, &mut encoded).expect(FITS);
+            return encoded;
+        };
+        let dim = |at: usize| tensor.dims.get(at).copied().unwrap_or(1);
+        let columns = dim(0) as usize;
+        let matrices_of_rows = (self.first..).map(|row| (row / dim(1) % dim(2)) as usize);
+        for (row, matrix) in values.chunks_exact(columns).zip(matrices_of_rows) {
+            let importance = &importance[matrix * columns..][..columns];
+            dtype.encode_weighted(row, importance, &mut encoded).expect(FITS);
+        }
+        encoded
+    }
+}
+
 /// Encodes rows of a tensor in its new type.
-fn encode_rows(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, QuantiseError> {
+fn encode_rows(rows: Rows<'_>, tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, QuantiseError> {
+    let bytes = rows.bytes;
     let mut values = vec![0.0; bytes.len() / tensor.dtype.block_bytes()];
     tensor.dtype.decode(bytes, &mut values);
     // Branch-free check: an infinity is the largest magnitude, and a NaN makes the sum NaN.
@@ -216,8 +302,7 @@ fn encode_rows(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, Q
     if tensor.dtype == dtype {
         return Ok(bytes.to_vec());
     }
-    let mut encoded = Vec::new();
-    dtype.encode(&values, &mut encoded).expect("types of a mix have encoders and fit the rows");
+    let encoded = rows.encode(&values, tensor, dtype);
     if largest >= SAFE_MAGNITUDE {
         dtype.decode(&encoded, &mut values);
         if values.iter().any(|x| !x.is_finite()) {

@@ -2,6 +2,8 @@
 
 use cairn_gguf::{DType, WriteError};
 
+use crate::FileType;
+
 /// Why a checkpoint cannot be converted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +63,12 @@ pub enum ConvertError {
         have: Vec<u64>,
         /// The reason.
         reason: String,
+    },
+    /// The type has too few bits to be useful without an importance matrix.
+    #[error("{target} needs an importance matrix; convert the checkpoint to F16 first, then quantize that model")]
+    NeedsImportance {
+        /// The target.
+        target: FileType,
     },
     /// Invalid metadata.
     #[error(transparent)]

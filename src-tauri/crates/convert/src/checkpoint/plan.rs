@@ -108,6 +108,9 @@ pub(super) fn set_types(
     metadata: &Metadata,
     target: FileType,
 ) -> Result<(), ConvertError> {
+    if target.needs_importance() {
+        return Err(ConvertError::NeedsImportance { target });
+    }
     let mut writer = Writer::default();
     for (key, value) in metadata.iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
         writer.set(key, value.clone());
@@ -117,7 +120,7 @@ pub(super) fn set_types(
     }
     let (head, length) = writer.head();
     let head = Gguf::parse_header(&head, length)?;
-    let types = quantise::types(&head, target)?;
+    let types = quantise::types(&head, target, false)?;
     let types: HashMap<&str, DType> = types.into_iter().map(|(tensor, dtype)| (tensor.name.as_str(), dtype)).collect();
     for tensor in tensors.iter_mut().filter(|tensor| matches!(tensor.data, Data::Matrices { .. })) {
         tensor.dtype = types[tensor.name.as_str()];

@@ -2,8 +2,8 @@
 //!
 //! Norms, routers and other small tensors keep their type. The most sensitive matrices get more bits: the output, the attention
 //! values, and the down and output projections of some layers. Rows that are not a multiple of a block get a type with smaller
-//! blocks. The rules are those of llama.cpp's `src/llama-quant.cpp` without an importance matrix. `tests/quantise` compares every
-//! tensor's type with llama.cpp's.
+//! blocks. The rules are those of llama.cpp's `src/llama-quant.cpp`. Some differ if there is an importance matrix.
+//! `tests/quantise` compares every tensor's type with llama.cpp's.
 
 use std::cmp::Ordering;
 
@@ -25,6 +25,8 @@ struct Shape {
     tied: bool,
     /// Number of tensors that compute attention values.
     values: usize,
+    /// Whether errors are weighted by an importance matrix.
+    weighted: bool,
 }
 
 /// Role of a tensor in a model.
@@ -35,7 +37,10 @@ enum Part {
     /// Attention values, alone or in a fused matrix.
     Values,
     Keys,
+    Queries,
     AttentionOutput,
+    Gate,
+    Up,
     Down,
     Other,
 }
@@ -45,6 +50,8 @@ enum Part {
 struct Counts {
     values: usize,
     downs: usize,
+    gates: usize,
+    ups: usize,
 }
 
 /// Parts of names of tensors that keep their type: small tensors, and tensors that are sensitive to rounding.
@@ -105,8 +112,8 @@ const UNCHANGED_IN_GLM5_NEXT: &[&str] = &[
 ];
 
 /// Returns a model's tensors in llama.cpp's order, each with its target type.
-pub(crate) fn types(head: &Gguf, target: FileType) -> Result<Vec<(&Tensor, DType)>, Error> {
-    let shape = Shape::of(head)?;
+pub(crate) fn types(head: &Gguf, target: FileType, weighted: bool) -> Result<Vec<(&Tensor, DType)>, Error> {
+    let shape = Shape { weighted, ..Shape::of(head)? };
     let mut tensors: Vec<&Tensor> = head.tensors().iter().collect();
     tensors.sort_by(|a, b| in_order(&a.name, &b.name));
     let mut counts = Counts::default();
@@ -133,10 +140,10 @@ impl Part {
             "token_embd.weight" | "per_layer_token_embd.weight" => Part::Embedding,
             _ if has("attn_qkv.weight") || has("attn_kv_b.weight") || has("attn_v.weight") => Part::Values,
             _ if has("attn_k.weight") => Part::Keys,
-            // Query matrices have no rule, but this arm must precede the patterns below.
-            _ if has("attn_q.weight") => Part::Other,
+            _ if has("attn_q.weight") => Part::Queries,
             _ if has("attn_output.weight") => Part::AttentionOutput,
-            _ if has("ffn_up") || has("ffn_gate") => Part::Other,
+            _ if has("ffn_up") => Part::Up,
+            _ if has("ffn_gate") => Part::Gate,
             _ if has("ffn_down") => Part::Down,
             _ => Part::Other,
         }
@@ -166,6 +173,7 @@ impl Shape {
             tied: head.tensor("output.weight").is_none(),
             values: head.tensors().iter().filter(|tensor| Part::of(&tensor.name) == Part::Values).count(),
             architecture,
+            weighted: false,
         })
     }
 
@@ -206,7 +214,12 @@ impl Shape {
                 || target == FileType::MXFP4_MOE
                 || self.architecture == "falcon"
                 || !whole_blocks(tensor, default);
-            return if eight_bits { DType::Q8_0 } else { DType::Q6_K };
+            return match target {
+                _ if eight_bits => DType::Q8_0,
+                FileType::IQ3_XXS => DType::Q5_K,
+                _ if is_smallest(target) => DType::Q5_K,
+                _ => DType::Q6_K,
+            };
         }
         if target == FileType::MXFP4_MOE {
             let stacked = tensor.dims.get(2).is_some_and(|&experts| experts > 1);
@@ -214,22 +227,56 @@ impl Shape {
             let expert = self.architecture != "bailingmoe3" || within(&["ffn_up", "ffn_gate", "ffn_down"]);
             return if stacked && expert { DType::MXFP4 } else { DType::Q8_0 };
         }
+        // The stacked experts of some models are not sorted, so the layer number comes from the name.
+        let layer_at = |count: usize| if self.experts > 1 { layer(name).unwrap_or(count) } else { count };
+        if is_smallest(target) {
+            return self.smallest(part, target, counts);
+        }
         match part {
             Part::Embedding if matches!(target, FileType::TQ1_0 | FileType::TQ2_0) => DType::Q4_K,
+            Part::Embedding if target == FileType::IQ3_XXS => DType::IQ3_S,
             Part::Values => {
                 let at = counts.values;
                 counts.values += 1;
                 self.values(target, at)
             }
             Part::Keys if self.experts == 8 => DType::Q8_0,
+            Part::Keys | Part::Queries if target == FileType::IQ3_XS => DType::IQ3_XXS,
+            Part::Keys | Part::Queries if target == FileType::IQ3_XXS => DType::IQ2_S,
+            Part::Gate | Part::Up => {
+                let count = if part == Part::Gate { &mut counts.gates } else { &mut counts.ups };
+                let at = layer_at(*count);
+                *count += 1;
+                let is_middle = at >= self.layers / 8 && at < 7 * self.layers / 8;
+                if target == FileType::IQ3_XS && is_middle { DType::IQ3_XXS } else { default }
+            }
             Part::Down => {
-                // The stacked experts of some models are not sorted, so the layer number comes from the name.
-                let at = if self.experts > 1 { layer(name).unwrap_or(counts.downs) } else { counts.downs };
+                let at = layer_at(counts.downs);
                 counts.downs += 1;
                 self.down(target, at)
             }
             Part::AttentionOutput => self.attention_output(target),
             _ => default,
+        }
+    }
+
+    /// Returns the type of a tensor for a target of at most three bits.
+    fn smallest(&self, part: Part, target: FileType, counts: &mut Counts) -> DType {
+        let more = if matches!(target, FileType::IQ2_S | FileType::IQ2_M) { DType::IQ3_S } else { DType::Q2_K };
+        match part {
+            Part::Embedding => more,
+            Part::Values if self.grouped >= 4 || self.experts >= 4 => DType::Q4_K,
+            Part::Values => more,
+            Part::Keys if self.experts == 8 => DType::Q4_K,
+            Part::Down => {
+                let at = counts.downs;
+                counts.downs += 1;
+                if at < self.layers / 8 { more } else { target.dtype() }
+            }
+            Part::AttentionOutput if self.experts == 8 => DType::Q5_K,
+            Part::AttentionOutput if matches!(target, FileType::IQ1_S | FileType::IQ1_M) => DType::IQ2_XXS,
+            Part::AttentionOutput if matches!(target, FileType::IQ2_S | FileType::IQ2_M) => DType::IQ3_S,
+            _ => target.dtype(),
         }
     }
 
@@ -243,7 +290,7 @@ impl Shape {
         let dtype = match target {
             FileType::Q2_K if shared => DType::Q4_K,
             FileType::Q2_K => DType::Q3_K,
-            FileType::IQ3_S if shared => DType::Q4_K,
+            FileType::Q2_K_S | FileType::IQ3_XXS | FileType::IQ3_XS | FileType::IQ3_S if shared => DType::Q4_K,
             FileType::IQ3_M => DType::Q4_K,
             FileType::Q3_K_M if at < 2 => DType::Q5_K,
             FileType::Q3_K_M => DType::Q4_K,
@@ -266,6 +313,7 @@ impl Shape {
         let more_bits = more_bits(at, self.layers);
         match target {
             FileType::Q2_K => DType::Q3_K,
+            FileType::Q2_K_S if first_eighth => DType::Q4_K,
             FileType::Q3_K_M if first_sixteenth => DType::Q5_K,
             FileType::Q3_K_M if !falcon || more_bits => DType::Q4_K,
             FileType::IQ3_M if first_eighth || (self.experts == 8 && more_bits) => DType::Q4_K,
@@ -274,28 +322,40 @@ impl Shape {
             FileType::Q4_K_M if falcon && first_sixteenth => DType::Q6_K,
             FileType::Q4_K_M if falcon && more_bits => DType::Q5_K,
             FileType::Q4_K_M | FileType::Q5_K_M if more_bits => DType::Q6_K,
-            FileType::IQ4_NL | FileType::IQ4_XS if first_eighth => DType::Q5_K,
+            FileType::IQ4_NL | FileType::IQ4_XS if first_eighth && !self.weighted => DType::Q5_K,
+            // A few of the first layers are encoded badly with importance and without a minimum.
+            FileType::Q4_0 if first_eighth && self.weighted => DType::Q4_1,
+            FileType::Q5_0 if first_eighth && self.weighted => DType::Q5_1,
             FileType::Q4_K_S if !falcon && first_eighth => DType::Q5_K,
             _ => target.dtype(),
         }
     }
 
     fn attention_output(&self, target: FileType) -> DType {
-        use FileType::{IQ3_M, IQ3_S, IQ4_NL, IQ4_XS, Q2_K, Q3_K_L, Q3_K_M, Q3_K_S, Q4_K_M, Q4_K_S};
+        use FileType::{IQ3_M, IQ3_S, IQ3_XS, IQ3_XXS, IQ4_NL, IQ4_XS, Q2_K, Q3_K_L, Q3_K_M, Q3_K_S, Q4_K_M, Q4_K_S};
         if self.architecture == "falcon" {
             return if target == Q3_K_L { DType::Q4_K } else { target.dtype() };
         }
         match target {
-            Q2_K | Q3_K_S | Q3_K_M | Q4_K_S | Q4_K_M | IQ3_S | IQ3_M | IQ4_NL | IQ4_XS if self.experts == 8 => {
+            Q2_K | Q3_K_S | Q3_K_M | Q4_K_S | Q4_K_M | IQ3_XS | IQ3_XXS | IQ3_S | IQ3_M | IQ4_NL | IQ4_XS
+                if self.experts == 8 =>
+            {
                 DType::Q5_K
             }
             _ if self.experts == 8 => target.dtype(),
             Q2_K => DType::Q3_K,
+            IQ3_XXS => DType::IQ3_S,
             Q3_K_M | IQ3_M => DType::Q4_K,
             Q3_K_L => DType::Q5_K,
             _ => target.dtype(),
         }
     }
+}
+
+/// Returns whether a target has rules of its own because of its few bits.
+fn is_smallest(target: FileType) -> bool {
+    use FileType::{IQ1_M, IQ1_S, IQ2_M, IQ2_S, IQ2_XS, IQ2_XXS};
+    matches!(target, IQ1_S | IQ1_M | IQ2_XXS | IQ2_XS | IQ2_S | IQ2_M)
 }
 
 /// Returns whether a tensor gets the larger type of a mix: in the first and last eighth, and every third between.

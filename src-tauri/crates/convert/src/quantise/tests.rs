@@ -118,6 +118,20 @@ fn metadata_order_is_kept_with_the_file_type_last() {
     assert_eq!(new.metadata().u32("general.file_type"), Ok(Some(18)), "number of Q6_K");
 }
 
+/// Importance of all columns of a model's matrices, as llama.cpp's older kind of file has it.
+fn importance_of(head: &Gguf) -> Importance {
+    let mut file = (head.tensors().len() as i32).to_le_bytes().to_vec();
+    for tensor in head.tensors() {
+        let columns = tensor.dims[0] * tensor.dims.get(2).copied().unwrap_or(1);
+        file.extend((tensor.name.len() as i32).to_le_bytes());
+        file.extend(tensor.name.as_bytes());
+        file.extend(1i32.to_le_bytes());
+        file.extend((columns as i32).to_le_bytes());
+        file.extend((0..columns).flat_map(|column| (1.0 + (column * column % 97) as f32).to_le_bytes()));
+    }
+    Importance::parse(&file).expect("valid file")
+}
+
 /// Checks the types of F16 tensors with rows of 256. A name that begins with `3d ` is a stacked tensor.
 fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, expected: &[(&str, DType)]) {
     let mut writer = Writer::default();
@@ -134,7 +148,8 @@ fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, e
     }
     let file = writer.finish();
     let head = Gguf::parse(&file).expect("valid GGUF");
-    let quantisation = Quantisation::new(&head, target).expect("a model of floats");
+    let importance = target.needs_importance().then(|| importance_of(&head));
+    let quantisation = Quantisation::with_importance(&head, target, importance.as_ref()).expect("a model of floats");
     for (tensor, dtype) in quantisation.tensors() {
         let (_, expected) = expected.iter().find(|(name, _)| name.ends_with(&tensor.name)).expect("no tensor is added");
         assert_eq!(dtype, *expected, "{} of {architecture} as {target}", tensor.name);
@@ -188,5 +203,143 @@ fn small_tensors_keep_their_type() {
             ("blk.0.ffn_gate_inp.weight", DType::F16),
             ("blk.0.ssm_conv1d.weight", DType::F16),
         ],
+    );
+}
+
+#[test]
+fn types_with_importance_follow_their_own_rules() {
+    let grouped: &[(&str, u32)] = &[("block_count", 8), ("attention.head_count", 8), ("attention.head_count_kv", 2)];
+    let check = |target: FileType, expected: &[(&str, DType)]| check_types(grouped, "llama", target, expected);
+    check(
+        FileType::IQ2_XXS,
+        &[
+            ("output.weight", DType::Q5_K),
+            ("token_embd.weight", DType::Q2_K),
+            ("blk.0.attn_v.weight", DType::Q4_K),
+            ("blk.0.attn_q.weight", DType::IQ2_XXS),
+            ("blk.0.attn_output.weight", DType::IQ2_XXS),
+            ("blk.0.ffn_down.weight", DType::Q2_K),
+            ("blk.1.ffn_down.weight", DType::IQ2_XXS),
+        ],
+    );
+    check(
+        FileType::IQ1_M,
+        &[
+            ("output.weight", DType::Q5_K),
+            ("blk.0.attn_output.weight", DType::IQ2_XXS),
+            ("blk.0.attn_k.weight", DType::IQ1_M),
+        ],
+    );
+    check(
+        FileType::IQ2_M,
+        &[
+            ("output.weight", DType::Q5_K),
+            ("token_embd.weight", DType::IQ3_S),
+            ("blk.0.attn_output.weight", DType::IQ3_S),
+            ("blk.0.ffn_up.weight", DType::IQ2_S),
+        ],
+    );
+    check(
+        FileType::IQ3_XS,
+        &[
+            ("output.weight", DType::Q6_K),
+            ("blk.0.attn_k.weight", DType::IQ3_XXS),
+            ("blk.0.ffn_gate.weight", DType::IQ3_S),
+            ("blk.1.ffn_gate.weight", DType::IQ3_XXS),
+            ("blk.7.ffn_down.weight", DType::IQ3_S),
+        ],
+    );
+    check(
+        FileType::IQ3_XXS,
+        &[
+            ("output.weight", DType::Q5_K),
+            ("token_embd.weight", DType::IQ3_S),
+            ("blk.0.attn_q.weight", DType::IQ2_S),
+            ("blk.0.attn_output.weight", DType::IQ3_S),
+            ("blk.0.ffn_down.weight", DType::IQ3_XXS),
+        ],
+    );
+    check(
+        FileType::Q2_K_S,
+        &[
+            ("output.weight", DType::Q6_K),
+            ("blk.0.ffn_down.weight", DType::Q4_K),
+            ("blk.1.ffn_down.weight", DType::Q2_K),
+        ],
+    );
+}
+
+#[test]
+fn importance_changes_weights_and_needs_an_entry_for_the_smallest_types() {
+    let file = cairn_testkit::write(&small());
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let importance = importance_of(&head);
+    let weighted = |target: FileType, threads: usize| {
+        let quantisation = Quantisation::with_importance(&head, target, Some(&importance)).expect("a model of floats");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+        let mut out = Vec::new();
+        pool.install(|| quantisation.write_to(&[file_of(&file)], &mut out, &mut |_| ()))
+            .expect("values can be encoded");
+        out
+    };
+    assert_ne!(weighted(FileType::Q4_K_M, 1), quantised(std::slice::from_ref(&file), &head, FileType::Q4_K_M, 1));
+    assert_eq!(weighted(FileType::IQ2_XS, 1), weighted(FileType::IQ2_XS, 3), "independent of threads");
+
+    check_rejected(
+        &file,
+        FileType::IQ2_XXS,
+        "IQ2_XXS needs an importance matrix, because so few bits without one give useless weights; pass one with --imatrix \
+         (`cairn imatrix` computes it), or use Q2_K or more bits",
+    );
+    let mut sums = crate::importance::ActivationSums::default();
+    sums.add(
+        "blk.0.attn_q.weight",
+        0,
+        1,
+        &vec![1.0; head.tensor("blk.0.attn_q.weight").expect("exists").dims[0] as usize],
+    );
+    let mut bytes = Vec::new();
+    sums.write_to("text", 1, 512, &mut bytes).expect("write succeeds");
+    let partial = Importance::parse(&bytes).expect("valid file");
+    let error =
+        Quantisation::with_importance(&head, FileType::IQ2_XXS, Some(&partial)).err().expect("entries are missing");
+    assert!(error.to_string().starts_with("the importance matrix has no entry for `blk."), "{error}");
+    assert!(
+        Quantisation::with_importance(&head, FileType::Q4_K_M, Some(&partial)).is_ok(),
+        "other types need no entry"
+    );
+}
+
+#[test]
+fn stacked_matrices_have_their_own_importance() {
+    let values: Vec<f32> = (0..1024).map(|at| ((at * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let mut bytes = Vec::new();
+    DType::F32.encode(&values, &mut bytes).expect("F32 has an encoder");
+    let name = "blk.0.ffn_up_exps.weight";
+    let mut writer = Writer::default();
+    writer.set("general.architecture", "llama");
+    writer.tensor(name, DType::F32, &[256, 2, 2], bytes).expect("valid tensor");
+    let file = writer.finish();
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let inputs =
+        [0, 1].map(|matrix| (0..256).map(|at| if at / 128 == matrix { 3.0 } else { 0.1 }).collect::<Vec<f32>>());
+    let mut sums = crate::importance::ActivationSums::default();
+    inputs.iter().enumerate().for_each(|(matrix, input)| sums.add(name, matrix, 2, input));
+    let mut written = Vec::new();
+    sums.write_to("text", 1, 512, &mut written).expect("write succeeds");
+    let importance = Importance::parse(&written).expect("valid file");
+    let quantisation = Quantisation::with_importance(&head, FileType::Q4_K_S, Some(&importance)).expect("floats");
+    let mut out = Vec::new();
+    quantisation.write_to(&[file_of(&file)], &mut out, &mut |_| ()).expect("values can be encoded");
+    let tensor = Gguf::parse(&out).expect("valid output").tensor(name).expect("the tensor exists").clone();
+    let mut expected = Vec::new();
+    for (row, values) in values.chunks(256).enumerate() {
+        let squares: Vec<f32> = inputs[row / 2].iter().map(|x| x * x).collect();
+        tensor.dtype.encode_weighted(values, &squares, &mut expected).expect("the type has an encoder");
+    }
+    assert_eq!(
+        out[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize],
+        expected,
+        "each matrix has its own"
     );
 }
