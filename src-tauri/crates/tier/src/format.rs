@@ -40,6 +40,7 @@ use crate::tier::Miss;
 pub use codec::{Packing, Workspace};
 pub use header::Header;
 pub use read::{Preamble, decode};
+pub(crate) use write::encode_in_parts;
 pub use write::{Encoded, encode};
 
 /// Folder of this version's files. Other versions use other folders, which are ignored.

@@ -104,7 +104,7 @@ pub use owner::Owner;
 pub use policy::{ChunkStats, EvictionPolicy, LONG_RECOMPUTE, LeastRecentlyUsed};
 pub use remote::{Bucket, FileStore, RemoteOptions, RemoteTier, SharedFolder};
 pub use ssd::{SsdOptions, SsdTier};
-pub use tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
+pub use tier::{ChunkRequest, Miss, SaveControl, StoredChunk, Tier, TierError, TierKind};
 pub use tiers::{
     Config, GenerationGuard, LookupTrace, LowerTier, MinFreeSpace, Restore, RestoreEnd, RestorePoll, RestoredChunk,
     StoreError, StoreOutcome, StoreReason, StoreRequest, Tiers, Waker,

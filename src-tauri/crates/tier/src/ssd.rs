@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 
 use crate::chunk::{Chunk, ChunkId};
 use crate::format::{FileKeys, NONCE_BYTES, Packing};
-use crate::tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
+use crate::tier::{ChunkRequest, Miss, SaveControl, StoredChunk, Tier, TierError, TierKind, Unconditional};
 
 pub use fsck::FsckReport;
 use layout::Layout;
@@ -228,11 +228,11 @@ impl Tier for SsdTier {
     }
 
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
-        Ok(self.save_if(chunk, &|| true)?.expect("the chunk may be published"))
+        Ok(self.save_if(chunk, &Unconditional)?.expect("the chunk may be published"))
     }
 
-    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
-        let saved = save::save(self, chunk, may_publish)?;
+    fn save_if(&self, chunk: &Chunk, control: &dyn SaveControl) -> Result<Option<StoredChunk>, TierError> {
+        let saved = save::save(self, chunk, control)?;
         Ok(saved.map(|stored| StoredChunk { keys: Some(Arc::clone(&chunk.head.keys)), ..stored }))
     }
 

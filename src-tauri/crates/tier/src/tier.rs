@@ -125,6 +125,25 @@ pub enum TierError {
     Unavailable(String),
 }
 
+/// Control of a running save by its caller.
+pub trait SaveControl {
+    /// Returns whether the chunk may become visible. A tier calls it once, as late as possible.
+    fn may_publish(&self) -> bool;
+
+    /// Called after each short part of the work, with the number of bytes that the part has encoded, checked or written.
+    /// It may sleep, so that other threads lose only short moments.
+    fn after_part(&self, _bytes: usize) {}
+}
+
+/// Control of a save that always publishes.
+pub(crate) struct Unconditional;
+
+impl SaveControl for Unconditional {
+    fn may_publish(&self) -> bool {
+        true
+    }
+}
+
 /// See the module.
 pub trait Tier: Send + Sync {
     /// Returns which tier this is.
@@ -160,13 +179,13 @@ pub trait Tier: Send + Sync {
     /// If the chunk was not stored. No partial chunk is visible then.
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError>;
 
-    /// As [`Tier::save`], unless `may_publish` returns `false`; then this returns `None` and nothing was stored. It is
-    /// called once, as late as possible before the chunk becomes visible.
+    /// As [`Tier::save`], unless [`SaveControl::may_publish`] returns `false`; then this returns `None` and nothing was
+    /// stored.
     ///
     /// # Errors
     /// As [`Tier::save`].
-    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
-        if may_publish() { self.save(chunk).map(Some) } else { Ok(None) }
+    fn save_if(&self, chunk: &Chunk, control: &dyn SaveControl) -> Result<Option<StoredChunk>, TierError> {
+        if control.may_publish() { self.save(chunk).map(Some) } else { Ok(None) }
     }
 
     /// Deletes a chunk; succeeds if it is not stored. The deletion is durable when this returns.

@@ -18,6 +18,7 @@ mod commands;
 mod cost_model;
 mod counters;
 mod lower;
+mod pace;
 mod persist;
 mod prefetch;
 mod ram;

@@ -55,6 +55,20 @@ pub fn encode<'a>(
     keys: &FileKeys,
     nonce: [u8; NONCE_BYTES],
 ) -> Result<Encoded<'a>, TierError> {
+    encode_in_parts(chunk, packing, keys, nonce, &|_| ())
+}
+
+/// As [`encode`]. Calls `after_part` after each section was encoded and after it was checked, with its bytes.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_in_parts<'a>(
+    chunk: &'a Chunk,
+    packing: Packing,
+    keys: &FileKeys,
+    nonce: [u8; NONCE_BYTES],
+    after_part: &dyn Fn(usize),
+) -> Result<Encoded<'a>, TierError> {
     let head = &*chunk.head;
     let fits = chunk.payload.len() as u64 == head.payload_bytes()
         && head.payload_bytes() <= MAX_PAYLOAD_BYTES
@@ -81,6 +95,7 @@ pub fn encode<'a>(
         rest = after;
         let (codec, bytes) = packer.pack(shape.kind, raw);
         push(shape.layer, Kind::Rows(shape.kind), codec, shape.bytes, bytes);
+        after_part(raw.len());
     }
 
     let mut header = Header {
@@ -115,6 +130,7 @@ pub fn encode<'a>(
             Some(cipher) => cipher.close(index, section, bytes.to_mut()),
             None => section_cipher::check(bytes, keys.check, keys),
         };
+        after_part(section.raw_bytes as usize);
     }
     let (table, digest) = table::write(&sections, keys);
     header.table_digest = digest;

@@ -4,20 +4,16 @@ use cairn_disk::Mode;
 
 use super::{SsdTier, load};
 use crate::chunk::Chunk;
-use crate::format::{BLOCK_BYTES, Header, Packing, encode};
-use crate::tier::{Miss, StoredChunk, TierError};
+use crate::format::{BLOCK_BYTES, Header, Packing, encode_in_parts};
+use crate::tier::{Miss, SaveControl, StoredChunk, TierError};
 
-pub(super) fn save(
-    ssd: &SsdTier,
-    chunk: &Chunk,
-    may_publish: &dyn Fn() -> bool,
-) -> Result<Option<StoredChunk>, TierError> {
+pub(super) fn save(ssd: &SsdTier, chunk: &Chunk, control: &dyn SaveControl) -> Result<Option<StoredChunk>, TierError> {
     let path = ssd.layout.file(&chunk.head.id);
     let packing = *ssd.packing.lock();
     if let Some((header, room_bytes)) = equivalent_file(ssd, chunk, packing) {
-        return Ok(may_publish().then(|| header.stored(room_bytes)));
+        return Ok(control.may_publish().then(|| header.stored(room_bytes)));
     }
-    let file = encode(chunk, packing, &ssd.keys, (ssd.nonce)())?;
+    let file = encode_in_parts(chunk, packing, &ssd.keys, (ssd.nonce)(), &|bytes| control.after_part(bytes))?;
     let mut draft = ssd.disk.create_temp_file(&ssd.layout.drafts(), Mode::Private)?;
     draft.bypass_page_cache();
     let mut work = ssd.work(BLOCK_BYTES);
@@ -32,13 +28,14 @@ pub(super) fn save(
             if filled == buffer.len() {
                 draft.write(buffer)?;
                 filled = 0;
+                control.after_part(buffer.len());
             }
         }
     }
     draft.write(&buffer[..filled])?;
     ssd.put_back(work);
     ssd.disk.create_dir_all(path.parent().expect("chunk files have a parent folder"))?;
-    if !may_publish() {
+    if !control.may_publish() {
         return Ok(None);
     }
     if ssd.options.durable {

@@ -8,7 +8,7 @@ use super::background::{BackgroundWorker, Priority};
 use super::lower::OVERHEAD_BYTES;
 use super::{BUSY_TICK, Inner, LowerTier, catch_panic};
 use crate::chunk::{Chunk, ChunkId};
-use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError};
+use crate::tier::{ChunkRequest, Miss, SaveControl, StoredChunk, TierError};
 
 /// Alignment of a section.
 const SECTION_BYTES: u64 = 4 << 10;
@@ -68,13 +68,17 @@ impl SaveAttempt {
     const IS_ABANDONED: u8 = 2;
 
     /// Begins to publish the chunk. Returns whether this attempt may.
-    fn begin_publish(&self) -> bool {
+    pub(super) fn begin_publish(&self) -> bool {
         self.set(Self::PUBLISHES)
     }
 
     /// Abandons the attempt, unless it has begun to publish. Returns whether it is abandoned.
-    fn abandon(&self) -> bool {
+    pub(super) fn abandon(&self) -> bool {
         self.set(Self::IS_ABANDONED)
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::IS_ABANDONED
     }
 
     fn set(&self, to: u8) -> bool {
@@ -101,7 +105,7 @@ pub(super) fn save(
     id: &ChunkId,
     source: ChunkSource,
     budget: u64,
-    attempt: &SaveAttempt,
+    control: &dyn SaveControl,
 ) -> Saved {
     if others_filled(lower, budget, &source) {
         return Ok(None);
@@ -116,7 +120,7 @@ pub(super) fn save(
             return Err(TierError::Full(format!("{free} bytes are free, and {} must stay free", floor.bytes)));
         }
     }
-    lower.tier.save_if(&chunk, &|| attempt.begin_publish())
+    lower.tier.save_if(&chunk, control)
 }
 
 fn read_above(inner: &Inner, id: &ChunkId, head: &ChunkIdentity) -> Result<Chunk, TierError> {

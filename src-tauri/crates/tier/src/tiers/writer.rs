@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundWorker, Priority};
 use super::lower::{OVERHEAD_BYTES, Removal, WriteState};
+use super::pace::PacedSave;
 use super::removed_chunks::RemovalReason;
 use super::save::{ChunkIdentity, ChunkSource, SaveAttempt, most_bytes, panicked, run_save, save};
 use super::state::{RETRY_INTERVAL, ShutdownPhase, State, high_mark, low_mark};
@@ -20,14 +21,13 @@ const BATCH: usize = 256;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a tier read-only.
 const DAMAGE_LIMIT: usize = 3;
 const DAMAGE_SPAN: Duration = Duration::from_secs(600);
-/// While answers are generated, a pause of this many times the write's duration follows each write, because writes use
-/// memory bandwidth and kernel threads.
+/// While answers are generated, a pause of this many times the write's duration follows each write to the remote tier,
+/// because writes use memory bandwidth and kernel threads. Saves to the SSD pause in between ([`PacedSave`]).
 const WRITE_PAUSE_FACTOR: u32 = 4;
 /// A chunk that has been queued for the SSD for this long is written with normal priority, since a busy machine may
-/// never serve a lower one. With [`FAST_AGE`] it leaves enough of the 10 s within which a chunk must survive a crash.
+/// never serve a lower one. With [`FAST_AGE`](super::pace::FAST_AGE) it leaves enough of the 10 s within which a chunk
+/// must survive a crash.
 const OVERDUE_AGE: Duration = Duration::from_secs(3);
-/// From this age on there are no pauses either.
-const FAST_AGE: Duration = Duration::from_secs(6);
 /// Interval of searches for chunks in RAM that must be below RAM and are not queued. Their owner or pin may be new, or an
 /// earlier write may have failed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
@@ -38,8 +38,13 @@ const STUCK_SAVE: Duration = Duration::from_secs(10);
 enum WriterTask {
     Scan,
     Remove(Removal),
-    /// Save a chunk that was queued at this time.
-    Save(ChunkId, ChunkSource, Duration),
+    /// Save a chunk of at most this many bytes that was queued at this time.
+    Save {
+        id: ChunkId,
+        source: ChunkSource,
+        bytes: u64,
+        queued_at: Duration,
+    },
 }
 
 /// Runs until the tiers are closed.
@@ -63,7 +68,7 @@ fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, backg
         let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
         let is_answering = inner.active_generations.load(Ordering::Relaxed) > 0;
         let priority = state.write_priority(&inner.config, tier, now, is_answering);
-        let is_write_pause = is_answering && state.is_write_pause(tier, priority, now);
+        let is_write_pause = is_answering && state.is_write_pause(tier, now);
         let Some(task) = state.next_task(&inner.config, tier, now, unix_s, paused || is_write_pause) else {
             inner.done.notify_all();
             if state.closing == Some(ShutdownPhase::Flush) {
@@ -85,13 +90,17 @@ fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, backg
                 state.finish_removal(tier, removal, removed, inner.clock.now());
                 state
             }
-            WriterTask::Save(id, source, queued_at) => {
+            WriterTask::Save { id, source, bytes, queued_at } => {
                 inner.write_owners(&id);
                 inner.reserve_daily_write(tier);
                 let overdue_at = (tier == TierKind::Ssd).then(|| queued_at.saturating_add(OVERDUE_AGE));
                 let attempt = |is_abandoned: &Arc<SaveAttempt>| {
                     let (source, attempt) = (source.clone(), Arc::clone(is_abandoned));
-                    move || catch_panic(|| save(inner, lower, &id, source, budget, &attempt)).unwrap_or_else(panicked)
+                    move || {
+                        let save_time = || inner.save_time(tier, queued_at, bytes);
+                        let control = PacedSave::new(&attempt, bytes, &save_time);
+                        catch_panic(|| save(inner, lower, &id, source, budget, &control)).unwrap_or_else(panicked)
+                    }
                 };
                 let saved = run_save(inner, background, priority, overdue_at, attempt);
                 let (then, unix_s) = (inner.clock.now(), inner.clock.unix_s());
@@ -168,9 +177,7 @@ impl State {
 
     /// Returns the priority of the next operation. It rises with the age of the oldest queued chunk.
     fn write_priority(&self, config: &Config, tier: TierKind, now: Duration, is_answering: bool) -> Priority {
-        let queue = &self.lower(tier).queue;
-        // Before queued chunks are lost, writes may slow down generation.
-        let is_urgent = queue.bytes() > config.queue_bytes / 4 * 3;
+        let is_urgent = self.is_queue_nearly_full(config, tier);
         if self.closing.is_some() || self.queue_age(tier, now) >= OVERDUE_AGE {
             Priority::Normal
         } else if is_answering && !is_urgent {
@@ -180,21 +187,21 @@ impl State {
         }
     }
 
+    /// Returns whether chunks may soon be dropped from the queue. Before that, writes may slow down generation.
+    pub(super) fn is_queue_nearly_full(&self, config: &Config, tier: TierKind) -> bool {
+        self.lower(tier).queue.bytes() > config.queue_bytes / 4 * 3
+    }
+
     /// Returns how long the oldest chunk has been queued for the SSD. No chunk is urgent in the remote tier.
     fn queue_age(&self, tier: TierKind, now: Duration) -> Duration {
         let oldest = self.lower(tier).queue.first().filter(|_| tier == TierKind::Ssd);
         oldest.map_or(Duration::ZERO, |(_, queued_at)| now.saturating_sub(queued_at))
     }
 
-    /// Returns whether the writer pauses after its last write, so that an answer is not slowed down.
-    fn is_write_pause(&self, tier: TierKind, priority: Priority, now: Duration) -> bool {
+    /// Returns whether the writer pauses after its last write to the remote tier, so that an answer is not slowed down.
+    fn is_write_pause(&self, tier: TierKind, now: Duration) -> bool {
         let (end, duration) = self.lower(tier).last_write;
-        let factor = match priority {
-            Priority::Idle => WRITE_PAUSE_FACTOR,
-            Priority::Low => 0,
-            Priority::Normal => u32::from(self.closing.is_none() && self.queue_age(tier, now) < FAST_AGE),
-        };
-        now < end.saturating_add(factor * duration)
+        tier == TierKind::Remote && self.closing.is_none() && now < end.saturating_add(WRITE_PAUSE_FACTOR * duration)
     }
 
     /// Selects the next operation. Removals come first, since they free space.
@@ -245,7 +252,7 @@ impl State {
             if let Admission::Save(source, bytes) = admission {
                 let lower_state = self.lower_mut(tier);
                 (lower_state.saving, lower_state.saving_since) = (Some((id, bytes)), now);
-                return Some(WriterTask::Save(id, source, queued_at));
+                return Some(WriterTask::Save { id, source, bytes, queued_at });
             }
         }
     }

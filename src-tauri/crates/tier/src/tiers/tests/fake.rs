@@ -9,6 +9,7 @@ use cairn_gguf::DType;
 use parking_lot::{Condvar, Mutex};
 
 use crate::identity::{CHUNK_TOKENS, Chain, WeightsDigest};
+use crate::tier::Unconditional;
 use crate::*;
 
 /// A clock that the test advances.
@@ -288,12 +289,12 @@ impl Tier for FakeTier {
     }
 
     fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
-        Ok(self.save_if(chunk, &|| true)?.expect("the chunk may be published"))
+        Ok(self.save_if(chunk, &Unconditional)?.expect("the chunk may be published"))
     }
 
-    fn save_if(&self, chunk: &Chunk, may_publish: &dyn Fn() -> bool) -> Result<Option<StoredChunk>, TierError> {
+    fn save_if(&self, chunk: &Chunk, control: &dyn SaveControl) -> Result<Option<StoredChunk>, TierError> {
         self.fault("save")?;
-        if !may_publish() {
+        if !control.may_publish() {
             self.abandoned.fetch_add(1, Ordering::SeqCst);
             return Ok(None);
         }
