@@ -119,7 +119,7 @@ impl Importance {
     pub fn check(&self, head: &Gguf) -> Result<(), ImportanceError> {
         let mut found = false;
         for (name, values) in &self.entries {
-            // llama.cpp has entries for the output, also of models whose output is the embedding.
+            // llama.cpp has entries for the output, also of models that use the embedding as the output.
             let is_of_layer = name.starts_with("blk.");
             match head.tensor(name) {
                 None if is_of_layer => return Err(ImportanceError::UnknownTensor { name: name.clone() }),

@@ -93,8 +93,8 @@ struct Row {
     integers: Option<ReadIntegers>,
     /// Appends whole blocks' worth of elements as blocks. `None` for a type that is only read, or that needs importance.
     encode: Option<Encode>,
-    /// Appends one row of elements as blocks, with errors weighted by the importance of their columns. `None` for a type whose
-    /// blocks do not depend on it.
+    /// Appends one row of elements as blocks, with errors weighted by the importance of their columns. `None` for a type with
+    /// blocks that do not depend on it.
     encode_weighted: Option<EncodeWeighted>,
     /// Bound for [`DType::encode_error`].
     encode_error: f64,
@@ -484,7 +484,7 @@ impl DType {
     }
 
     /// Encodes rows of `importance.len()` elements and appends their blocks to `out`, with errors weighted by the importance
-    /// of their columns, bit for bit as ggml does with an importance matrix. Types whose blocks do not depend on it are
+    /// of their columns, bit for bit as ggml does with an importance matrix. Types with blocks that do not depend on it are
     /// encoded as without. Importance is finite and not negative; a column of zero may get any value.
     ///
     /// # Errors

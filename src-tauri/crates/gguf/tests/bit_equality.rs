@@ -51,7 +51,7 @@ fn encode_weighted_equals_the_recorded_blocks() {
     compare_encoded("encode_weighted", &x, |dtype, encoded| {
         let is_plain = dtype.encode(&x, &mut Vec::new()).is_ok();
         let is_ok = dtype.encode_weighted(&x, &importance, encoded).is_ok();
-        // Types whose blocks do not depend on importance have no recording of their own.
+        // Types with blocks that do not depend on importance have no recording of their own.
         is_ok && (!is_plain || folder().join(format!("{dtype}.encode_weighted.blocks")).exists())
     });
 }

@@ -123,7 +123,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Importance, ImportanceError> {
         importance.insert(name, means.collect())?;
     }
     if importance.is_empty() {
-        return Err(format_error(format!("it has no tensor whose name ends with `{SUMS}`")));
+        return Err(format_error(format!("it has no tensor with a name that ends with `{SUMS}`")));
     }
     Ok(importance)
 }

@@ -86,7 +86,7 @@ fn invalid_files_are_refused_with_the_reason() {
     check(&sums("imatrix", &[-1.0], &[1.0]), "`w` that is negative or not finite");
     let mut writer = Writer::default();
     writer.set("general.type", "imatrix");
-    check(&writer.finish(), "it has no tensor whose name ends with `.in_sum2`");
+    check(&writer.finish(), "it has no tensor with a name that ends with `.in_sum2`");
     writer.tensor("w.in_sum2", DType::F32, &[1], vec![0; 4]).expect("valid tensor");
     check(&writer.finish(), "the tensor `w.counts` is missing");
     writer.tensor("w.counts", DType::F16, &[1], vec![0; 2]).expect("valid tensor");

@@ -28,11 +28,11 @@ pub(super) static IQ2_XXS: LazyLock<Corners<8>> = LazyLock::new(|| Corners::new(
 pub(super) static IQ2_XS: LazyLock<Corners<8>> = LazyLock::new(|| Corners::new(&grids::IQ2_XS_ODD, 3, 2));
 /// One distance, on the 1024 vectors of IQ2_S.
 pub(super) static IQ2_S: LazyLock<Corners<8>> = LazyLock::new(|| Corners::new(&grids::IQ2_S_ODD, 3, 1));
-/// Three distances, on the 2048 vectors of IQ1_S and IQ1_M, whose levels are -1, 0 and 1.
+/// Three distances, on the 2048 vectors of IQ1_S and IQ1_M, with the levels -1, 0 and 1.
 pub(super) static IQ1: LazyLock<Corners<8>> = LazyLock::new(|| Corners::new(&grids::IQ1_ODD, 3, 3));
 
 impl<const LEN: usize> Corners<LEN> {
-    /// Computes the table of a grid whose elements are 1, 3, 5, ... for the levels 0, 1, 2, ...
+    /// Computes the table of a grid with the elements 1, 3, 5, ... for the levels 0, 1, 2, ...
     fn new(grid: &'static [[i8; LEN]], levels: usize, distances: usize) -> Corners<LEN> {
         let points = levels.pow(LEN as u32);
         let mut corners = Corners { grid, levels, ranges: Vec::with_capacity(points), near: Vec::new() };

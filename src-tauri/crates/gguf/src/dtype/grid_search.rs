@@ -24,13 +24,13 @@ pub(super) struct GridSearch<const LEN: usize> {
     /// Below this magnitude a sub-block is all zeros.
     pub(super) smallest: f32,
     /// Which vectors are chosen again for the best scale.
-    pub(super) again: Again,
+    pub(super) again: Reselection,
 }
 
 /// The vectors that are chosen again for the best scale.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// Those whose elements' nearest levels were no vector of the grid.
+pub(super) enum Reselection {
+    /// Those with nearest levels that were no vector of the grid.
     OffGrid,
     /// All, if one of them was off the grid.
     AllIfOffGrid,
@@ -99,8 +99,8 @@ impl<const LEN: usize> GridSearch<LEN> {
         let reach = 2.0 * f32::from(self.top) + 1.0;
         let mut scale = max / reach;
         let mut max = max;
-        let mut best = Vectors { indices: [0; MOST], on_grid: [self.again == Again::OffGrid; MOST] };
-        if self.again == Again::All {
+        let mut best = Vectors { indices: [0; MOST], on_grid: [self.again == Reselection::OffGrid; MOST] };
+        if self.again == Reselection::All {
             let levels = f32::from(self.top) + 1.0;
             scale = positive_quants(x, weights, levels + 1.0).0;
             max = scale * levels;
@@ -122,10 +122,10 @@ impl<const LEN: usize> GridSearch<LEN> {
         }
         let count = SUB / LEN;
         let off_grid = best.on_grid.iter().take(count).any(|on_grid| !on_grid);
-        if scale > 0.0 && (off_grid || self.again == Again::All) {
+        if scale > 0.0 && (off_grid || self.again == Reselection::All) {
             let vectors = self.vectors(x, &roots, 1.0 / scale, scale);
             for ((best, new), on_grid) in best.indices.iter_mut().zip(vectors.indices).zip(best.on_grid) {
-                if !(on_grid && self.again == Again::OffGrid) {
+                if !(on_grid && self.again == Reselection::OffGrid) {
                     *best = new;
                 }
             }

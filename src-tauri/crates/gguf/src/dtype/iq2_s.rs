@@ -12,7 +12,7 @@
 use half::f16;
 
 use super::corners;
-use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
+use super::grid_search::{GridSearch, Reselection, SubBlock, four_bit_scales};
 use super::grids::{IQ2_S, entry, odd, signed};
 use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers};
@@ -38,7 +38,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 const REDUCED: f32 = 0.9875;
 
 static SEARCH: GridSearch<8> =
-    GridSearch { corners: &corners::IQ2_S, top: 2, tries: 9, step: 0.1, smallest: 1e-8, again: Again::OffGrid };
+    GridSearch { corners: &corners::IQ2_S, top: 2, tries: 9, step: 0.1, smallest: 1e-8, again: Reselection::OffGrid };
 
 /// Searches each sub-block's scale and vectors of the grid for the least error, weighted by importance, then makes 4-bit
 /// integers of the scales.

@@ -11,7 +11,7 @@
 use half::f16;
 
 use super::corners;
-use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
+use super::grid_search::{GridSearch, Reselection, SubBlock, four_bit_scales};
 use super::grids::{IQ2_XXS, eight_signs, entry, odd, signed};
 use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers};
@@ -35,7 +35,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 }
 
 static SEARCH: GridSearch<8> =
-    GridSearch { corners: &corners::IQ2_XXS, top: 2, tries: 6, step: 0.1, smallest: SMALLEST, again: Again::All };
+    GridSearch { corners: &corners::IQ2_XXS, top: 2, tries: 6, step: 0.1, smallest: SMALLEST, again: Reselection::All };
 
 /// Searches each group's scale and vectors of the grid for the least error, weighted by importance, then makes 4-bit integers
 /// of the scales.

@@ -13,7 +13,7 @@
 use half::f16;
 
 use super::corners;
-use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
+use super::grid_search::{GridSearch, Reselection, SubBlock, four_bit_scales};
 use super::grids::{IQ3_S, entry, odd, signed};
 use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers};
@@ -48,7 +48,7 @@ static SEARCH: GridSearch<4> = GridSearch {
     tries: 9,
     step: 0.2,
     smallest: f32::from_bits(1),
-    again: Again::AllIfOffGrid,
+    again: Reselection::AllIfOffGrid,
 };
 
 /// Searches each sub-block's scale and vectors of the grid for the least error, weighted by the elements' squares, then makes

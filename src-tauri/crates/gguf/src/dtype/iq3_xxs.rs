@@ -11,7 +11,7 @@
 use half::f16;
 
 use super::corners;
-use super::grid_search::{Again, GridSearch, SubBlock, four_bit_scales};
+use super::grid_search::{GridSearch, Reselection, SubBlock, four_bit_scales};
 use super::grids::{IQ3_XXS, eight_signs, entry, odd, signed};
 use super::importance::{block_weights, mean_square};
 use super::integers::{BLOCK, Integers};
@@ -37,8 +37,14 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 /// The scale of the scales is made larger than it would have to be, which leaves less error on the whole.
 const ENLARGED: f32 = 1.0125;
 
-static SEARCH: GridSearch<4> =
-    GridSearch { corners: &corners::IQ3_XXS, top: 7, tries: 15, step: 0.2, smallest: 1e-8, again: Again::OffGrid };
+static SEARCH: GridSearch<4> = GridSearch {
+    corners: &corners::IQ3_XXS,
+    top: 7,
+    tries: 15,
+    step: 0.2,
+    smallest: 1e-8,
+    again: Reselection::OffGrid,
+};
 
 /// Searches each sub-block's scale and vectors of the grid for the least error, weighted by importance, then makes 4-bit
 /// integers of the scales.

@@ -98,7 +98,7 @@ impl Eight<'_> {
         (index, false)
     }
 
-    /// Adds `w x q` and `w q q` of a vector, whose elements are multiplied by `factor`, to sums.
+    /// Adds `w x q` and `w q q` of a vector times `factor` to sums.
     pub(super) fn add(&self, (xq, qq): (f32, f32), index: u16, factor: f32) -> (f32, f32) {
         self.terms(index).fold((xq, qq), |(xq, qq), (q, x, w)| {
             let q = q * factor;

@@ -1,7 +1,7 @@
 //! Pace of a save while answers are generated.
 //!
 //! A save that computes for milliseconds at a time delays every token that is computed meanwhile, because all threads of
-//! a step wait for the one whose core it takes. The disk takes time of the cores and of the memory too. So a save sleeps
+//! a step wait for the one that lost its core. The disk takes time of the cores and of the memory too. So a save sleeps
 //! after each short part of its work, and the saves of all queued chunks together take as long as durability permits.
 
 use std::cell::Cell;
@@ -39,7 +39,7 @@ impl Inner {
     }
 }
 
-/// Control of an attempt to save a chunk, whose work is spread over `save_time`.
+/// Control of an attempt to save a chunk. The work is spread over `save_time`.
 pub(super) struct PacedSave<'a> {
     attempt: &'a SaveAttempt,
     payload_bytes: u64,
