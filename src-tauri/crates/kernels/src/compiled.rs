@@ -61,6 +61,9 @@ macro_rules! kernels {
             fn add_scaled(x: &mut [f32], y: &[f32], factor: f32) {
                 portable::elementwise::add_scaled::<$arith>(x, y, factor)
             }
+            fn add_product(x: &mut [f32], y: &[f32], z: &[f32]) {
+                portable::elementwise::add_product::<$arith>(x, y, z)
+            }
             fn encode_row(dtype: cairn_gguf::DType, x: &[f32], row: &mut [u8]) {
                 portable::rows::encode::<$arith>(dtype, x, row)
             }

@@ -36,6 +36,7 @@ pub(crate) const SCALAR: Variant = Variant {
     mul: |x, y| portable::elementwise::mul(x, y),
     add: |x, y| portable::elementwise::add(x, y),
     add_scaled: |x, y, factor| portable::elementwise::add_scaled::<Plain>(x, y, factor),
+    add_product: |x, y, z| portable::elementwise::add_product::<Plain>(x, y, z),
     encode_row: |dtype, x, row| portable::rows::encode::<Plain>(dtype, x, row),
     attend: |span| portable::attention::attend::<Plain>(span),
     merge: |before, span| portable::attention::merge::<Plain>(before, span),

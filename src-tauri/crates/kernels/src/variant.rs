@@ -58,6 +58,8 @@ pub struct Variant {
     pub add: fn(&mut [f32], &[f32]),
     /// `x += factor * y`.
     pub add_scaled: fn(&mut [f32], &[f32], f32),
+    /// `x += y * z`: one tap of a convolution along rows.
+    pub add_product: fn(&mut [f32], &[f32], &[f32]),
     /// Encodes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES): `(dtype, x, row)`. The bytes equal
     /// those of [`DType::encode`], except that NaN stays NaN.
     pub encode_row: fn(DType, &[f32], &mut [u8]),

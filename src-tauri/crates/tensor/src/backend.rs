@@ -7,7 +7,8 @@ use cairn_gguf::DType;
 use crate::batch::Batch;
 use crate::page::{Kv, PageId};
 use crate::plan::{BufferId, Plan, PlanId};
-use crate::state::StateId;
+use crate::snapshot::SnapshotId;
+use crate::state::{RecurrentId, StateId};
 use crate::weight::{Weight, WeightId};
 
 /// Properties of a backend.
@@ -108,6 +109,15 @@ pub trait Backend: Send + Sync {
 
     /// Writes a page's bytes in the order of [`crate::PageLayout`].
     fn write_page(&mut self, page: PageId, bytes: &[u8]);
+
+    /// Grows the pool of snapshots to at least this number. New snapshots get the next ids.
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError>;
+
+    /// Reads one state of a snapshot: the bytes of its section, see [`crate::SnapshotLayout`].
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]);
+
+    /// Writes one state of a snapshot.
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]);
 
     /// Returns the bytes available for weights and pages.
     fn free_memory(&self) -> u64;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::page::PageId;
+use crate::snapshot::SnapshotTable;
 
 /// Input of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +62,8 @@ pub struct Batch {
     /// Pages of each sequence, in order. Page `i` has the slots `64 i .. 64 i + 64`. Covers every slot that a row
     /// writes or attends to.
     pub tables: Vec<Vec<PageId>>,
+    /// Recurrent states of each sequence, if the plan has any. The rows of a sequence are then consecutive slots.
+    pub snapshots: Vec<SnapshotTable>,
     /// `[n, width]` rows that [`Input::Embedding`] refers to.
     pub embeddings: Vec<f32>,
     /// The first rows, if this run takes them through some of the layers only.
@@ -72,6 +75,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.tables.clear();
+        self.snapshots.clear();
         self.embeddings.clear();
         self.slice = None;
     }

@@ -4,6 +4,7 @@
 //! row. Nothing here computes, so the CPU backend and the oracle share it.
 
 mod experts;
+mod recurrent;
 
 use cairn_gguf::DType;
 
@@ -48,6 +49,7 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
         }
     }
+    recurrent::states(plan).map_err(|why| BackendError::Plan { step: end, why })?;
     if let Some(uneven) = plan.kv_type(kv_type).1 {
         return Err(BackendError::Plan { step: end, why: uneven.to_string() });
     }
@@ -192,6 +194,7 @@ impl PlanCheck<'_> {
                 softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
                 Self::apart(*q, *out)
             }
+            Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
             Op::Glu { activation, gate, up, out } => {
                 if let Glu::Clamped { alpha, limit } = activation {
                     require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;
@@ -232,13 +235,20 @@ impl PlanCheck<'_> {
     }
 }
 
-/// Checks a batch against the limits that the plan was prepared for and a pool of `pages` pages.
+/// Pages and snapshots of a backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolSizes {
+    pub(crate) pages: usize,
+    pub(crate) snapshots: usize,
+}
+
+/// Checks a batch against the limits that the plan was prepared for and the backend's pools.
 pub(crate) fn batch(
     batch: &Batch,
     plan: &Plan,
     weights: &[Weight],
     limits: Limits,
-    pages: usize,
+    PoolSizes { pages, snapshots }: PoolSizes,
 ) -> Result<(), BackendError> {
     let (rows, logit_rows) = (batch.rows.len(), batch.logit_rows());
     let bad = |why: String| Err(BackendError::Batch(why));
@@ -266,6 +276,9 @@ pub(crate) fn batch(
         if a.seq == b.seq && a.slot >= b.slot {
             return bad(format!("row {} has slot {} after slot {} of its sequence", index + 1, b.slot, a.slot));
         }
+    }
+    if !plan.recurrent.is_empty() {
+        recurrent::snapshots(batch, snapshots).map_err(BackendError::Batch)?;
     }
     for op in &plan.ops {
         match op {

@@ -14,8 +14,10 @@
 //! | `expert_groups` | rows grouped by expert |
 //! | `attention` | attention by spans |
 //! | `blocks` | blocks of rows for attention |
+//! | `conv` | convolutions along the tokens of a sequence |
 //! | `prepared` | a plan with the memory for its batches |
 //! | `pool` | pages |
+//! | `snapshots` | snapshots of recurrent states |
 //! | `select` | which variants this machine can run |
 //!
 //! **Invariant:** work is split only between independent parts: weight rows, batch rows, elements, or spans of 256
@@ -24,6 +26,7 @@
 
 mod attention;
 mod blocks;
+mod conv;
 mod elements;
 mod expert_groups;
 mod experts;
@@ -33,6 +36,7 @@ mod product;
 mod router;
 mod schedule;
 mod select;
+mod snapshots;
 mod step;
 
 use std::ops::Range;
@@ -44,16 +48,18 @@ use parking_lot::Mutex;
 
 use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
-use crate::check;
+use crate::check::{self, PoolSizes};
 use crate::page::{Kv, PageId};
 use crate::plan::{BufferId, Plan, PlanId};
-use crate::state::StateId;
+use crate::snapshot::SnapshotId;
+use crate::state::{RecurrentId, StateId};
 use crate::team::{Team, Worker};
 use crate::weight::{Weight, WeightId};
 
 use pool::Pool;
 use prepared::PreparedPlan;
 pub use select::{VariantError, variants};
+use snapshots::Snapshots;
 use step::{Run, Scratch, Step};
 
 /// Incremented when this module, not a kernel, changes a bit of any result: angles, the order of merges.
@@ -74,6 +80,7 @@ pub struct Cpu {
     vectors: Vec<Vec<f32>>,
     plans: Vec<PreparedPlan>,
     pool: Option<Pool>,
+    snapshots: Snapshots,
     /// By thread. Locked by that thread for a run, so never contended.
     scratch: Vec<Mutex<Scratch>>,
 }
@@ -92,6 +99,7 @@ impl Cpu {
             vectors: Vec::new(),
             plans: Vec::new(),
             pool: None,
+            snapshots: Snapshots::default(),
             scratch,
         }
     }
@@ -144,6 +152,7 @@ impl Backend for Cpu {
                 prepared.block_rows,
             );
         }
+        self.snapshots.set_layout(&layout.snapshot, threads);
         self.pool.get_or_insert_with(|| Pool::new(layout, threads));
         self.plans.push(prepared);
         Ok(PlanId(self.plans.len() as u32 - 1))
@@ -154,10 +163,11 @@ impl Backend for Cpu {
     }
 
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
-        let Self { variant, team, weights, vectors, plans, pool, scratch, .. } = self;
+        let Self { variant, team, weights, vectors, plans, pool, snapshots, scratch, .. } = self;
         let pool = pool.as_ref().expect("a plan was prepared, which makes the pool");
         let prepared = &mut plans[plan.0 as usize];
-        check::batch(batch, &prepared.plan, weights, prepared.limits, pool.pages())?;
+        let sizes = PoolSizes { pages: pool.pages(), snapshots: snapshots.len() };
+        check::batch(batch, &prepared.plan, weights, prepared.limits, sizes)?;
         prepared.progress.begin_run(batch, prepared.plan.layers()).map_err(BackendError::Batch)?;
         let (rows, slice) = (batch.rows.len(), batch.slice.as_ref());
         prepared.all_rows.read(batch, 0..rows, prepared.block_rows);
@@ -165,7 +175,7 @@ impl Backend for Cpu {
         prepared.other_rows.read(batch, slice.map_or(rows, |slice| slice.rows)..rows, prepared.block_rows);
         prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
         let prepared = &*prepared;
-        let step = |rows| Step { variant, weights, vectors, prepared, pool, batch, rows };
+        let step = |rows| Step { variant, weights, vectors, prepared, pool, snapshots, batch, rows };
         let run = Run {
             all: step(&prepared.all_rows),
             others: step(&prepared.other_rows),
@@ -208,6 +218,18 @@ impl Backend for Cpu {
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
         let pool = self.pool.as_mut().expect("a page was made");
         pool.write_bytes(page, 0..pool.layout().page_bytes, bytes);
+    }
+
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        self.snapshots.grow(snapshots)
+    }
+
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        self.snapshots.read_bytes(snapshot, state, out);
+    }
+
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        self.snapshots.write_bytes(snapshot, state, bytes);
     }
 
     fn free_memory(&self) -> u64 {

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod reference;
 pub mod router;
 pub mod slice;
+pub mod snapshot;
 pub mod state;
 pub mod team;
 pub mod weight;
@@ -28,6 +29,7 @@ pub use plan::{BufferId, Glu, Growth, Op, Plan, PlanId, Projection, Rope, RopeSt
 pub use reference::Reference;
 pub use router::{ExpertGroups, Gating, Router};
 pub use slice::SliceProgress;
-pub use state::{State, StateId, StateKind};
+pub use snapshot::{SnapshotId, SnapshotLayout, SnapshotTable};
+pub use state::{Recurrent, RecurrentId, State, StateId, StateKind};
 pub use team::{Team, Worker};
 pub use weight::{Bytes, Weight, WeightId};

@@ -14,7 +14,8 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 
-use crate::state::{State, StateId, StateKind};
+use crate::snapshot::SnapshotLayout;
+use crate::state::{Recurrent, State, StateId, StateKind};
 
 /// Slots in a page.
 pub const PAGE_TOKENS: usize = 64;
@@ -62,6 +63,8 @@ pub struct PageLayout {
     pub kv_heads: Vec<usize>,
     /// Bytes of a whole page.
     pub page_bytes: usize,
+    /// Layout of the snapshots that recurrent layers need beside the pages.
+    pub snapshot: SnapshotLayout,
 }
 
 impl PageLayout {
@@ -78,7 +81,13 @@ impl PageLayout {
         let kinds = states.iter().map(|state| state.kind).collect();
         let row_bytes = states.iter().map(|state| dtype.row_bytes(state.head_dim)).collect();
         let kv_heads = states.iter().map(|state| state.kv_heads).collect();
-        Self { dtype, kinds, sections, row_bytes, kv_heads, page_bytes: end }
+        Self { dtype, kinds, sections, row_bytes, kv_heads, page_bytes: end, snapshot: SnapshotLayout::default() }
+    }
+
+    /// Adds snapshots of these states.
+    #[must_use]
+    pub fn with_recurrent(self, states: &[Recurrent]) -> Self {
+        Self { snapshot: SnapshotLayout::new(states), ..self }
     }
 
     /// The bytes of a state's keys, or values, in the page: `[kv_head][slot]` rows of [`PageLayout::row_bytes`].

@@ -4,13 +4,14 @@
 //! handles of a backend; per-sequence state (the KV cache) is declared, so that `kv` can store, share and restore all
 //! of it.
 
+use std::fmt;
 use std::ops::Range;
 
 use cairn_gguf::DType;
 
 use crate::page::{PageLayout, UnevenHead};
 use crate::router::Router;
-use crate::state::{State, StateId};
+use crate::state::{Recurrent, RecurrentId, State, StateId};
 use crate::weight::WeightId;
 
 /// One activation matrix `[rows, width]` of f32.
@@ -63,8 +64,8 @@ pub struct Rope {
 }
 
 /// The text of a plan identifies cached rows, so a rotation without growth has the text of versions that had none.
-impl std::fmt::Debug for Rope {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Rope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { style, inverse_frequencies, magnitude, growth } = self;
         let mut text = f.debug_struct("Rope");
         text.field("style", style).field("inverse_frequencies", inverse_frequencies).field("magnitude", magnitude);
@@ -245,6 +246,18 @@ pub enum Op {
         /// Receives `[rows, heads * head_dim]`. Not `q`.
         out: BufferId,
     },
+    /// Causal convolution along the tokens of a sequence, separately for each element: the output of a row is the sum over its last
+    /// `kernel` rows, oldest first, of the row times its column of the weight. Rows before the sequence are zero.
+    Conv {
+        /// State of the layer: the last `kernel - 1` rows of `x`, oldest first.
+        state: RecurrentId,
+        /// `[rows, width]`.
+        x: BufferId,
+        /// `[width, kernel]`, oldest row first.
+        weight: WeightId,
+        /// Receives `[rows, width]`. Not `x`.
+        out: BufferId,
+    },
     /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
     Glu {
         /// The activation.
@@ -319,7 +332,7 @@ impl Op {
 }
 
 /// A forward pass.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Plan {
     /// Shapes, by [`BufferId`].
     pub buffers: Vec<Buffer>,
@@ -327,10 +340,25 @@ pub struct Plan {
     pub ops: Vec<Op>,
     /// Declared per-sequence states, by [`StateId`]; one per attention layer.
     pub states: Vec<State>,
+    /// Declared recurrent states, by [`RecurrentId`]. Each belongs to one op.
+    pub recurrent: Vec<Recurrent>,
     /// Rotations that ops refer to.
     pub ropes: Vec<Rope>,
     /// Holds `[logit rows, vocabulary]` after a run. For an embedding model, `[logit rows, width]` before pooling.
     pub logits: Option<BufferId>,
+}
+
+/// The text of a plan identifies cached rows, so a plan without recurrent states has the text of versions that had none.
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffers, ops, states, recurrent, ropes, logits } = self;
+        let mut text = f.debug_struct("Plan");
+        text.field("buffers", buffers).field("ops", ops).field("states", states);
+        if !recurrent.is_empty() {
+            text.field("recurrent", recurrent);
+        }
+        text.field("ropes", ropes).field("logits", logits).finish()
+    }
 }
 
 impl Plan {
@@ -346,6 +374,12 @@ impl Plan {
         StateId(self.states.len() as u32 - 1)
     }
 
+    /// Declares one recurrent state.
+    pub fn recurrent(&mut self, elements: usize) -> RecurrentId {
+        self.recurrent.push(Recurrent { elements });
+        RecurrentId(self.recurrent.len() as u32 - 1)
+    }
+
     /// Adds a rotation and returns its index.
     pub fn rope(&mut self, rope: Rope) -> usize {
         self.ropes.push(rope);
@@ -358,7 +392,7 @@ impl Plan {
     }
 
     /// Number of layers that a [`Slice`](crate::Slice) can begin and end with; at least one. The first begins with the first op, each
-    /// other one with an attention op, and the last ends with the last op. Rows are not gathered before the last layer.
+    /// other one with an attention op or a convolution, and the last ends with the last op. Rows are not gathered before the last layer.
     pub fn layers(&self) -> usize {
         1 + self.layer_starts().count()
     }
@@ -376,14 +410,14 @@ impl Plan {
     fn layer_starts(&self) -> impl Iterator<Item = usize> {
         let is_gather = |op: &Op| matches!(op, Op::Gather { .. });
         let gathered = self.ops.iter().position(is_gather).unwrap_or(self.ops.len());
-        let attentions = (0..gathered).filter(|op| matches!(self.ops[*op], Op::Attention { .. }));
-        // The first layer has an attention op of its own.
-        attentions.skip(1)
+        let starts = (0..gathered).filter(|op| matches!(self.ops[*op], Op::Attention { .. } | Op::Conv { .. }));
+        // The first layer has such an op of its own.
+        starts.skip(1)
     }
 
-    /// The layout of a page that holds all declared states in rows of this type.
+    /// The layout of a page that holds all declared states in rows of this type, and of the snapshots of recurrent states.
     pub fn page_layout(&self, dtype: DType) -> PageLayout {
-        PageLayout::new(&self.states, dtype)
+        PageLayout::new(&self.states, dtype).with_recurrent(&self.recurrent)
     }
 
     /// Returns the type of this plan's pages: `wanted`, or f16 with the reason if some heads are not whole blocks of

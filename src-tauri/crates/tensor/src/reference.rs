@@ -9,6 +9,7 @@
 //! **Invariant:** a row's result depends only on its own sequence, because no sum spans two rows.
 
 mod arithmetic;
+mod conv;
 mod experts;
 mod step;
 
@@ -19,11 +20,12 @@ use cairn_gguf::DType;
 use self::step::Step;
 use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
-use crate::check;
+use crate::check::{self, PoolSizes};
 use crate::page::{Kv, PageId, PageLayout};
 use crate::plan::{BufferId, Plan, PlanId, Rows};
 use crate::slice::SliceProgress;
-use crate::state::StateId;
+use crate::snapshot::SnapshotId;
+use crate::state::{RecurrentId, StateId};
 use crate::weight::{Weight, WeightId};
 
 /// The scalar reference backend.
@@ -36,6 +38,8 @@ pub struct Reference {
     layout: Option<PageLayout>,
     /// `[pages]`, each in the order of the layout.
     pages: Vec<Vec<u8>>,
+    /// `[snapshots]`, each in the order of the layout.
+    snapshots: Vec<Vec<f32>>,
 }
 
 /// A plan and the buffers of its last run.
@@ -58,7 +62,7 @@ impl Reference {
 
     /// Creates an empty backend with pages of this type, which must have an encoder.
     pub fn with_kv_type(kv_type: DType) -> Self {
-        Self { kv_type, weights: Vec::new(), plans: Vec::new(), layout: None, pages: Vec::new() }
+        Self { kv_type, weights: Vec::new(), plans: Vec::new(), layout: None, pages: Vec::new(), snapshots: Vec::new() }
     }
 
     fn layout(&self) -> &PageLayout {
@@ -122,14 +126,15 @@ impl Backend for Reference {
     }
 
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
-        let Self { weights, plans, layout, pages, .. } = self;
+        let Self { weights, plans, layout, pages, snapshots, .. } = self;
         let PreparedPlan { plan, limits, buffers, slice, progress } = &mut plans[plan.0 as usize];
-        check::batch(batch, plan, weights, *limits, pages.len())?;
+        let sizes = PoolSizes { pages: pages.len(), snapshots: snapshots.len() };
+        check::batch(batch, plan, weights, *limits, sizes)?;
         progress.begin_run(batch, plan.layers()).map_err(BackendError::Batch)?;
         let layout = layout.as_ref().expect("prepare has set the layout");
         let mut run = |batch: &Batch, ops: Range<usize>, buffers: &mut [Vec<f32>]| {
             size_buffers(plan, batch, ops.start == 0, buffers);
-            let mut step = Step { plan, batch, weights, layout, pages, buffers };
+            let mut step = Step { plan, batch, weights, layout, pages, snapshots, buffers };
             plan.ops[ops].iter().for_each(|op| step.op(op));
         };
         let Some(part) = &batch.slice else {
@@ -180,6 +185,23 @@ impl Backend for Reference {
 
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
         self.pages[page.0 as usize].copy_from_slice(bytes);
+    }
+
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        let elements = self.layout().snapshot.bytes / size_of::<f32>();
+        self.snapshots.resize(self.snapshots.len().max(snapshots), vec![0.0; elements]);
+        Ok(())
+    }
+
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        let elements = &self.snapshots[snapshot.0 as usize][self.layout().snapshot.elements(state)];
+        out.copy_from_slice(&elements.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+    }
+
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        let elements = self.layout().snapshot.elements(state);
+        let values = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        self.snapshots[snapshot.0 as usize][elements].iter_mut().zip(values).for_each(|(x, value)| *x = value);
     }
 
     fn free_memory(&self) -> u64 {

@@ -9,6 +9,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, Row};
+use crate::snapshot::SnapshotTable;
 
 /// How far the slice of the last run has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl SliceProgress {
         if slice.layers.is_empty() || slice.layers.end > layers {
             return Err(format!("the slice has the layers {:?} of {layers}", slice.layers));
         }
-        let rows = hash(inside);
+        let rows = hash(inside, &batch.snapshots);
         if slice.layers.start > 0 && (rows, slice.layers.start) != (before.rows, before.next_layer) {
             return Err(format!("{slice:?} does not continue the slice of the last run"));
         }
@@ -55,9 +56,11 @@ impl SliceProgress {
     }
 }
 
-/// Hash of rows. Their logits are wanted in the last run of a slice only.
-fn hash(rows: &[Row]) -> u64 {
+/// Hash of rows and of their snapshots. Logits of the rows are wanted in the last run of a slice only.
+fn hash(rows: &[Row], snapshots: &[SnapshotTable]) -> u64 {
     let mut hasher = DefaultHasher::new();
+    let sequences = rows.iter().map(|row| row.seq as usize + 1).max().unwrap_or(0);
+    snapshots[..sequences.min(snapshots.len())].hash(&mut hasher);
     rows.iter().for_each(|row| Row { want_logits: false, ..*row }.hash(&mut hasher));
     hasher.finish()
 }

@@ -1,4 +1,4 @@
-//! Declared per-sequence state: the rows that each attention layer stores in pages.
+//! Declared per-sequence state: the rows that each attention layer stores in pages, and the states of recurrent layers.
 
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,4 +43,15 @@ pub struct State {
     pub kv_heads: usize,
     /// Elements of one head, the same for keys and values.
     pub head_dim: usize,
+}
+
+/// One declared recurrent state, by its position in [`Plan::recurrent`](crate::Plan::recurrent).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RecurrentId(pub u32);
+
+/// Recurrent state of one layer: numbers that each row of a sequence replaces, and with which the next row continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recurrent {
+    /// Number of f32 elements.
+    pub elements: usize,
 }

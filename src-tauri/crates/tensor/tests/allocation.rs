@@ -7,6 +7,8 @@
 
 #[path = "suite/common.rs"]
 mod common;
+#[path = "suite/hybrid.rs"]
+mod hybrid;
 #[path = "suite/varied.rs"]
 mod varied;
 
@@ -17,6 +19,7 @@ use cairn_gguf::DType;
 use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Slice};
 
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+use hybrid::{Snapshots, hybrid};
 use varied::varied;
 
 /// Allocations so far, on all threads.
@@ -48,11 +51,12 @@ type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 /// The only test of this binary, because allocations of a concurrent test would be counted.
 #[test]
 fn run_after_the_first_steps_allocates_nothing() {
-    check(tiny);
-    check(varied);
+    check(tiny, 2);
+    check(varied, 2);
+    check(hybrid, 4);
 }
 
-fn check(model: Model) {
+fn check(model: Model, layers: usize) {
     for variant in all_variants() {
         for (dtype, kv_type) in [
             (DType::F32, DType::F16),
@@ -64,17 +68,22 @@ fn check(model: Model) {
             let (plan, logits) = model(&mut backend, dtype, Limits { rows: 300, logit_rows: 2 });
             let tables = vec![table(0, 2, 640), table(1, 2, 640)];
             backend.grow_pages(20).expect("a few pages can be had");
-            let batch = |first: std::ops::Range<usize>, second: std::ops::Range<usize>| {
+            let mut snapshots = Snapshots::default();
+            let mut batch = |first: std::ops::Range<usize>, second: std::ops::Range<usize>, is_complete: bool| {
                 let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
                 push_rows(&mut batch, 0, first, false);
                 push_rows(&mut batch, 1, second, false);
                 batch.rows.last_mut().expect("a batch has rows").want_logits = true;
+                snapshots.link(&mut batch, |seq| seq > 0 || is_complete);
                 batch
             };
-            let slice = |layers| Batch { slice: Some(Slice { rows: 20, layers }), ..batch(572..592, 32..33) };
-            let warm = [batch(0..290, 0..10), batch(290..291, 10..10)];
-            let steps =
-                [batch(291..570, 10..31), batch(570..571, 31..31), batch(571..572, 31..32), slice(0..1), slice(1..2)];
+            let warm = [batch(0..290, 0..10, true), batch(290..291, 10..10, true)];
+            let mut steps =
+                vec![batch(291..570, 10..31, true), batch(570..571, 31..31, true), batch(571..572, 31..32, true)];
+            for (layers, row) in [(0..1, 32), (1..layers, 33)] {
+                let slice = Some(Slice { rows: 20, layers });
+                steps.push(Batch { slice, ..batch(572..592, row..row + 1, false) });
+            }
             warm.iter().for_each(|batch| backend.run(plan, batch).expect("the batch is sound"));
             let before = CALLS.load(Ordering::Relaxed);
             steps.iter().for_each(|batch| backend.run(plan, batch).expect("the batch is sound"));

@@ -4,7 +4,8 @@
 //! [`HashBackend`] runs the plans of normal families without weights. Its pages are its only state. At each position it
 //! reads the rows of all visible previous positions through the batch's page tables, and writes a 128-bit hash of these
 //! rows and the token, different for each layer, head, keys and values. The next token is a hash of all rows that were
-//! read. [`History`] computes the expected token from the tokens alone.
+//! read. Recurrent states are hashes of the state before and of the row. [`History`] computes the expected token from the tokens
+//! alone.
 //!
 //! **Invariant:** the two share the formulas of [`HashModel`] and nothing else: a history has no pages, a backend has
 //! no history.
@@ -16,7 +17,7 @@ use std::time::Duration;
 use cairn_gguf::DType;
 use cairn_tensor::{
     Backend, BackendError, Batch, BufferId, Caps, Input, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId,
-    StateId, StateKind, Weight, WeightId,
+    RecurrentId, SnapshotId, StateId, StateKind, Weight, WeightId,
 };
 
 use self::slices::Slices;
@@ -60,6 +61,8 @@ struct Layer {
 pub struct HashModel {
     salt: u64,
     layers: Vec<Layer>,
+    /// Number of words of all recurrent states.
+    recurrent_words: usize,
 }
 
 impl HashModel {
@@ -84,7 +87,9 @@ impl HashModel {
         let layers: Vec<Layer> = layers.collect();
         let salt =
             layers.iter().fold(salt, |salt, layer| fold(salt ^ KEYS[0], layer.window.unwrap_or(0) as u64 ^ KEYS[1]));
-        Self { layers, salt }
+        let words = |state: &std::ops::Range<usize>| state.len() / WORD_BYTES;
+        let recurrent_words = layout.snapshot.sections.iter().map(words).sum();
+        Self { layers, salt, recurrent_words }
     }
 
     /// Returns the first position that is visible at `slot` in a layer.
@@ -106,6 +111,17 @@ impl HashModel {
         seen.iter().fold(0, |all, sum| mix(all ^ sum, self.salt))
     }
 
+    /// Combines the words of all recurrent states.
+    fn states(words: impl Iterator<Item = u128>) -> u128 {
+        words.zip(0..).fold(0, |sum, (word, number)| sum.wrapping_add(Self::contribution(word, 0, number)))
+    }
+
+    /// Returns the words of all recurrent states after a row; zeros before the first row.
+    fn words_after(&self, before: u128, row: u128) -> impl Iterator<Item = u128> + use<> {
+        let state = mix(before ^ row, KEYS[2]);
+        (0..self.recurrent_words).map(move |number| Self::word(state, number))
+    }
+
     /// Returns one word of a row.
     fn word(row: u128, number: usize) -> u128 {
         mix(row, (number as u64 + 1).wrapping_mul(KEYS[1]))
@@ -124,13 +140,16 @@ pub struct History {
     tokens: Vec<u32>,
     /// Sums of the contributions of all previous positions: `[tokens + 1, layers]`.
     sums: Vec<u128>,
+    /// Combined recurrent states: `[tokens + 1]`.
+    states: Vec<u128>,
 }
 
 impl History {
     /// Creates an empty history.
     pub fn new(model: HashModel) -> Self {
         let sums = vec![0; model.layers.len()];
-        Self { model, tokens: Vec::new(), sums }
+        let states = vec![HashModel::states((0..model.recurrent_words).map(|_| 0))];
+        Self { model, tokens: Vec::new(), sums, states }
     }
 
     /// Returns all tokens.
@@ -149,6 +168,7 @@ impl History {
                 (first_word..first_word + words).map(contribution).fold(self.sum(slot, layer), u128::wrapping_add);
             self.sums.push(sum);
         }
+        self.states.push(HashModel::states(self.model.words_after(self.states[slot], row)));
         self.tokens.push(token);
     }
 
@@ -161,6 +181,7 @@ impl History {
     pub fn truncate(&mut self, len: usize) {
         self.tokens.truncate(len);
         self.sums.truncate((len + 1) * self.model.layers.len());
+        self.states.truncate(len + 1);
     }
 
     /// Returns the token after the last one.
@@ -174,12 +195,12 @@ impl History {
         self.sums[end * self.model.layers.len() + layer]
     }
 
-    /// Returns the sums of the visible rows at `slot` before `end`, by layer.
+    /// Returns the sums of the visible rows at `slot` before `end`, by layer, and then the recurrent states.
     fn seen(&self, slot: usize, end: usize) -> Vec<u128> {
         let layers = 0..self.model.layers.len();
         let sum =
             |layer: usize| self.sum(end, layer).wrapping_sub(self.sum(self.model.first_visible(layer, slot), layer));
-        layers.map(sum).collect()
+        layers.map(sum).chain([self.states[end]]).collect()
     }
 }
 
@@ -192,6 +213,7 @@ pub struct HashBackend {
     row_time: Duration,
     prepared: Option<Prepared>,
     pages: Vec<Vec<u8>>,
+    snapshots: Vec<Vec<u8>>,
     /// Next tokens of the last run.
     next_tokens: Vec<u32>,
 }
@@ -216,7 +238,15 @@ impl HashBackend {
     /// Creates a backend with pages of type `kv_type`. Different salts give different tokens. Each row takes
     /// `row_time`, so that restoring rows is faster than recomputing them.
     pub fn new(kv_type: DType, salt: u64, row_time: Duration) -> Self {
-        Self { salt, kv_type, row_time, prepared: None, pages: Vec::new(), next_tokens: Vec::new() }
+        Self {
+            salt,
+            kv_type,
+            row_time,
+            prepared: None,
+            pages: Vec::new(),
+            snapshots: Vec::new(),
+            next_tokens: Vec::new(),
+        }
     }
 
     fn prepared(&self) -> &Prepared {
@@ -252,6 +282,26 @@ impl HashBackend {
                 let word = HashModel::word(row, number).to_le_bytes();
                 self.pages[table[slot / PAGE_TOKENS].0 as usize][at..at + WORD_BYTES].copy_from_slice(&word);
             }
+        }
+    }
+
+    /// Reads the combined recurrent states of a snapshot; zeros if there is none.
+    fn read_states(&self, snapshot: Option<SnapshotId>) -> u128 {
+        let Prepared { model, layout, .. } = self.prepared();
+        let Some(snapshot) = snapshot else {
+            return HashModel::states((0..model.recurrent_words).map(|_| 0));
+        };
+        let bytes = &self.snapshots[snapshot.0 as usize];
+        let words = layout.snapshot.sections.iter().flat_map(|section| bytes[section.clone()].as_chunks().0);
+        HashModel::states(words.map(|word| u128::from_le_bytes(*word)))
+    }
+
+    fn write_states(&mut self, snapshot: SnapshotId, words: &[u128]) {
+        let sections = self.prepared().layout.snapshot.sections.clone();
+        let bytes = &mut self.snapshots[snapshot.0 as usize];
+        let places = sections.into_iter().flat_map(|section| section.step_by(WORD_BYTES));
+        for (at, word) in places.zip(words) {
+            bytes[at..at + WORD_BYTES].copy_from_slice(&word.to_le_bytes());
         }
     }
 
@@ -309,6 +359,8 @@ impl Backend for HashBackend {
             let first = |layer: usize| self.prepared().model.first_visible(layer, rows[0].slot as usize);
             let mut sums: Vec<VisibleSum> =
                 layers.map(first).map(|first| VisibleSum { from: first, end: first, sum: 0 }).collect();
+            let snapshots = batch.snapshots.get(rows[0].seq as usize).cloned().unwrap_or_default();
+            let mut states = self.read_states(snapshots.from);
             for row in rows {
                 let Input::Token(token) = row.input else {
                     return Err(BackendError::Batch("the hash backend supports only token inputs".to_owned()));
@@ -320,11 +372,18 @@ impl Backend for HashBackend {
                     };
                     sums.iter_mut().enumerate().map(sum).collect()
                 };
-                let before = seen(self, &mut sums, slot);
+                let mut before = seen(self, &mut sums, slot);
+                before.push(states);
                 let row_hash = self.prepared().model.row(&before, token, slot);
                 self.write_slot(table, slot, row_hash);
+                let words: Vec<u128> = self.prepared().model.words_after(states, row_hash).collect();
+                states = HashModel::states(words.iter().copied());
+                if let Some((_, to)) = snapshots.to.iter().find(|(tokens, _)| *tokens as usize == slot + 1) {
+                    self.write_states(*to, &words);
+                }
                 if row.want_logits {
-                    let all = seen(self, &mut sums, slot + 1);
+                    let mut all = seen(self, &mut sums, slot + 1);
+                    all.push(states);
                     self.next_tokens.push(self.prepared().model.token(&all));
                 }
             }
@@ -365,6 +424,27 @@ impl Backend for HashBackend {
         self.pages[page.0 as usize].copy_from_slice(bytes);
     }
 
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        let bytes = self.prepared().layout.snapshot.bytes;
+        for number in self.snapshots.len()..snapshots {
+            // Unwritten snapshots contain random bytes instead of zeros.
+            let mut snapshot = vec![0; bytes];
+            Random::new(!(number as u64)).fill(&mut snapshot);
+            self.snapshots.push(snapshot);
+        }
+        Ok(())
+    }
+
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        let section = self.prepared().layout.snapshot.sections[state.0 as usize].clone();
+        out.copy_from_slice(&self.snapshots[snapshot.0 as usize][section]);
+    }
+
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        let section = self.prepared().layout.snapshot.sections[state.0 as usize].clone();
+        self.snapshots[snapshot.0 as usize][section].copy_from_slice(bytes);
+    }
+
     fn free_memory(&self) -> u64 {
         u64::MAX
     }
@@ -372,7 +452,7 @@ impl Backend for HashBackend {
 
 #[cfg(test)]
 mod tests {
-    use cairn_tensor::{Row, State};
+    use cairn_tensor::{Row, SnapshotTable, State};
 
     use super::*;
 
@@ -380,6 +460,8 @@ mod tests {
         let mut plan = Plan::default();
         plan.state(State { kind: StateKind::Window(100), kv_heads: 2, head_dim: 8 });
         plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 });
+        // Recurrent states of two hashes and of one.
+        [8, 4].map(|elements| plan.recurrent(elements));
         plan
     }
 
@@ -390,7 +472,11 @@ mod tests {
                 let slot = index * piece + at;
                 Row::text(0, token, slot as u32, slot + 1 == tokens.len())
             });
-            let batch = Batch { rows: rows.collect(), tables: vec![table.to_vec()], ..Batch::default() };
+            let (first, rows) = (index * piece, rows.collect::<Vec<_>>());
+            let from = (first > 0).then_some(SnapshotId(index as u32 % 2));
+            let to = vec![((first + rows.len()) as u32, SnapshotId(1 - index as u32 % 2))];
+            let snapshots = vec![SnapshotTable { from, to }];
+            let batch = Batch { rows, tables: vec![table.to_vec()], snapshots, ..Batch::default() };
             backend.run(PlanId(0), &batch).expect("the batch is valid");
         }
         backend.next_tokens[0]
@@ -400,6 +486,7 @@ mod tests {
         let mut backend = HashBackend::new(DType::F16, salt, Duration::ZERO);
         backend.prepare(plan(), Limits { rows: 512, logit_rows: 1 }).expect("rows are whole hashes");
         backend.grow_pages(8).expect("there is memory");
+        backend.grow_snapshots(2).expect("there is memory");
         backend
     }
 

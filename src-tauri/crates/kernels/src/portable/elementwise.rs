@@ -131,6 +131,16 @@ pub(crate) fn add_scaled<A: Arith>(x: &mut [f32], y: &[f32], factor: f32) {
     }
 }
 
+/// `x += y * z`.
+#[inline(always)]
+pub(crate) fn add_product<A: Arith>(x: &mut [f32], y: &[f32], z: &[f32]) {
+    assert_eq!(x.len(), y.len(), "one factor per element");
+    assert_eq!(x.len(), z.len(), "one factor per element");
+    for ((x, &y), &z) in x.iter_mut().zip(y).zip(z) {
+        *x = A::fma(y, z, *x);
+    }
+}
+
 /// `x += y`.
 #[inline(always)]
 pub(crate) fn add(x: &mut [f32], y: &[f32]) {

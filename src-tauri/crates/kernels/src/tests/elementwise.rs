@@ -93,6 +93,29 @@ fn scale_and_add_scaled_match_the_formula() {
 }
 
 #[test]
+fn add_product_matches_the_formula() {
+    let sums = |x: &[f32], y: &[f32]| {
+        let [first, last] = [x[0], x[x.len() - 1]].map(f64::from);
+        let pairs = x.iter().zip(y).map(|(&x, &y)| (f64::from(x), f64::from(y)));
+        pairs.map(|(x, y)| x + y * (y + last - first)).collect()
+    };
+    // The second factor differs from the first, so that each is seen to be read.
+    check(
+        "add_product",
+        1e-5,
+        |v, x, y| {
+            if let [first, .., last] = *x {
+                let z: Vec<f32> = y.iter().map(|y| y + last - first).collect();
+                (v.add_product)(x, y, &z);
+            } else if let [_] = x {
+                (v.add_product)(x, y, y);
+            }
+        },
+        |x, y| if x.is_empty() { Vec::new() } else { sums(x, y) },
+    );
+}
+
+#[test]
 fn mul_matches_the_formula() {
     let products = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y)).collect();
     check("mul", 1e-7, |v, x, y| (v.mul)(x, y), products);

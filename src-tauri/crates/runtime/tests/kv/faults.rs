@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, Plan, PlanId, StateId, Weight,
-    WeightId,
+    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, Plan, PlanId, RecurrentId,
+    SnapshotId, StateId, Weight, WeightId,
 };
 use cairn_tier::{Chunk, ChunkId, ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
 
@@ -168,6 +168,18 @@ impl<B: Backend> Backend for WrappedBackend<B> {
 
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
         self.backend.write_page(page, bytes);
+    }
+
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        self.backend.grow_snapshots(snapshots)
+    }
+
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        self.backend.read_snapshot(snapshot, state, out);
+    }
+
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        self.backend.write_snapshot(snapshot, state, bytes);
     }
 
     fn free_memory(&self) -> u64 {

@@ -13,8 +13,8 @@ use cairn_runtime::{
     CacheTiers, Client, ContextFullPolicy, Engine, EngineConfig, Event, Lease, LoadOptions, Priority, Request, Source,
 };
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Caps, Cpu, Kv, Limits, PAGE_TOKENS, PageId, Plan, PlanId, Reference, Row,
-    StateId, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, Caps, Cpu, Kv, Limits, PAGE_TOKENS, PageId, Plan, PlanId, RecurrentId,
+    Reference, Row, SnapshotId, StateId, Weight, WeightId,
 };
 use cairn_testkit::hash_backend::{HashBackend, HashModel, History};
 use cairn_testkit::{Family, ModelSpec, Random, families};
@@ -130,6 +130,18 @@ impl Backend for Uneven {
 
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
         self.backend.write_page(page, bytes);
+    }
+
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        self.backend.grow_snapshots(snapshots)
+    }
+
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        self.backend.read_snapshot(snapshot, state, out);
+    }
+
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        self.backend.write_snapshot(snapshot, state, bytes);
     }
 
     fn free_memory(&self) -> u64 {

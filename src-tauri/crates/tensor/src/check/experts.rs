@@ -27,6 +27,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
         | Op::Attention { out, .. }
+        | Op::Conv { out, .. }
         | Op::Glu { out, .. }
         | Op::Gather { out, .. } => *out == id,
         Op::MatMul { projections, .. } | Op::MatMulId { projections, .. } => {

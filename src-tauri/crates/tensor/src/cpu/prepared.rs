@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cairn_kernels::Format;
 
 use super::blocks::{self, Block};
+use super::conv;
 use super::schedule::{self, Phase};
 use crate::backend::{BackendError, Limits};
 use crate::batch::Batch;
@@ -28,6 +29,8 @@ pub(super) struct PreparedPlan {
     pub(super) columns: Vec<(Format, Shared<u8>)>,
     /// By rotation: `[rows, cosines then sines]`.
     pub(super) angles: Vec<Shared<f32>>,
+    /// By recurrent state: the weight of its convolution, `[kernel, width]`.
+    pub(super) taps: Vec<Vec<f32>>,
     /// Softmax over single spans, before they are merged.
     pub(super) partials: Shared<f32>,
     /// Batch rows that attention takes together, at most.
@@ -85,6 +88,7 @@ impl PreparedPlan {
             ropes.map(|rope| buffer(limits.rows, 2 * rope.inverse_frequencies.len(), threads)).collect();
         let block_rows = blocks::block_rows(&plan);
         let partials = buffer(1, blocks::partial_elements(&plan, block_rows, threads), threads)?;
+        let taps = conv::taps(&plan, weights);
         let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
         let (buffers, columns, angles) = (buffers?, columns?, angles?);
         let [all_rows, other_rows] = [(); 2].map(|()| BatchRows::within(limits));
@@ -97,6 +101,7 @@ impl PreparedPlan {
             buffers,
             columns,
             angles,
+            taps,
             partials,
             block_rows,
             all_rows,

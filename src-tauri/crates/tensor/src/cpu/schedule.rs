@@ -144,6 +144,10 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let to = [Place::Buffer(*out), Place::Partials];
                 schedule.push(own, accesses(None, &[Place::Buffer(*q), Place::Pages], &to));
             }
+            // No other op accesses its snapshots.
+            Op::Conv { x, out, .. } => {
+                schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
+            }
             Op::Glu { gate, up, out, .. } => {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));

@@ -10,6 +10,7 @@ use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};
 use super::schedule::{self, Work, part_of};
+use super::snapshots::Snapshots;
 use crate::batch::{Batch, Input};
 use crate::page::Kv;
 use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows};
@@ -37,6 +38,7 @@ pub(super) struct Step<'a> {
     pub(super) vectors: &'a [Vec<f32>],
     pub(super) prepared: &'a PreparedPlan,
     pub(super) pool: &'a Pool,
+    pub(super) snapshots: &'a Snapshots,
     pub(super) batch: &'a Batch,
     pub(super) rows: &'a BatchRows,
 }
@@ -64,6 +66,8 @@ pub(super) struct Scratch {
     pub(super) total: Vec<f32>,
     /// The same over one span.
     pub(super) span: Vec<f32>,
+    /// Rows before those of a batch, for a convolution.
+    pub(super) history: Vec<f32>,
 }
 
 impl Scratch {
@@ -77,6 +81,11 @@ impl Scratch {
             _ => None,
         });
         grow(&mut self.row, tables.max().unwrap_or(0));
+        let states = plan.ops.iter().filter_map(|op| match op {
+            Op::Conv { state, .. } => Some(plan.recurrent[state.0 as usize].elements),
+            _ => None,
+        });
+        grow(&mut self.history, states.max().unwrap_or(0));
         // Threads take attention tasks dynamically, so each may get the largest one at any time.
         for (head_dim, group) in blocks::heads(plan) {
             self.attend.reserve(block_rows * group, head_dim);
@@ -141,6 +150,7 @@ impl Step<'_> {
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
+            Op::Conv { state, x, out, .. } => self.conv(worker, &mut scratch.history, *state, [*x, *out]),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),

@@ -16,6 +16,7 @@ pub(super) struct Step<'a> {
     pub(super) weights: &'a [Weight],
     pub(super) layout: &'a PageLayout,
     pub(super) pages: &'a mut [Vec<u8>],
+    pub(super) snapshots: &'a mut [Vec<f32>],
     pub(super) buffers: &'a mut [Vec<f32>],
 }
 
@@ -90,6 +91,7 @@ impl Step<'_> {
                 }
                 self.buffers[out.0 as usize] = y;
             }
+            Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
             Op::Glu { activation, gate, up, out } => {
                 let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
                 self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();
@@ -122,11 +124,11 @@ impl Step<'_> {
         self.buffers[id.0 as usize].iter_mut().for_each(|x| *x = formula(f64::from(*x)) as f32);
     }
 
-    fn copy(&self, id: BufferId) -> Vec<f32> {
+    pub(super) fn copy(&self, id: BufferId) -> Vec<f32> {
         self.buffers[id.0 as usize].clone()
     }
 
-    fn width(&self, id: BufferId) -> usize {
+    pub(super) fn width(&self, id: BufferId) -> usize {
         self.plan.buffers[id.0 as usize].width
     }
 
@@ -135,7 +137,7 @@ impl Step<'_> {
     }
 
     /// One row of a weight as f32, exactly.
-    fn weight_row(&self, id: WeightId, row: usize) -> Vec<f32> {
+    pub(super) fn weight_row(&self, id: WeightId, row: usize) -> Vec<f32> {
         let Weight { dtype, cols, bytes, .. } = &self.weights[id.0 as usize];
         let row_bytes = dtype.row_bytes(*cols);
         let mut out = vec![0.0; *cols];

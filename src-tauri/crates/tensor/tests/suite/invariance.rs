@@ -5,6 +5,7 @@ use cairn_kernels::Variant;
 use cairn_tensor::{Backend, Batch, Limits};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+use crate::hybrid::{Snapshots, hybrid};
 use crate::model::Model;
 use crate::varied::varied;
 
@@ -28,7 +29,7 @@ fn logits(case: Case, variant: &'static Variant, cut: usize, threads: usize, bes
     let (plan, buffer) = (case.model)(&mut backend, case.dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
     let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, BESIDE)).collect();
     backend.grow_pages(tables.iter().map(Vec::len).sum()).expect("a few pages can be had");
-    let mut all = Vec::new();
+    let (mut all, mut snapshots) = (Vec::new(), Snapshots::default());
     for (nth, start) in (0..PROMPT).step_by(cut).enumerate() {
         let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
         let end = (start + cut).min(PROMPT);
@@ -39,6 +40,7 @@ fn logits(case: Case, variant: &'static Variant, cut: usize, threads: usize, bes
         if beside {
             push_rows(&mut batch, 2, (5 * nth).min(BESIDE)..(5 * nth + 5).min(BESIDE), false);
         }
+        snapshots.link(&mut batch, |_| true);
         backend.run(plan, &batch).expect("the batch is sound");
         let before = usize::from(beside);
         let found = read(&backend, plan, buffer, before + end - start, VOCABULARY);
@@ -135,6 +137,13 @@ fn q8_0_experts_give_identical_logits_in_any_batch() {
 #[test]
 fn q4_k_experts_give_identical_logits_in_any_batch() {
     check(varied, DType::Q4_K);
+}
+
+#[test]
+fn convolutions_give_identical_logits_in_any_batch() {
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        check(hybrid, dtype);
+    }
 }
 
 #[test]

@@ -4,10 +4,12 @@
 mod bits;
 mod common;
 mod experts;
+mod hybrid;
 mod invariance;
 mod model;
 mod ops;
 mod pages;
+mod recurrent;
 mod refusals;
 mod slices;
 mod varied;

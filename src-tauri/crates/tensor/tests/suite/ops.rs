@@ -2,11 +2,12 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Growth, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
-    StateKind, Weight,
+    Backend, Batch, BufferId, Glu, Growth, Limits, Op, Plan, Projection, RecurrentId, Reference, Rope, RopeStyle, Row,
+    Rows, SnapshotId, State, StateKind, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
+use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid};
 use crate::model::logits;
 
 /// Slots that each of the three sequences may use.
@@ -56,11 +57,19 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
     let Bench { plan, .. } = bench;
     let (shape, layout) = (plan.buffers[out.0 as usize], plan.page_layout(backend.caps().kv_type));
     let id = backend.prepare(plan, Limits { rows: 640, logit_rows: 640 }).expect("the plan is sound");
-    let batches = batches();
+    let mut batches = batches();
+    let mut snapshots = Snapshots::default();
+    batches.iter_mut().for_each(|batch| snapshots.link(batch, |_| true));
     let pages: usize = batches[0].tables.iter().map(Vec::len).sum();
     backend.grow_pages(pages).expect("a few pages can be had");
     for page in 0..pages {
         backend.write_page(cairn_tensor::PageId(page as u32), &vec![0xff; layout.page_bytes]);
+    }
+    backend.grow_snapshots(3 * SNAPSHOTS).expect("a few snapshots can be had");
+    for (state, section) in layout.snapshot.sections.iter().enumerate() {
+        let state = RecurrentId(state as u32);
+        (0..3 * SNAPSHOTS as u32)
+            .for_each(|id| backend.write_snapshot(SnapshotId(id), state, &vec![0xff; section.len()]));
     }
     let rows = |batch: &Batch| if shape.rows == Rows::Batch { batch.rows.len() } else { batch.logit_rows() };
     let run = |batch: &Batch| {
@@ -359,6 +368,25 @@ fn element_wise_ops_agree_with_the_oracle() {
 }
 
 #[test]
+fn convolutions_agree_with_the_oracle() {
+    for (width, kernel, dtype) in
+        [(200, 3, DType::F32), (64, 2, DType::F16), (30, 4, DType::F32), (256, 16, DType::BF16)]
+    {
+        check(&format!("convolution of {kernel} rows of {width} in {dtype}"), 1e-6, |bench| {
+            let x = bench.input(width);
+            // Another state is before the one in use.
+            for _ in 0..2 {
+                let out = bench.plan.buffer(Rows::Batch, width);
+                let (state, weight) =
+                    (bench.plan.recurrent((kernel - 1) * width), bench.weight(dtype, width, kernel, 1.0));
+                bench.plan.push(Op::Conv { state, x, weight, out });
+            }
+            BufferId(bench.plan.buffers.len() as u32 - 1)
+        });
+    }
+}
+
+#[test]
 fn gather_agrees_with_the_oracle() {
     check("gather", 0.0, |bench| {
         let x = bench.input(24);
@@ -394,5 +422,6 @@ fn model_agrees_with_the_oracle() {
     // The tiny model's values come from Q8_0 weights for all types, so the bound of 8-bit activations applies.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
+        compare(dtype.name(), bound, |backend| vec![logits(backend, hybrid, dtype, 310)]);
     }
 }

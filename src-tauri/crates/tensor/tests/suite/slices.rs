@@ -1,9 +1,12 @@
 //! Rows that go through the layers in several runs have the same bits as in one run, and so have the rows beside them.
 
 use cairn_gguf::DType;
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PAGE_TOKENS, PageId, PlanId, Reference, Row, Slice};
+use cairn_tensor::{
+    Backend, Batch, BufferId, Limits, PAGE_TOKENS, PageId, PlanId, Reference, Row, Slice, SnapshotId, SnapshotTable,
+};
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, layered, push_rows, read, table, tiny, token};
+use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid};
 use crate::model::Model;
 use crate::varied::varied;
 
@@ -35,19 +38,21 @@ fn logits(backend: &mut dyn Backend, case: Case, rows: usize, layers: usize) -> 
     let mut found = [const { Vec::new() }; 3];
     let mut done = [0; 2];
     let mut beside = [[1, 1], [1, 2], [1, 0]].into_iter().cycle();
+    let mut snapshots = Snapshots::default();
     for start in (0..PROMPT).step_by(rows) {
         let part = start..(start + rows).min(PROMPT);
         for first in (0..case.layers).step_by(layers) {
             let run = first..(first + layers).min(case.layers);
             let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
             push_rows(&mut batch, 0, part.clone(), run.end == case.layers);
-            let is_slice = run != (0..case.layers);
+            let (is_slice, is_complete) = (run != (0..case.layers), run.end == case.layers);
             batch.slice = is_slice.then(|| Slice { rows: part.len(), layers: run });
             for (seq, rows) in beside.next().into_iter().flatten().enumerate() {
                 let end = (done[seq] + rows).min(BESIDE);
                 push_rows(&mut batch, seq + 1, done[seq]..end, true);
                 done[seq] = end;
             }
+            snapshots.link(&mut batch, |seq| seq > 0 || is_complete);
             backend.run(plan, &batch).expect("the batch is sound");
             let wanted: Vec<usize> =
                 batch.rows.iter().filter(|row| row.want_logits).map(|row| row.seq as usize).collect();
@@ -78,7 +83,7 @@ fn check(case: Case, slices: &[(usize, usize)], backend: impl Fn() -> Box<dyn Ba
 
 #[test]
 fn slice_gives_the_bits_of_one_run() {
-    for (model, layers) in [(deep as Model, 4), (varied, 2)] {
+    for (model, layers) in [(deep as Model, 4), (varied, 2), (hybrid, 4)] {
         for (dtype, threads) in [(DType::F32, 1), (DType::Q8_0, 3), (DType::Q4_K, 2)] {
             let case = Case { model, dtype, layers };
             for variant in all_variants() {
@@ -107,6 +112,7 @@ fn impossible_slice_is_refused() {
             let mut batch = Batch { tables: vec![table(0, 2, 64), table(1, 2, 64)], slice, ..Batch::default() };
             push_rows(&mut batch, 0, 0..rows[0], want_logits);
             push_rows(&mut batch, 1, 0..rows[1], true);
+            Snapshots::default().link(&mut batch, |_| true);
             backend.run(plan, &batch).map_err(|error| error.to_string())
         };
         for (slice, want_logits, expected) in [
@@ -146,6 +152,8 @@ struct RandomSlices<'a> {
     done: [usize; SEQUENCES],
     tables: [Vec<PageId>; SEQUENCES],
     unused: Vec<PageId>,
+    /// The snapshot of each sequence, and another one.
+    snapshots: [[SnapshotId; 2]; SEQUENCES],
     expected: Vec<Vec<u32>>,
 }
 
@@ -157,10 +165,13 @@ impl<'a> RandomSlices<'a> {
         backend.grow_pages(2 * pages).expect("a few pages can be had");
         let unused = (pages..2 * pages).map(|page| PageId(page as u32)).collect();
         let (layers, random, done) = (case.layers, Random(seed), [0; SEQUENCES]);
-        let mut new = Self { backend, plan, logits, layers, random, done, tables, unused, expected: Vec::new() };
+        let snapshots = std::array::from_fn(|seq| [0, 1].map(|nth| SnapshotId((seq * SNAPSHOTS + nth) as u32)));
+        let mut new =
+            Self { backend, plan, logits, layers, random, done, tables, unused, snapshots, expected: Vec::new() };
         for seq in 0..SEQUENCES {
             let mut batch = Batch { tables: new.tables.to_vec(), ..Batch::default() };
             push_rows(&mut batch, seq, 0..TOKENS, true);
+            Snapshots::default().link(&mut batch, |_| true);
             new.backend.run(plan, &batch).expect("the batch is sound");
             let logits = read(new.backend, plan, logits, TOKENS, VOCABULARY);
             new.expected.push(logits.into_iter().map(f32::to_bits).collect());
@@ -198,13 +209,18 @@ impl<'a> RandomSlices<'a> {
             beside.retain(|seq| self.done[*seq] < TOKENS);
             let beside = self.choose(&mut beside, count, 3);
             self.run(&inside, &beside, layers);
-            beside.into_iter().for_each(|(seq, rows)| self.done[seq] += rows);
+            beside.into_iter().for_each(|(seq, rows)| self.complete(seq, rows));
             if next < self.layers && self.below(5) == 0 {
                 inside.iter().for_each(|(seq, _)| self.move_rows(*seq));
                 return;
             }
         }
-        inside.into_iter().for_each(|(seq, rows)| self.done[seq] += rows);
+        inside.into_iter().for_each(|(seq, rows)| self.complete(seq, rows));
+    }
+
+    fn complete(&mut self, seq: usize, rows: usize) {
+        self.done[seq] += rows;
+        self.snapshots[seq].reverse();
     }
 
     /// Runs rows of these sequences, and compares the logits of some of them.
@@ -213,6 +229,9 @@ impl<'a> RandomSlices<'a> {
         let rows = inside.iter().map(|(_, rows)| rows).sum::<usize>();
         for (index, &(seq, count)) in inside.iter().chain(beside).enumerate() {
             batch.tables.push(self.tables[seq].clone());
+            let [from, to] = self.snapshots[seq];
+            let from = (self.done[seq] > 0).then_some(from);
+            batch.snapshots.push(SnapshotTable { from, to: vec![((self.done[seq] + count) as u32, to)] });
             for slot in self.done[seq]..self.done[seq] + count {
                 let is_wanted = (index >= inside.len() || layers.end == self.layers) && self.below(2) == 0;
                 wanted.extend(is_wanted.then_some((seq, slot)));
@@ -249,10 +268,10 @@ fn random_slices_of_several_sequences_give_the_bits_of_one_run() {
             slices.slice();
         }
     };
-    let models = [(deep as Model, 4), (varied, 2)];
-    for seed in 0..6 {
-        let (model, layers) = models[seed % 2];
-        let dtype = [DType::Q8_0, DType::F32, DType::Q4_K][seed % 3];
+    let models = [(deep as Model, 4), (varied, 2), (hybrid, 4)];
+    for seed in 0..9 {
+        let (model, layers) = models[seed % 3];
+        let dtype = [DType::Q8_0, DType::F32, DType::Q4_K][seed / 3];
         let variants = all_variants();
         let fast = variants.iter().filter(|variant| variant.name != "scalar").count().max(1);
         let mut backend = cpu(variants[seed % fast], 1 + seed % 4);

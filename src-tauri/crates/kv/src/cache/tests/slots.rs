@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId, State,
-    StateId, StateKind, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId,
+    RecurrentId, SnapshotId, State, StateId, StateKind, Weight, WeightId,
 };
 
 /// Size of a slot's key or value.
@@ -140,6 +140,18 @@ impl Backend for Slots {
 
     fn write_page(&mut self, _: PageId, _: &[u8]) {
         unreachable!("the cache moves sections")
+    }
+
+    fn grow_snapshots(&mut self, _: usize) -> Result<(), BackendError> {
+        unreachable!("the layout has no recurrent states")
+    }
+
+    fn read_snapshot(&self, _: SnapshotId, _: RecurrentId, _: &mut [u8]) {
+        unreachable!("the layout has no recurrent states")
+    }
+
+    fn write_snapshot(&mut self, _: SnapshotId, _: RecurrentId, _: &[u8]) {
+        unreachable!("the layout has no recurrent states")
     }
 
     fn free_memory(&self) -> u64 {

@@ -1,0 +1,129 @@
+//! A tiny model that alternates short convolutions and attention, and the snapshots of its sequences.
+
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Backend, Batch, BufferId, Glu, Limits, Op, Plan, PlanId, Projection, Rows, SnapshotId, SnapshotTable, State,
+    StateKind, WeightId,
+};
+
+use crate::common::{Random, VOCABULARY, WIDTH, matrix};
+
+/// Query heads, key/value heads and their width.
+const HEADS: [usize; 3] = [4, 2, 64];
+/// Rows of the convolutions.
+const KERNELS: [usize; 2] = [3, 4];
+/// Snapshots of each sequence: two in turn, and one in the middle of a run.
+pub(crate) const SNAPSHOTS: usize = 3;
+
+/// Where each sequence continues.
+#[derive(Default)]
+pub(crate) struct Snapshots(Vec<Option<SnapshotId>>);
+
+impl Snapshots {
+    /// Adds the snapshots of a batch. The sequences that `complete` accepts continue from there in the next batch; the others repeat
+    /// these rows, or continue a slice with them.
+    pub(crate) fn link(&mut self, batch: &mut Batch, complete: impl Fn(u32) -> bool) {
+        batch.snapshots = vec![SnapshotTable::default(); batch.tables.len()];
+        self.0.resize(batch.tables.len().max(self.0.len()), None);
+        for rows in batch.rows.chunk_by(|a, b| a.seq == b.seq) {
+            let (seq, first) = (rows[0].seq, rows[0].slot);
+            let [one, other, middle] = [0, 1, 2].map(|nth| SnapshotId(seq * SNAPSHOTS as u32 + nth));
+            let from = self.0[seq as usize].filter(|_| first > 0);
+            let to = if from == Some(one) { other } else { one };
+            let half = rows.len() as u32 / 2;
+            let mut all = Vec::from_iter((half > 0).then_some((first + half, middle)));
+            all.push((first + rows.len() as u32, to));
+            batch.snapshots[seq as usize] = SnapshotTable { from, to: all };
+            if complete(seq) {
+                self.0[seq as usize] = Some(to);
+            }
+        }
+    }
+}
+
+struct Model<'a> {
+    backend: &'a mut dyn Backend,
+    random: Random,
+    plan: Plan,
+    dtype: DType,
+    x: BufferId,
+    branch: BufferId,
+}
+
+impl Model<'_> {
+    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> WeightId {
+        let matrix = matrix(&mut self.random, dtype, rows, cols, scale);
+        self.backend.upload(matrix).expect("the bytes are those of the shape")
+    }
+
+    fn multiply(&mut self, x: BufferId, outs: &[BufferId]) {
+        let widths = |plan: &Plan, id: BufferId| plan.buffers[id.0 as usize].width;
+        let project = |out: &BufferId| {
+            let (rows, cols) = (widths(&self.plan, *out), widths(&self.plan, x));
+            Projection { weight: self.weight(self.dtype, rows, cols, 0.2), bias: None, out: *out }
+        };
+        let projections = outs.iter().map(project).collect();
+        self.plan.push(Op::MatMul { x, projections });
+    }
+
+    fn norm(&mut self) {
+        let weight = self.weight(DType::F32, 1, WIDTH, 1.0);
+        self.plan.push(Op::RmsNorm { x: self.x, weight, eps: 1e-5, group: WIDTH, out: self.branch });
+    }
+
+    fn conv(&mut self, kernel: usize) {
+        self.norm();
+        let [before, after, input, mixed] = [WIDTH; 4].map(|width| self.plan.buffer(Rows::Batch, width));
+        self.multiply(self.branch, &[before, after, input]);
+        self.plan.push(Op::Mul { x: before, y: input });
+        let state = self.plan.recurrent((kernel - 1) * WIDTH);
+        let weight = self.weight(DType::F32, WIDTH, kernel, 1.0);
+        self.plan.push(Op::Conv { state, x: before, weight, out: mixed });
+        self.plan.push(Op::Mul { x: mixed, y: after });
+        self.multiply(mixed, &[self.branch]);
+        self.plan.push(Op::Add { x: self.x, y: self.branch });
+    }
+
+    fn attention(&mut self, kind: StateKind) {
+        let [heads, kv_heads, head_dim] = HEADS;
+        self.norm();
+        let [q, out] = [heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
+        let [k, v] = [kv_heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
+        self.multiply(self.branch, &[q, k, v]);
+        let state = self.plan.state(State { kind, kv_heads, head_dim });
+        self.plan.push(Op::StoreKv { state, k, v });
+        self.plan.push(Op::Attention { state, q, heads, scale: 0.05, softcap: None, sinks: None, out });
+        self.multiply(out, &[self.branch]);
+        self.plan.push(Op::Add { x: self.x, y: self.branch });
+    }
+
+    fn mlp(&mut self) {
+        self.norm();
+        let [gate, up] = [WIDTH; 2].map(|width| self.plan.buffer(Rows::Batch, width));
+        self.multiply(self.branch, &[gate, up]);
+        self.plan.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
+        self.multiply(gate, &[self.branch]);
+        self.plan.push(Op::Add { x: self.x, y: self.branch });
+    }
+}
+
+/// Writes the model into a backend. Equal seeds give equal models.
+pub(crate) fn hybrid(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    let mut plan = Plan::default();
+    let [x, branch] = [WIDTH; 2].map(|width| plan.buffer(Rows::Batch, width));
+    let mut model = Model { backend, random: Random(17), plan, dtype, x, branch };
+    let table = model.weight(dtype, VOCABULARY, WIDTH, 1.0);
+    model.plan.push(Op::Embed { table, out: x });
+    for (kernel, kind) in KERNELS.into_iter().zip([StateKind::Full, StateKind::Window(100)]) {
+        model.conv(kernel);
+        model.mlp();
+        model.attention(kind);
+    }
+    let [last, logits] = [WIDTH, VOCABULARY].map(|width| model.plan.buffer(Rows::Logits, width));
+    model.plan.push(Op::Gather { x, out: last });
+    model.multiply(last, &[logits]);
+    model.plan.logits = Some(logits);
+    let plan = model.backend.prepare(model.plan, limits).expect("the plan is sound");
+    backend.grow_snapshots(4 * SNAPSHOTS).expect("a few snapshots can be had");
+    (plan, logits)
+}
