@@ -10,16 +10,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout};
+use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout, SnapshotId};
 use cairn_tier::{Key, Waker};
 
 use crate::budget::Budget;
 use crate::geometry;
-use crate::pool::Pool;
+use crate::pool::{PageSnapshot, Pool};
 use crate::trie::{NodeId, Trie};
 
 mod flush;
 mod publish;
+mod recurrent;
 mod restore;
 mod scope;
 mod shift;
@@ -65,7 +66,7 @@ pub struct Stats {
     pub cached_pages: usize,
     /// Pages that sequences hold.
     pub live_pages: usize,
-    /// Size of all pages in the pool.
+    /// Size of all pages in the pool, and of the snapshots of recurrent states.
     pub bytes: u64,
     /// Tokens of all prompts that were opened.
     pub lookup_tokens: u64,
@@ -94,6 +95,10 @@ struct Sequence {
     /// Whether its rows were shifted, so that other sequences cannot use them: see [`Cache::shift`].
     private: bool,
     scope: CacheScope,
+    /// States of recurrent layers after its last usable token.
+    snapshot: Option<PageSnapshot>,
+    /// Snapshots that the reserved step writes, and the number of tokens after which it does.
+    targets: Vec<(u32, SnapshotId)>,
 }
 
 impl Sequence {
@@ -181,10 +186,14 @@ impl Cache {
             turns: [cached, tokens.len()],
             private: false,
             scope: scope.clone(),
+            snapshot: None,
+            targets: Vec::new(),
         };
         self.stats.lookup_tokens += tokens.len() as u64;
         self.stats.hit_tokens += cached as u64;
-        (self.start(sequence), cached)
+        let seq = self.start(sequence);
+        self.load_snapshot(seq);
+        (seq, cached)
     }
 
     /// The longest prefix of these keys below a root, whether or not its pages have all rows.
@@ -211,6 +220,10 @@ impl Cache {
         let mut sequence = self.sequence(seq).clone();
         // Reserved pages stay with the first sequence.
         sequence.pages.truncate(sequence.keys.len().div_ceil(PAGE_TOKENS));
+        sequence.targets.clear();
+        if let Some(snapshot) = sequence.snapshot {
+            self.pool.snapshots_mut().hold(snapshot.id);
+        }
         self.start(sequence)
     }
 
@@ -220,6 +233,7 @@ impl Cache {
     /// [`Error::Full`] if running sequences leave no room. The sequence is unchanged then.
     pub fn reserve(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
         self.cancel_restore(seq);
+        self.reserve_snapshots(backend, seq, tokens)?;
         self.reserve_pages(backend, seq, tokens)
     }
 
@@ -272,8 +286,17 @@ impl Cache {
     /// the same page, this one uses that page.
     ///
     /// # Panics
-    /// If the slots were not reserved.
+    /// If the slots were not reserved. A model with recurrent layers must advance by as many tokens as were reserved.
     pub fn advance(&mut self, seq: SeqId, tokens: &[u32]) {
+        self.add_rows(seq, tokens);
+        if !tokens.is_empty() {
+            self.advance_snapshots(seq);
+        }
+        self.publish_pages(seq);
+    }
+
+    /// Records the tokens of the next rows.
+    fn add_rows(&mut self, seq: SeqId, tokens: &[u32]) {
         let pool = &self.pool;
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
         let first = sequence.keys.len() / PAGE_TOKENS;
@@ -281,6 +304,10 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
+    }
+
+    /// Publishes the full pages of a sequence.
+    fn publish_pages(&mut self, seq: SeqId) {
         while self.sequence(seq).publishes() && self.sequence(seq).tail().len() >= PAGE_TOKENS {
             self.publish_page(seq);
         }
@@ -291,7 +318,9 @@ impl Cache {
     #[must_use = "fewer tokens than requested may remain"]
     pub fn truncate(&mut self, seq: SeqId, len: usize) -> usize {
         self.cancel_restore(seq);
-        let end = self.usable_end(&self.sequence(seq).pages, len);
+        let sequence = self.sequence(seq);
+        // A sequence can always continue at its own end.
+        let end = if len == sequence.keys.len() { len } else { self.usable_end(&sequence.pages, len) };
         self.cut(seq, end);
         end
     }
@@ -299,6 +328,7 @@ impl Cache {
     fn cut(&mut self, seq: SeqId, len: usize) {
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
         assert!(len <= sequence.keys.len(), "truncate({len}) of {} tokens", sequence.keys.len());
+        let is_shorter = len < sequence.keys.len();
         sequence.keys.truncate(len);
         while sequence.published > len / PAGE_TOKENS {
             sequence.published -= 1;
@@ -307,6 +337,9 @@ impl Cache {
         let dropped = sequence.pages.split_off(len.div_ceil(PAGE_TOKENS));
         self.clock += 1;
         dropped.into_iter().for_each(|page| self.release(page));
+        if is_shorter {
+            self.load_snapshot(seq);
+        }
     }
 
     /// Closes a sequence. Its rows stay cached until they are evicted, unless it is incognito.
@@ -315,7 +348,9 @@ impl Cache {
         if !self.sequence(seq).scope.incognito {
             let end = self.publish_tail(seq);
             // The same answer to the same prompt is a use of the first one's rows.
-            self.schedule_flush(seq, self.published_tail(seq).unwrap_or(end));
+            let used = self.published_tail(seq).unwrap_or(end);
+            self.attach_last(seq, used);
+            self.schedule_flush(seq, used);
             self.add_owner(seq, end);
         }
         self.discard(seq);
@@ -323,6 +358,7 @@ impl Cache {
 
     /// Closes a sequence whose last rows may be wrong. Only pages that [`Cache::advance`] has published stay cached.
     pub fn discard(&mut self, seq: SeqId) {
+        self.drop_snapshots(seq);
         let sequence = self.sequences.remove(&seq).expect(OPEN);
         self.clock += 1;
         sequence.pages.into_iter().for_each(|page| self.release(page));
@@ -337,7 +373,7 @@ impl Cache {
 
     /// Whether pools of other models use a part of the budget.
     pub fn others_have_pages(&self) -> bool {
-        self.pool.budget().used() > self.pool.len() as u64 * self.pool.page_bytes()
+        self.pool.budget().used() > self.stats().bytes
     }
 
     /// Size and counters of the cache.
@@ -347,7 +383,7 @@ impl Cache {
             pages,
             cached_pages,
             live_pages: pages - cached_pages - self.pool.free(),
-            bytes: pages as u64 * self.pool.page_bytes(),
+            bytes: pages as u64 * self.pool.page_bytes() + self.pool.snapshots().total_bytes(),
             ..self.stats
         }
     }

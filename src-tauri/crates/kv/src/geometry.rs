@@ -1,14 +1,15 @@
 //! Conversion between pages of a backend and chunks of the tiers.
 //!
 //! A chunk has up to four pages of the layers of one group, in layer-major order: the keys of all pages in the group's first layer, then
-//! their values, and so on. Rows are only copied, so restored rows are identical to the original, bit for bit.
+//! their values, and so on, and then the states of recurrent layers after the chunk's last token. Bytes are only copied, so
+//! restored rows are identical to the original, bit for bit.
 //!
 //! Window layers form a group of their own, so that tiers can store their rows only where a sequence may continue. The match over
 //! [`StateKind`] is exhaustive: a new kind of state does not compile until it has a group.
 
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, StateId, StateKind};
+use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, RecurrentId, SnapshotId, StateId, StateKind};
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 
@@ -16,14 +17,16 @@ use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 
 /// Rows that are being copied from pages to one buffer. The buffer is ordered by section (keys or values of a layer),
-/// then by page.
+/// then by page. States are behind all rows.
 #[derive(Debug)]
 pub(crate) struct Rows {
     group: Group,
     payload: Vec<u8>,
     tokens: usize,
-    /// Number of copied pieces. A piece is one section of one page.
+    /// Number of copied pieces. A piece is one section of one page, or one state.
     pieces: usize,
+    /// States after the last token.
+    snapshot: Option<SnapshotId>,
 }
 
 impl Rows {
@@ -62,9 +65,9 @@ impl Geometry {
 
     /// Returns the payload size of a chunk of `tokens` tokens, in bytes.
     pub(crate) fn chunk_bytes(&self, group: Group, tokens: usize) -> u64 {
-        self.parts(group)
-            .map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64)
-            .sum()
+        let rows = self.rows_bytes(group, tokens.div_ceil(PAGE_TOKENS));
+        let states = self.states(group).map(|(_, bytes)| bytes).sum::<usize>();
+        (rows + states) as u64
     }
 
     /// Returns the sections of a chunk of `tokens` tokens.
@@ -78,13 +81,30 @@ impl Geometry {
             },
             bytes: (pages * self.layout.section(state, kv).len()) as u32,
         };
-        self.parts(group).map(section).collect()
+        let state = |(state, bytes): (RecurrentId, usize)| SectionShape {
+            layer: state.0 as u16,
+            kind: SectionKind::State,
+            bytes: bytes as u32,
+        };
+        self.parts(group).map(section).chain(self.states(group).map(state)).collect()
     }
 
-    /// Starts copying the rows of `tokens` tokens in a layer group. The buffer is allocated but its memory is not
-    /// touched yet.
-    pub(crate) fn begin(&self, group: Group, tokens: usize) -> Rows {
-        Rows { group, payload: Vec::with_capacity(self.chunk_bytes(group, tokens) as usize), tokens, pieces: 0 }
+    /// Bytes of the rows of these many pages.
+    fn rows_bytes(&self, group: Group, pages: usize) -> usize {
+        self.parts(group).map(|(state, kv)| pages * self.layout.section(state, kv).len()).sum()
+    }
+
+    /// The recurrent states that a chunk has, and their sizes in bytes.
+    fn states(&self, group: Group) -> impl Iterator<Item = (RecurrentId, usize)> + use<'_> {
+        let sections = self.layout.snapshot.sections.iter().filter(move |_| group == Group::Full);
+        (0..).map(RecurrentId).zip(sections.map(std::ops::Range::len))
+    }
+
+    /// Starts copying the rows of `tokens` tokens in a layer group, and the snapshot after them. The buffer is allocated but its
+    /// memory is not touched yet.
+    pub(crate) fn begin(&self, group: Group, tokens: usize, snapshot: Option<SnapshotId>) -> Rows {
+        let payload = Vec::with_capacity(self.chunk_bytes(group, tokens) as usize);
+        Rows { group, payload, tokens, pieces: 0, snapshot }
     }
 
     /// Copies about `max_bytes` more from these pages, at least one piece. Clears the slots after the last token, which may hold rows
@@ -106,17 +126,40 @@ impl Geometry {
             }
             rows.pieces += 1;
         }
+        let Some(snapshot) = rows.snapshot else { return true };
+        let row_pieces = self.parts(rows.group).count() * pages.len();
+        for (state, bytes) in self.states(rows.group).skip(rows.pieces - row_pieces) {
+            let begin = rows.payload.len();
+            if begin >= end {
+                return false;
+            }
+            rows.payload.resize(begin + bytes, 0);
+            backend.read_snapshot(snapshot, state, &mut rows.payload[begin..]);
+            rows.pieces += 1;
+        }
         true
     }
 
     /// Copies page `index` of a chunk to a page of the backend. The chunk has the sections of [`Geometry::sections`].
     pub(crate) fn place(&self, backend: &mut dyn Backend, group: Group, page: PageId, payload: &[u8], index: usize) {
-        let pages = payload.len() / self.chunk_bytes(group, PAGE_TOKENS) as usize;
+        let states: usize = self.states(group).map(|(_, bytes)| bytes).sum();
+        let pages = (payload.len() - states) / self.rows_bytes(group, 1);
         let mut rest = payload;
         for (state, kv) in self.parts(group) {
             let bytes = self.layout.section(state, kv).len();
             let (section, after) = rest.split_at(pages * bytes);
             backend.write_section(page, state, kv, &section[index * bytes..][..bytes]);
+            rest = after;
+        }
+    }
+
+    /// Copies the states of a chunk to a snapshot.
+    pub(crate) fn place_states(&self, backend: &mut dyn Backend, group: Group, snapshot: SnapshotId, payload: &[u8]) {
+        let bytes: usize = self.states(group).map(|(_, bytes)| bytes).sum();
+        let mut rest = &payload[payload.len() - bytes..];
+        for (state, bytes) in self.states(group) {
+            let (section, after) = rest.split_at(bytes);
+            backend.write_snapshot(snapshot, state, section);
             rest = after;
         }
     }
@@ -140,7 +183,7 @@ impl Geometry {
 }
 
 /// The layer groups of a page layout. Of several windows, the longest counts. If all layers have a window, they are stored like full
-/// layers, because otherwise pages before the window would have no rows at all.
+/// layers, because otherwise pages before the window would have no rows at all. States of recurrent layers are stored with full layers.
 pub fn groups(layout: &PageLayout) -> Groups {
     let windows = layout.kinds.iter().map(|kind| match kind {
         // Only rows of encoders attend to later rows, and they are not stored.
@@ -148,5 +191,6 @@ pub fn groups(layout: &PageLayout) -> Groups {
         StateKind::Window(tokens) => Some(u64::from(*tokens)),
     });
     let full = windows.clone().any(|window| window.is_none());
-    Groups { full: true, window_tokens: windows.flatten().max().filter(|_| full) }
+    let recurrent = layout.snapshot.bytes > 0;
+    Groups { full: true, window_tokens: windows.flatten().max().filter(|_| full), recurrent }
 }

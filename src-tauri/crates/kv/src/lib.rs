@@ -2,7 +2,8 @@
 //!
 //! A [`Cache`] allocates pages of its backend's pool for sequences, shares them by reference count, and copies a shared page before
 //! it is written. It files every full page in a trie by its tokens. A new sequence opens with the longest prefix found there, to
-//! the token. All pools of a process share one [`Budget`].
+//! the token. Models with recurrent layers continue only where a snapshot of their states was taken. All pools of a process share
+//! one [`Budget`].
 //!
 //! **Invariant:** a hit may change latency, never an answer. A prefix matches by its tokens, never by a hash. A page in the trie is
 //! never written again.
@@ -17,6 +18,7 @@ mod model_tiers;
 mod pool;
 mod recomputed;
 mod rotation;
+mod snapshots;
 mod trie;
 
 pub use budget::Budget;

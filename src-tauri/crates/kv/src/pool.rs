@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, BackendError, PageId, PageLayout};
+use cairn_tensor::{Backend, BackendError, PageId, PageLayout, SnapshotId};
 
 use crate::budget::Budget;
+use crate::snapshots::Snapshots;
 use crate::trie::NodeId;
 
 /// Maximum growth at once. The pool grows by half of its size, so a small chat uses little of the budget.
@@ -21,6 +22,16 @@ struct Slot {
     node: Option<NodeId>,
     /// Whether it lacks the rows of window layers.
     missing_window_rows: bool,
+    /// States of recurrent layers after its last token.
+    snapshot: Option<PageSnapshot>,
+}
+
+/// Snapshot that belongs to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageSnapshot {
+    pub(crate) id: SnapshotId,
+    /// Number of tokens from the start of the sequence, the last of which is in the page.
+    pub(crate) tokens: usize,
 }
 
 /// All pages of a backend.
@@ -29,13 +40,15 @@ pub(crate) struct Pool {
     slots: Vec<Slot>,
     free: Vec<PageId>,
     page_bytes: u64,
+    snapshots: Snapshots,
     budget: Arc<Budget>,
 }
 
 impl Pool {
     pub(crate) fn new(layout: &PageLayout, budget: Arc<Budget>) -> Self {
         // A model without attention state has empty pages. One byte each avoids a division by zero.
-        Self { slots: Vec::new(), free: Vec::new(), page_bytes: layout.page_bytes.max(1) as u64, budget }
+        let snapshots = Snapshots::new(layout.snapshot.bytes, Arc::clone(&budget));
+        Self { slots: Vec::new(), free: Vec::new(), page_bytes: layout.page_bytes.max(1) as u64, snapshots, budget }
     }
 
     /// Number of pages.
@@ -50,6 +63,55 @@ impl Pool {
 
     pub(crate) fn page_bytes(&self) -> u64 {
         self.page_bytes
+    }
+
+    pub(crate) fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    pub(crate) fn snapshots_mut(&mut self) -> &mut Snapshots {
+        &mut self.snapshots
+    }
+
+    /// Whether one more snapshot is within half of the budget that other pools leave.
+    pub(crate) fn has_fair_snapshots(&self) -> bool {
+        let mine = self.slots.len() as u64 * self.page_bytes + self.snapshots.total_bytes();
+        let others = self.budget.used().saturating_sub(mine);
+        self.snapshots.total_bytes() + self.snapshots.bytes() <= self.budget.limit().saturating_sub(others) / 2
+    }
+
+    /// The snapshot of a page.
+    pub(crate) fn snapshot(&self, page: PageId) -> Option<PageSnapshot> {
+        self.slots[page.0 as usize].snapshot
+    }
+
+    /// Adds a snapshot to a page, unless it has one after as many tokens.
+    pub(crate) fn add_snapshot(&mut self, page: PageId, snapshot: PageSnapshot) {
+        if self.snapshot(page).is_none_or(|before| before.tokens < snapshot.tokens) {
+            self.drop_snapshot(page);
+            self.snapshots.hold(snapshot.id);
+            self.slot(page).snapshot = Some(snapshot);
+        }
+    }
+
+    /// Adds the snapshot of a page to another page with the same tokens.
+    pub(crate) fn share_snapshot(&mut self, from: PageId, to: PageId) {
+        if let Some(snapshot) = self.snapshot(from) {
+            self.add_snapshot(to, snapshot);
+        }
+    }
+
+    /// Drops the snapshot of a page.
+    pub(crate) fn drop_snapshot(&mut self, page: PageId) {
+        if let Some(snapshot) = self.slot(page).snapshot.take() {
+            self.snapshots.release(snapshot.id);
+        }
+    }
+
+    /// The snapshots of all pages, with the trie nodes of the pages.
+    pub(crate) fn page_snapshots(&self) -> impl Iterator<Item = (PageId, Option<NodeId>, PageSnapshot)> {
+        let pages = self.slots.iter().zip(0..);
+        pages.filter_map(|(slot, page)| Some((PageId(page), slot.node, slot.snapshot?)))
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -122,9 +184,9 @@ impl Pool {
     pub(crate) fn release(&mut self, page: PageId) -> bool {
         let slot = self.slot(page);
         slot.holders -= 1;
-        let last = slot.holders == 0;
-        if last && slot.node.is_none() {
-            self.free.push(page);
+        let (last, is_free) = (slot.holders == 0, slot.holders == 0 && slot.node.is_none());
+        if is_free {
+            self.set_free(page);
         }
         last
     }
@@ -134,8 +196,13 @@ impl Pool {
         let slot = self.slot(page);
         slot.node = node;
         if node.is_none() && slot.holders == 0 {
-            self.free.push(page);
+            self.set_free(page);
         }
+    }
+
+    fn set_free(&mut self, page: PageId) {
+        self.drop_snapshot(page);
+        self.free.push(page);
     }
 
     pub(crate) fn node(&self, page: PageId) -> Option<NodeId> {

@@ -13,6 +13,9 @@ pub enum RotationError {
     /// A layer's keys are changed after RoPE.
     #[error("the keys of layer {0} are changed after RoPE")]
     Changed(usize),
+    /// Recurrent layers: their states depend on all tokens.
+    #[error("the model has recurrent layers")]
+    Recurrent,
     /// A window layer, which may lack rows before its window.
     #[error("layer {0} attends to a window of the context only")]
     Window(usize),
@@ -39,6 +42,9 @@ impl Rotation {
     pub fn from_plan(plan: &Plan, dtype: DType) -> Result<Self, RotationError> {
         if plan.ops.iter().any(|op| matches!(op, Op::AddEmbedding { component: 0, .. })) {
             return Err(RotationError::Added);
+        }
+        if !plan.recurrent.is_empty() {
+            return Err(RotationError::Recurrent);
         }
         let mut ropes = vec![None; plan.states.len()];
         for (at, op) in plan.ops.iter().enumerate() {
@@ -114,6 +120,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
         | Op::Attention { out, .. }
+        | Op::Conv { out, .. }
         | Op::Gather { out, .. } => *out == k,
         _ => false,
     }

@@ -110,6 +110,11 @@ impl Trie {
         &self.node(id).keys
     }
 
+    /// The logical time since which no sequence holds the node's page.
+    pub(crate) fn idle_since(&self, id: NodeId) -> Option<u64> {
+        self.node(id).idle_since
+    }
+
     pub(crate) fn is_idle(&self, id: NodeId) -> bool {
         self.node(id).idle_since.is_some()
     }

@@ -105,7 +105,8 @@ fn requirements(
         weights_bytes,
         kv_type,
         kv_bytes_per_token: layout.token_bytes() as u64,
-        kv_bytes: pages.saturating_mul(layout.page_bytes as u64),
+        // A sequence reads one snapshot of its recurrent states and writes another.
+        kv_bytes: pages.saturating_mul(layout.page_bytes as u64).saturating_add(2 * layout.snapshot.bytes as u64),
         activations_bytes: plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64,
     };
     Ok((hparams, requirements))

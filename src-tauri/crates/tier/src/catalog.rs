@@ -267,23 +267,25 @@ impl Catalog {
         self.tiers.iter_mut().filter_map(|chunks| chunks.set_pinned(id, pinned).then_some(())).count() > 0
     }
 
-    /// Returns the usable chunk after `parent` with the longest common prefix with `rest`, and the length of that
-    /// prefix.
+    /// Returns the chunk after `parent` with the longest common prefix with `rest`, and the length of that prefix. `usable` returns
+    /// whether a chunk can serve a prefix of this length.
     pub(crate) fn nearest(
         &self,
         parent: &ChunkId,
         chain: &Chain,
         rest: &[Key],
-        usable: impl Fn(&ChunkId, &Entry) -> bool,
+        usable: impl Fn(&ChunkId, &Entry, usize) -> bool,
     ) -> Option<(ChunkId, usize)> {
         let next = self.continuations.get(parent)?;
         let named = |hash: ChunkHash| ChunkId { hash, ..*parent };
-        let serves = |hash: ChunkHash| self.entries.get(&named(hash)).is_some_and(|entry| usable(&named(hash), entry));
+        let serves = |hash: ChunkHash, rows: usize| {
+            self.entries.get(&named(hash)).is_some_and(|entry| usable(&named(hash), entry, rows))
+        };
         let before = next.by_keys.range::<[Key], _>((Bound::Unbounded, Bound::Included(rest))).rev().take(NEIGHBOURS);
         let after = next.by_keys.range::<[Key], _>((Bound::Excluded(rest), Bound::Unbounded)).take(NEIGHBOURS);
         let shared = |keys: &[Key]| keys.iter().zip(rest).take_while(|(a, b)| a == b).count();
-        let by_keys = before.chain(after).filter(|&(_, &hash)| serves(hash)).map(|(keys, &hash)| (hash, shared(keys)));
-        let mut best = by_keys.filter(|&(_, rows)| rows > 0).max_by_key(|&(_, rows)| rows);
+        let by_keys = before.chain(after).map(|(keys, &hash)| (hash, shared(keys)));
+        let mut best = by_keys.filter(|&(hash, rows)| rows > 0 && serves(hash, rows)).max_by_key(|&(_, rows)| rows);
         let mut named_already: Option<(u32, ChunkHash)> = None;
         for &(tokens, hash) in next.keys_not_read.iter().rev() {
             let Some(head) = rest.get(..tokens as usize) else { continue };
@@ -295,7 +297,7 @@ impl Catalog {
                 _ => chain.peek(head),
             };
             named_already = Some((tokens, name));
-            if name == hash && serves(hash) {
+            if name == hash && serves(hash, head.len()) {
                 best = Some((hash, head.len()));
             }
         }

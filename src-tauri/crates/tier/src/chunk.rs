@@ -2,7 +2,8 @@
 //!
 //! The payload is the concatenation of the sections in [`ChunkHead::sections`]: for each layer its keys, then its
 //! values. A section consists of whole KV pages of 64 slots: `[page][kv_head][slot][head_dim]`. Slots after the last
-//! token are zero, so that no rows of another sequence are stored.
+//! token are zero, so that no rows of another sequence are stored. Behind them is a section for the state of each
+//! recurrent layer after the chunk's last token, in `f32`.
 
 use std::sync::Arc;
 
@@ -72,6 +73,7 @@ impl RowTypes {
         match kind {
             SectionKind::Keys => self.keys,
             SectionKind::Values => self.values,
+            SectionKind::State => DType::F32,
         }
     }
 }
@@ -94,14 +96,16 @@ pub enum SectionKind {
     Keys,
     /// Values of a layer.
     Values,
+    /// State of a recurrent layer.
+    State,
 }
 
 /// One section of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SectionShape {
-    /// Layer index, counted over all layers of the model.
+    /// Layer index, counted over all layers with keys and values, or over all recurrent ones.
     pub layer: u16,
-    /// Keys or values.
+    /// Keys, values or a state.
     pub kind: SectionKind,
     /// Size in the payload.
     pub bytes: u32,

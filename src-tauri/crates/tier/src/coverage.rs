@@ -2,7 +2,8 @@
 //!
 //! Layers with full attention need all chunks from the first. Layers with a window need only the last chunks. A
 //! restore may end at the longest prefix that both can serve, or at any shorter one that [`Coverage::longest_prefix`]
-//! returns.
+//! returns. The states of recurrent layers are stored at the end of each chunk, so that a model with such layers can use
+//! only whole chunks.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -24,11 +25,13 @@ pub struct Groups {
     pub full: bool,
     /// Size of the longest attention window in tokens, if some layers have a window.
     pub window_tokens: Option<u64>,
+    /// Whether some layers are recurrent. Their states are in the chunks of layers with full attention.
+    pub recurrent: bool,
 }
 
 impl Groups {
     /// Only layers that attend to all positions.
-    pub const FULL: Self = Self { full: true, window_tokens: None };
+    pub const FULL: Self = Self { full: true, window_tokens: None, recurrent: false };
 }
 
 /// Rows of a prefix that a reader already has.
@@ -179,8 +182,8 @@ impl Coverage {
     pub fn longest_prefix(&self, limit: usize) -> usize {
         let base = self.held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
         let full_rows = (base + self.full.iter().map(|step| step.rows).sum::<usize>()).max(self.held.tokens);
-        let mut end =
-            limit.min(self.prefix.keys.len()).min(if self.prefix.groups.full { full_rows } else { usize::MAX });
+        let rows = if self.prefix.groups.full { full_rows } else { usize::MAX };
+        let mut end = self.with_states(limit.min(self.prefix.keys.len()).min(rows));
         let Some(window_tokens) = self.prefix.groups.window_tokens else {
             return if self.prefix.groups.full { end } else { 0 };
         };
@@ -190,18 +193,32 @@ impl Coverage {
             let last = (end - 1) / CHUNK_TOKENS;
             let reached = last * CHUNK_TOKENS + rows(last);
             if reached < end {
-                end = reached;
-                if rows(last) == 0 {
+                end = self.with_states(reached);
+                if rows(last) == 0 || end < reached {
                     continue;
                 }
             }
             let first = first_in_window(end, window_tokens) / CHUNK_TOKENS;
             match (first..last).rev().find(|&index| rows(index) < CHUNK_TOKENS) {
-                Some(hole) => end = hole * CHUNK_TOKENS + rows(hole),
+                Some(hole) => end = self.with_states(hole * CHUNK_TOKENS + rows(hole)),
                 None => return end,
             }
         }
         0
+    }
+
+    /// Returns the longest prefix of at most `limit` tokens that ends where the states of recurrent layers are present.
+    fn with_states(&self, limit: usize) -> usize {
+        if !self.prefix.groups.recurrent {
+            return limit;
+        }
+        let base = self.held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
+        let end = |end: &mut usize, step: &RestoreStep| {
+            *end += step.rows;
+            Some(*end)
+        };
+        let ends = self.full.iter().scan(base, end).chain([self.held.tokens]);
+        ends.filter(|&end| end <= limit).max().unwrap_or(0)
     }
 
     /// Returns how many leading rows of a window chunk the reader has.
@@ -328,7 +345,10 @@ impl ChunkLookup<'_> {
                 return Some(found(id, CHUNK_TOKENS, TierKind::Remote, None));
             }
         }
-        let usable = |id: &ChunkId, entry: &Entry| self.nearest_tier(id, entry).is_some();
+        let is_recurrent = self.prefix.groups.recurrent && group == Group::Full;
+        let usable = |id: &ChunkId, entry: &Entry, rows: usize| {
+            self.nearest_tier(id, entry).is_some() && (!is_recurrent || rows == entry.tokens as usize)
+        };
         let (id, rows) = self.catalog.nearest(&parent, next.before, next.rest, usable)?;
         let entry = self.catalog.get(&id)?;
         Some(found(id, rows, self.nearest_tier(&id, entry)?, Some(entry.payload_bytes)))

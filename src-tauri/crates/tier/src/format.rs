@@ -8,7 +8,7 @@
 //! 0        header      4,096 bytes, see `header`: metadata, installation id, digest of the table, MAC of the header
 //! 4096     table       one row of 40 bytes per section, see `table`, filled up with zeros
 //! ...      keys        keys of the chunk's positions: section 0
-//! ...      rows        a section for each layer's K, then V; filled up with zeros
+//! ...      rows        a section for each layer's K, then V, then each recurrent layer's state; filled up with zeros
 //! end      trailer     4,096 bytes: zeros, "KVC1END\0", the file's length, and 16 bytes of the MAC
 //! ```
 //!

@@ -137,6 +137,11 @@ impl Cache {
                 let before = (pages - 1) * PAGE_TOKENS;
                 let tokens = last_chunk_start(before + 1)..before + self.trie.keys(node).len();
                 let mut own = path[above..above + pages - tokens.start / PAGE_TOKENS].iter();
+                // A chunk without the states after its last token could not be used.
+                let snapshot = self.pool.snapshot(self.trie.page(node));
+                if self.pool.snapshots().are_needed() && snapshot.is_none_or(|own| own.tokens != tokens.end) {
+                    continue;
+                }
                 let window =
                     anchors.see(&tokens) && !own.any(|&node| self.pool.is_missing_window_rows(self.trie.page(node)));
                 tiers.schedule.add_use(node, pages, window, must_survive, now);
@@ -200,12 +205,18 @@ impl Cache {
         }
         let reason = if schedule.is_reused(node) { StoreReason::Reused } else { reason };
         pages.drain(..pages.len() - tokens.div_ceil(PAGE_TOKENS));
+        let snapshot = self.pool.snapshot(self.trie.page(node)).filter(|snapshot| snapshot.tokens == keys.len());
+        let snapshot = snapshot.map(|snapshot| snapshot.id);
+        if self.pool.snapshots().are_needed() && snapshot.is_none() {
+            schedule.set_flushed(node, group);
+            return Ok(None);
+        }
         debug_assert!(
             group == Group::Full || !pages.iter().any(|&page| self.pool.is_missing_window_rows(page)),
             "rows of windows are scheduled only for pages that have them"
         );
         let length = keys.len();
-        *capture = Some(Capture { node, reason, id, keys, pages, rows: geometry.begin(group, tokens) });
+        *capture = Some(Capture { node, reason, id, keys, pages, rows: geometry.begin(group, tokens, snapshot) });
         Ok(Some(length))
     }
 
@@ -236,6 +247,11 @@ impl Cache {
             _ => schedule.set_flushed(node, group),
         }
         result
+    }
+
+    /// The node of the chunk that is being copied. Its snapshot must stay.
+    pub(super) fn captured_node(&self) -> Option<NodeId> {
+        self.tiers.as_ref()?.capture.as_ref().map(|capture| capture.node)
     }
 
     /// Whether a copy is in progress. Aborts a copy whose pages have left the trie, because they may be written.

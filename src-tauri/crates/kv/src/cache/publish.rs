@@ -26,6 +26,7 @@ impl Cache {
                 {
                     self.replace(node, page, index);
                 } else if published != page {
+                    self.pool.share_snapshot(page, published);
                     self.sequence_mut(seq).pages[index] = published;
                     self.hold(published);
                     self.release(page);

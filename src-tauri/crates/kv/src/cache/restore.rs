@@ -5,7 +5,8 @@
 //!
 //! For window layers, a restore reads only the rows that the end of the restore attends to. Other pages are published without them,
 //! and pages in memory that lack them are replaced by copies that have them. The tokens of such a restore are usable, and are
-//! reported, only at its end.
+//! reported, only at its end. The same is true for recurrent layers: each chunk has the states after its last token, and the
+//! sequence continues with those of the last chunk.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -132,6 +133,7 @@ impl Cache {
         let keys: Vec<Key> = tokens[..usable].iter().copied().map(Key::token).collect();
         let in_trie = self
             .window_tokens
+            .filter(|_| !self.is_recurrent())
             .map(|_| self.find_longest(self.trie.root_of(self.sequence(seq).node), &keys))
             .filter(|found| found.tokens > have);
         let in_memory = in_trie.as_ref().map_or(have, |found| found.tokens);
@@ -167,11 +169,12 @@ impl Cache {
         }
         let whole = self.sequence(seq).published * PAGE_TOKENS;
         self.cut(seq, if in_trie.is_some() { whole } else { from.min(have) });
-        if self.window_tokens.is_some() {
-            // The page with the end was dropped, so window layers may lack rows before it.
+        if self.has_gaps() {
+            // The page with the end was dropped, so window layers may lack rows before it, and recurrent ones their states.
             let sequence = self.sequence(seq);
             let usable = self.usable_end(&sequence.pages, sequence.keys.len());
             self.sequence_mut(seq).usable = Some(usable);
+            self.load_snapshot(seq);
         }
         if let Some(found) = in_trie {
             self.extend_from_trie(seq, &found, &tokens[..from]);
@@ -276,7 +279,8 @@ impl Cache {
         let (first, place) = (restored.head().first_position as usize, restored.tier());
         let (have, end) = (self.sequence(seq).keys.len(), first + restored.rows());
         let group = restored.head().id.group;
-        if !self.fits(&restored) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
+        let is_cut = self.is_recurrent() && group == Group::Full && restored.rows() < restored.head().keys.len();
+        if is_cut || !self.fits(&restored) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
             return Err(RestorePoll::LayoutMismatch);
         }
         if group == Group::Window {
@@ -314,8 +318,10 @@ impl Cache {
                 geometry.chunk_bytes(group, end.next_multiple_of(PAGE_TOKENS) - have / PAGE_TOKENS * PAGE_TOKENS);
             model.tiers.record_copy(TierKind::Ram, bytes, self.now().saturating_sub(began));
         }
-        self.advance(seq, &tokens[have..end]);
-        if self.window_tokens.is_none() {
+        self.add_rows(seq, &tokens[have..end]);
+        self.place_states(backend, seq, &restored, end, end == restore.choice.end);
+        self.publish_pages(seq);
+        if !self.has_gaps() {
             return Ok(RestorePoll::Tokens(end - have, place));
         }
         restore.unreported.push((end - have, place));
@@ -340,6 +346,31 @@ impl Cache {
         self.tiers.as_ref().expect(HAS_TIERS).geometry.place(backend, head.id.group, page, restored.payload(), nth);
     }
 
+    /// Whether a sequence cannot continue at every restored token.
+    fn has_gaps(&self) -> bool {
+        self.window_tokens.is_some() || self.is_recurrent()
+    }
+
+    /// Writes the states after the last token of a chunk to a snapshot of its last page. Other than those at the end of the restore are
+    /// of use for other sequences only, so nothing is evicted for them.
+    fn place_states(
+        &mut self,
+        backend: &mut dyn Backend,
+        seq: SeqId,
+        restored: &RestoredChunk,
+        end: usize,
+        last: bool,
+    ) {
+        if !self.is_recurrent() {
+            return;
+        }
+        let Some(id) = self.take_restored(backend, last) else { return };
+        let geometry = &self.tiers.as_ref().expect(HAS_TIERS).geometry;
+        geometry.place_states(backend, restored.head().id.group, id, restored.payload());
+        self.attach(seq, end, id);
+        self.pool.snapshots_mut().release(id);
+    }
+
     /// Adds the missing window rows to page `index` of a sequence. Other sequences may share the page, so the rows are
     /// written to a copy that replaces the page in all of them.
     fn add_window_rows(
@@ -359,6 +390,7 @@ impl Cache {
         let (used, published) = ((sequence.keys.len() - index * PAGE_TOKENS).min(PAGE_TOKENS), sequence.published);
         sequence.pages[index] = page;
         backend.copy_page(old, page, used);
+        self.pool.share_snapshot(old, page);
         self.place(backend, page, window, index);
         if let Some(node) = self.pool.node(old).filter(|_| index < published) {
             self.replace(node, page, index);

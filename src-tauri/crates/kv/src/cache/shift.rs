@@ -25,6 +25,9 @@ pub enum ShiftError {
     /// Window layers would attend to positions whose rows are missing.
     #[error("window layers lack rows that were not restored")]
     Window,
+    /// The states of recurrent layers depend on all tokens, also on those that would be dropped.
+    #[error("the model has recurrent layers")]
+    Recurrent,
     /// Keys of this type are rounded by blocks, and were shifted before.
     #[error("keys of this type would be rounded a second time")]
     Rounded,
@@ -47,6 +50,9 @@ impl Cache {
         rotation: &Rotation,
     ) -> Result<Range<usize>, ShiftError> {
         self.cancel_restore(seq);
+        if self.is_recurrent() {
+            return Err(ShiftError::Recurrent);
+        }
         let sequence = self.sequence(seq);
         let tokens = sequence.keys.len();
         let keep_pages = keep_tokens.div_ceil(PAGE_TOKENS);

@@ -4,9 +4,12 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use self::slots::{Slots, layout};
+use cairn_tensor::SnapshotTable;
+
+use self::slots::{Layers, Slots};
 use super::*;
 
+mod recurrent;
 mod scopes;
 mod slots;
 mod tiers;
@@ -22,15 +25,14 @@ struct World {
 
 impl World {
     fn new(budget_pages: u64) -> Self {
-        Self::with_window(budget_pages, None)
+        Self::with_layers(budget_pages, Layers::default())
     }
 
-    /// A model with one full layer, and one window layer if a window is given.
-    fn with_window(budget_pages: u64, window: Option<usize>) -> Self {
-        let layout = layout(window);
+    fn with_layers(budget_pages: u64, layers: Layers) -> Self {
+        let layout = layers.layout();
         let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
         let cache = Cache::new(layout, Arc::clone(&budget));
-        Self { backend: Slots { window, ..Slots::default() }, cache, budget, open: Vec::new() }
+        Self { backend: Slots { window: layers.window, ..Slots::default() }, cache, budget, open: Vec::new() }
     }
 
     /// Opens a sequence and computes the tokens that are not cached. Returns the number of cached tokens, or `None` without free pages.
@@ -50,6 +52,9 @@ impl World {
         for (i, &token) in tokens.iter().enumerate() {
             self.backend.compute(self.cache.pages(*seq), content.len() + i, token);
         }
+        let mut table = SnapshotTable::default();
+        self.cache.write_snapshots(*seq, &mut table);
+        self.backend.compute_states(&table, content.len(), tokens);
         content.extend_from_slice(tokens);
         self.cache.advance(*seq, tokens);
         true
@@ -64,6 +69,11 @@ impl World {
         for (seq, content) in &self.open {
             assert_eq!(self.cache.len(*seq), content.len(), "length of {seq:?}");
             self.backend.check(self.cache.pages(*seq), content);
+            if self.cache.is_recurrent() {
+                let mut table = SnapshotTable::default();
+                self.cache.write_snapshots(*seq, &mut table);
+                self.backend.check_states(table.from, content);
+            }
         }
         let mut held: Vec<PageId> = self.open.iter().flat_map(|(seq, _)| self.cache.pages(*seq)).copied().collect();
         held.sort();
@@ -107,8 +117,8 @@ fn chat_token(chat: u32, i: usize) -> u32 {
     if i >= diverges_at { 1000 * chat + i as u32 } else { i as u32 }
 }
 
-fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
-    let mut world = World::new(budget_pages);
+fn play(budget_pages: u64, memory_pages: Option<usize>, layers: Layers, steps: &[Step]) {
+    let mut world = World::with_layers(budget_pages, layers);
     world.backend.memory_pages = memory_pages;
     for step in steps {
         let open = world.open.len();
@@ -123,8 +133,10 @@ fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
             }
             Step::Truncate { index, percent } if index < open => {
                 let (seq, content) = &mut world.open[index];
-                content.truncate(content.len() * percent / 100);
-                assert_eq!(world.cache.truncate(*seq, content.len()), content.len(), "no layer has a window");
+                let wanted = content.len() * percent / 100;
+                let left = world.cache.truncate(*seq, wanted);
+                assert!(left == wanted || layers.recurrent && left < wanted, "{left} of {wanted} tokens, no window");
+                content.truncate(left);
             }
             Step::Fork { index } if index < open && open < 8 => {
                 let (seq, content) = world.open[index].clone();
@@ -149,6 +161,8 @@ fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
     world.cache.clear();
     let stats = world.cache.stats();
     assert_eq!((stats.cached_pages, world.cache.pool.free()), (0, stats.pages), "every page is free: {stats:?}");
+    let (free, all) = (world.cache.pool.snapshots().free(), world.backend.snapshots.len());
+    assert_eq!(free, all, "every snapshot is free");
     let World { cache, budget, .. } = world;
     drop(cache);
     assert_eq!(budget.used(), 0, "an unloaded model releases its budget");
@@ -163,7 +177,15 @@ proptest! {
         memory_pages in proptest::option::of(1usize..16),
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        play(budget_pages, memory_pages, &steps);
+        play(budget_pages, memory_pages, Layers::default(), &steps);
+    }
+
+    #[test]
+    fn random_operations_keep_recurrent_states_correct(
+        budget_pages in 2u64..40,
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        play(budget_pages, None, Layers { recurrent: true, window: None }, &steps);
     }
 }
 
@@ -245,7 +267,7 @@ fn second_model_gets_pages_beside_full_cache() {
     }
     assert_eq!(first.cache.stats().cached_pages, 12, "cached pages take three quarters");
     let mut second = World { budget: Arc::clone(&first.budget), ..World::new(0) };
-    second.cache = Cache::new(layout(None), Arc::clone(&first.budget));
+    second.cache = Cache::new(Layers::default().layout(), Arc::clone(&first.budget));
     assert_eq!(second.prompt(&tokens(0..256)), Some(0), "the last quarter is free for what is in use");
     assert_eq!(first.budget.used(), first.budget.limit(), "the budget is used up");
     assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own pages");

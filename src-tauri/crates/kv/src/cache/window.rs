@@ -37,12 +37,13 @@ impl Anchors {
 impl Cache {
     /// The longest prefix of `len` tokens in these pages from which all layers can continue.
     pub(super) fn usable_end(&self, pages: &[PageId], len: usize) -> usize {
+        let len = self.snapshot_end(pages, len);
         let Some(window) = self.window_tokens else { return len };
         let mut end = len;
         loop {
             let seen = end.saturating_sub(window) / PAGE_TOKENS..end.div_ceil(PAGE_TOKENS);
             match seen.rev().find(|&index| self.pool.is_missing_window_rows(pages[index])) {
-                Some(gap) => end = gap * PAGE_TOKENS,
+                Some(gap) => end = self.snapshot_end(pages, gap * PAGE_TOKENS),
                 None => return end,
             }
         }
@@ -74,6 +75,7 @@ impl Cache {
     /// get the new one, because a sequence with a descendant of a node must have the node's page.
     pub(super) fn replace(&mut self, node: NodeId, page: PageId, index: usize) {
         let old = self.trie.page(node);
+        self.pool.share_snapshot(old, page);
         self.trie.set_page(node, page);
         self.trie.set_idle(node, None);
         self.pool.set_node(old, None);
@@ -92,10 +94,12 @@ impl Cache {
     /// Ends a restore and keeps the usable tokens. Returns their number.
     pub(super) fn finish_restore(&mut self, seq: SeqId) -> usize {
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
-        if sequence.usable.take().is_some() {
+        if let Some(usable) = sequence.usable.take() {
             let len = sequence.keys.len();
-            let end = self.usable_end(&self.sequence(seq).pages, len);
+            // The sequence has the snapshot after its usable tokens, even if their page lost it.
+            let end = self.usable_end(&self.sequence(seq).pages, len).max(usable);
             self.cut(seq, end);
+            self.load_snapshot(seq);
             self.sequence_mut(seq).turns[0] = end;
         }
         self.sequence(seq).keys.len()
@@ -105,6 +109,7 @@ impl Cache {
     pub(super) fn cancel_restore(&mut self, seq: SeqId) {
         if let Some(usable) = self.sequences.get_mut(&seq).expect(OPEN).usable.take() {
             self.cut(seq, usable);
+            self.load_snapshot(seq);
         }
     }
 }

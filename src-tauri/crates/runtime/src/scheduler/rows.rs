@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use cairn_tensor::{Batch, Row, Slice};
+use cairn_tensor::{Batch, Row, Slice, SnapshotTable};
 
 use super::shares::{Candidate, choose_decodes};
 use super::slice_size::{slice_layers, slice_rows};
@@ -129,13 +129,17 @@ impl Scheduler {
 
     fn fill(&self, batch: &mut Batch, active: &[Sequence], rows: &StepRows) {
         batch.rows.clear();
-        batch.tables.resize(rows.sequences().count(), Vec::new());
+        let sequences = rows.sequences().count();
+        batch.tables.resize(sequences, Vec::new());
+        batch.snapshots.resize(sequences, SnapshotTable::default());
         let prompt_rows = rows.prompt_rows();
-        for ((seq, (index, tokens)), table) in (0..).zip(rows.sequences()).zip(&mut batch.tables) {
+        let tables = batch.tables.iter_mut().zip(&mut batch.snapshots);
+        for ((seq, (index, tokens)), (table, snapshots)) in (0..).zip(rows.sequences()).zip(tables) {
             let sequence = &active[index];
             let pending = sequence.pending();
             table.clear();
             table.extend_from_slice(self.cache.pages(sequence.seq));
+            self.cache.write_snapshots(sequence.seq, snapshots);
             let has_logits = rows.layers.end == self.layers || batch.rows.len() >= prompt_rows;
             for (offset, &token) in pending[..tokens].iter().enumerate() {
                 let slot = sequence.computed() + offset;

@@ -92,21 +92,27 @@ pub struct Workspace {
 pub(super) struct Packer {
     packing: Packing,
     rows: RowTypes,
-    /// Remaining attempts for keys and for values.
-    tries: [u32; 2],
+    /// Remaining attempts for keys, for values and for states.
+    tries: [u32; 3],
 }
 
 impl Packer {
     pub(super) fn new(packing: Packing, rows: RowTypes) -> Self {
-        Self { packing, rows, tries: [TRIES; 2] }
+        Self { packing, rows, tries: [TRIES; 3] }
     }
 
     pub(super) fn pack<'a>(&mut self, kind: SectionKind, raw: &'a [u8]) -> (Codec, Cow<'a, [u8]>) {
         let dtype = self.rows.of(kind);
-        let codec = Codec::for_rows(self.packing, dtype);
+        let packing = match (kind, self.packing) {
+            // All further tokens depend on a state, so that its errors would grow.
+            (SectionKind::State, Packing::Compact) => Packing::Lossless,
+            (_, packing) => packing,
+        };
+        let codec = Codec::for_rows(packing, dtype);
         let tries = match kind {
             SectionKind::Keys => &mut self.tries[0],
             SectionKind::Values => &mut self.tries[1],
+            SectionKind::State => &mut self.tries[2],
         };
         if *tries > 0
             && let Some(packed) = pack(codec, dtype, raw)
@@ -337,7 +343,7 @@ mod tests {
             let (codec, stored) = packer.pack(SectionKind::Keys, &noise);
             assert!(codec == Codec::Raw && *stored == noise, "noise is stored raw");
         }
-        assert_eq!(packer.tries, [0, TRIES], "attempts are used up for keys but not for values");
+        assert_eq!(packer.tries, [0, TRIES, TRIES], "attempts are used up for keys but not for values");
         let (_, raw, rows) = check(Packing::Raw, DType::F16, &normal(1 << 14), Codec::Raw);
         assert!(raw == rows, "raw sections decode exactly");
         check(Packing::Lossless, DType::Q5_0, &normal(1 << 14), Codec::Raw);

@@ -24,8 +24,13 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, u8); 4] =
-        [(Self::Rows(SectionKind::Keys), 0), (Self::Rows(SectionKind::Values), 1), (Self::Tokens, 3), (Self::Wide, 4)];
+    const ALL: [(Self, u8); 5] = [
+        (Self::Rows(SectionKind::Keys), 0),
+        (Self::Rows(SectionKind::Values), 1),
+        (Self::Rows(SectionKind::State), 2),
+        (Self::Tokens, 3),
+        (Self::Wide, 4),
+    ];
 
     fn number(self) -> u8 {
         Self::ALL.iter().find(|(kind, _)| *kind == self).expect("all kinds are listed").1

@@ -212,6 +212,29 @@ fn encrypted_section_cannot_be_moved() {
 }
 
 #[test]
+fn states_are_stored_without_loss() {
+    let mut sequence = Sequence::new("me", 1, 8);
+    sequence.section_bytes = 1 << 16;
+    let mut chunk = sequence.chunk(256);
+    let mut head = (*chunk.head).clone();
+    let shapes = (0..2).map(|layer| SectionShape { layer, kind: SectionKind::State, bytes: 1 << 16 });
+    head.sections = head.sections.iter().copied().chain(shapes).collect();
+    let mut states = vec![0; 2 << 16];
+    rows(&mut Random::new(9), DType::F32, &mut states);
+    chunk.payload = Arc::new([&chunk.payload[..], &states].concat());
+    chunk.head = Arc::new(head);
+    for packing in [Packing::Raw, Packing::Lossless, Packing::Compact] {
+        let file = encode(&chunk, packing, &keys(), [0; NONCE_BYTES]).expect("the chunk is valid").to_vec();
+        let mut requested = wanted(&chunk);
+        requested.allow_lossy = true;
+        let decoded = decode(&file, &keys(), &requested).expect("the file is valid");
+        assert_eq!(decoded.head.sections, chunk.head.sections, "{packing:?}: all sections are described");
+        let stored = &decoded.payload[decoded.payload.len() - states.len()..];
+        assert!(stored == states, "{packing:?}: a state has the bits that were written");
+    }
+}
+
+#[test]
 fn inconsistent_chunk_is_not_encoded() {
     let chunk = Sequence::new("me", 1, 6).chunk(40);
     let none = |head: ChunkHead, payload: Arc<Vec<u8>>, why: &str| {

@@ -149,7 +149,7 @@ fn diverging_request_uses_rows_before_the_divergence() {
 #[test]
 fn window_layers_need_only_the_last_chunks() {
     let mut env = TestEnv::new();
-    env.model.groups = Groups { full: true, window_tokens: Some(300) };
+    env.model.groups = Groups { window_tokens: Some(300), ..Groups::FULL };
     let prompt = keys(10, 2000);
     let check = |stored: &dyn Fn(&ChunkHead) -> bool, tokens: usize, why: &str| {
         let tiers = env.open(env.config());
@@ -172,6 +172,34 @@ fn window_layers_need_only_the_last_chunks() {
     check(&|head| window(head) || head.first_position < 1024, 1024, "the full-attention chunks end earlier");
     check(&|head| !window(head) || ![768, 1024].contains(&head.first_position), 2000, "a gap outside the window");
     check(&|head| !window(head) || ![1536].contains(&head.first_position), 1536, "a gap at the end");
+}
+
+#[test]
+fn recurrent_layers_need_whole_chunks() {
+    let mut env = TestEnv::new();
+    env.model.groups = Groups { recurrent: true, ..Groups::FULL };
+    let stored = keys(10, 1000);
+    let tiers = env.open(env.config());
+    env.store(&tiers, &stored, StoreReason::Idle);
+    for (tokens, usable, why) in [
+        (1000, 1000, "all chunks"),
+        (1500, 1000, "the tail, and more"),
+        (999, 768, "a part of the tail"),
+        (768, 768, "whole chunks"),
+        (700, 512, "a part of a chunk"),
+        (255, 0, "a part of the first chunk"),
+    ] {
+        let mut requested = stored.clone();
+        requested.extend(keys(50_000, 500));
+        requested.truncate(tokens);
+        let coverage = env.find(&tiers, &requested);
+        assert_eq!(coverage.tokens(), usable, "{why}");
+        assert_eq!(env.restore(&tiers, &requested).0, usable, "{why}");
+        assert_eq!(coverage.longest_prefix(700), usable.min(512), "{why}, of at most 700 tokens");
+    }
+    let held = |tokens: usize| tiers.lookup_after(&env.model.prefix(&stored[..700]), tokens);
+    assert_eq!(held(600).tokens(), 600, "the end of the reader's rows");
+    assert_eq!(held(600).longest_prefix(599), 0, "no chunk ends between the reader's last chunk and its end");
 }
 
 #[test]

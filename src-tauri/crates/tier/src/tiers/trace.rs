@@ -107,7 +107,7 @@ impl State {
         if let Some(gone) = self.removed_chunks.reason(&id).filter(|_| self.catalog.get(&id).is_none()) {
             return MissReason::Removed(gone);
         }
-        let Some((kept, shared)) = self.catalog.nearest(&parent, &chain, rest, |_, _| true) else {
+        let Some((kept, shared)) = self.catalog.nearest(&parent, &chain, rest, |_, _, _| true) else {
             let other =
                 self.catalog.continuations(&parent).into_iter().find_map(|id| self.catalog.get(&id)?.keys.clone());
             return match other {

@@ -5,18 +5,33 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId,
-    RecurrentId, SnapshotId, State, StateId, StateKind, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId, Recurrent,
+    RecurrentId, SnapshotId, SnapshotTable, State, StateId, StateKind, Weight, WeightId,
 };
 
 /// Size of a slot's key or value.
 const ROW_BYTES: usize = 32;
 
-/// Pages of one full layer, and of one window layer if a window is given.
-pub(super) fn layout(window: Option<usize>) -> PageLayout {
-    let kinds = [Some(StateKind::Full), window.map(|tokens| StateKind::Window(tokens as u32))];
-    let state = |kind| State { kind, kv_heads: 1, head_dim: ROW_BYTES / 2 };
-    PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16)
+/// Elements of the recurrent states. A snapshot is as large as a page of one layer.
+const RECURRENT_ELEMENTS: [usize; 2] = [16, 1008];
+
+/// The layers of a model: a full one, and others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layers {
+    /// Window of a window layer, if there is one.
+    pub(super) window: Option<usize>,
+    /// Whether there are recurrent layers.
+    pub(super) recurrent: bool,
+}
+
+impl Layers {
+    pub(super) fn layout(self) -> PageLayout {
+        let kinds = [Some(StateKind::Full), self.window.map(|tokens| StateKind::Window(tokens as u32))];
+        let state = |kind| State { kind, kv_heads: 1, head_dim: ROW_BYTES / 2 };
+        let pages = PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16);
+        let recurrent = RECURRENT_ELEMENTS.map(|elements| Recurrent { elements });
+        pages.with_recurrent(if self.recurrent { &recurrent } else { &[] })
+    }
 }
 
 /// The mock backend.
@@ -25,6 +40,8 @@ pub(super) struct Slots {
     /// Slots by page and layer.
     pub(super) pages: Vec<[[u64; PAGE_TOKENS]; 2]>,
     pub(super) memory_pages: Option<usize>,
+    /// Recurrent states by snapshot: digests of all tokens.
+    pub(super) snapshots: Vec<[u64; 2]>,
     pub(super) window: Option<usize>,
 }
 
@@ -51,6 +68,29 @@ impl Slots {
                 assert_eq!(self.at(pages, 1, slot), windowed, "slot {slot} of {}, window layer", tokens.len());
             }
         }
+    }
+
+    /// Computes the recurrent states after each of these tokens, from one snapshot to others.
+    pub(super) fn compute_states(&mut self, table: &SnapshotTable, first: usize, tokens: &[u32]) {
+        let mut state = self.state(table.from);
+        for (slot, &token) in (first..).zip(tokens) {
+            state = digest(state, u64::from(token));
+            for (_, id) in table.to.iter().filter(|(after, _)| *after as usize == slot + 1) {
+                self.snapshots[id.0 as usize] = [state, !state];
+            }
+        }
+    }
+
+    /// Checks that a snapshot has the states after these tokens.
+    pub(super) fn check_states(&self, snapshot: Option<SnapshotId>, tokens: &[u32]) {
+        let expected = tokens.iter().fold(0, |state, &token| digest(state, u64::from(token)));
+        assert_eq!(self.state(snapshot), expected, "states after {} tokens", tokens.len());
+    }
+
+    fn state(&self, snapshot: Option<SnapshotId>) -> u64 {
+        let [state, inverse] = snapshot.map_or([0, !0], |id| self.snapshots[id.0 as usize]);
+        assert_eq!(state, !inverse, "both states are of one token");
+        state
     }
 
     fn at(&self, pages: &[PageId], layer: usize, slot: usize) -> u64 {
@@ -142,16 +182,20 @@ impl Backend for Slots {
         unreachable!("the cache moves sections")
     }
 
-    fn grow_snapshots(&mut self, _: usize) -> Result<(), BackendError> {
-        unreachable!("the layout has no recurrent states")
+    fn grow_snapshots(&mut self, snapshots: usize) -> Result<(), BackendError> {
+        // The states of an unwritten snapshot do not match.
+        self.snapshots.resize(snapshots.max(self.snapshots.len()), [0; 2]);
+        Ok(())
     }
 
-    fn read_snapshot(&self, _: SnapshotId, _: RecurrentId, _: &mut [u8]) {
-        unreachable!("the layout has no recurrent states")
+    fn read_snapshot(&self, snapshot: SnapshotId, state: RecurrentId, out: &mut [u8]) {
+        out.fill(0);
+        out[..8].copy_from_slice(&self.snapshots[snapshot.0 as usize][state.0 as usize].to_le_bytes());
     }
 
-    fn write_snapshot(&mut self, _: SnapshotId, _: RecurrentId, _: &[u8]) {
-        unreachable!("the layout has no recurrent states")
+    fn write_snapshot(&mut self, snapshot: SnapshotId, state: RecurrentId, bytes: &[u8]) {
+        let bytes = bytes[..8].try_into().expect("a state has more than eight bytes");
+        self.snapshots[snapshot.0 as usize][state.0 as usize] = u64::from_le_bytes(bytes);
     }
 
     fn free_memory(&self) -> u64 {

@@ -29,7 +29,7 @@ impl Clock for MockClock {
 pub(super) struct ModelWorld {
     pub(super) world: World,
     budget_pages: u64,
-    window: Option<usize>,
+    layers: Layers,
     pub(super) tiers: Arc<Tiers>,
     clock: Arc<MockClock>,
     namespace: &'static str,
@@ -43,17 +43,17 @@ const STEP_BYTES: usize = 1;
 
 impl ModelWorld {
     fn new(budget_pages: u64, ram_bytes: u64) -> Self {
-        Self::with_window(budget_pages, ram_bytes, None)
+        Self::with_layers(budget_pages, ram_bytes, Layers::default())
     }
 
-    pub(super) fn with_window(budget_pages: u64, ram_bytes: u64, window: Option<usize>) -> Self {
+    pub(super) fn with_layers(budget_pages: u64, ram_bytes: u64, layers: Layers) -> Self {
         let clock = Arc::new(MockClock::default());
         let config = Config { use_cost_model: false, ..Config::new(ram_bytes) };
         let tiers = Tiers::open(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
         let mut model = Self {
-            world: World::with_window(budget_pages, window),
+            world: World::with_layers(budget_pages, layers),
             budget_pages,
-            window,
+            layers,
             tiers: Arc::new(tiers),
             clock,
             namespace: "me",
@@ -71,14 +71,14 @@ impl ModelWorld {
             self.world.close(0);
         }
         self.world.cache.flush_all(&self.world.backend, || false);
-        self.world = World::with_window(self.budget_pages, self.window);
+        self.world = World::with_layers(self.budget_pages, self.layers);
         let model = ModelTiers {
             tiers: Arc::clone(&self.tiers),
             namespace: Namespace::new(b"secret", self.namespace),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
             class: NumericClass::new(self.class).expect("the name is short"),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
-            groups: crate::groups(&layout(self.window)),
+            groups: crate::groups(&self.layers.layout()),
         };
         self.world.cache.attach_tiers(model, CostModel::new(self.token_time));
     }
@@ -376,10 +376,12 @@ proptest! {
         budget_pages in 4u64..40,
         ram_chunks in 1u64..20,
         window in prop_oneof![Just(None), (1usize..400).prop_map(Some)],
+        recurrent in any::<bool>(),
         actions in proptest::collection::vec(action(), 1..80),
     ) {
-        let ram_bytes = ram_chunks * 4 * layout(window).page_bytes as u64;
-        let mut model = ModelWorld::with_window(budget_pages, ram_bytes, window);
+        let layers = Layers { window, recurrent };
+        let ram_bytes = ram_chunks * 4 * layers.layout().page_bytes as u64;
+        let mut model = ModelWorld::with_layers(budget_pages, ram_bytes, layers);
         for action in actions {
             let open = model.world.open.len();
             match action {

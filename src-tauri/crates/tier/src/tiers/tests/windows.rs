@@ -6,7 +6,7 @@ use crate::{Owner, ResidentRows};
 /// An environment whose model has window layers.
 fn env() -> TestEnv {
     let mut env = TestEnv::new();
-    env.model.groups = Groups { full: true, window_tokens: Some(300) };
+    env.model.groups = Groups { window_tokens: Some(300), ..Groups::FULL };
     env
 }
 

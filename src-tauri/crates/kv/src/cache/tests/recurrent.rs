@@ -1,0 +1,162 @@
+//! Recurrent layers: their states exist only after a few tokens of a sequence.
+
+use cairn_tier::Group;
+
+use super::tiers::ModelWorld;
+use super::*;
+
+const RECURRENT: Layers = Layers { window: None, recurrent: true };
+
+fn world(budget_pages: u64) -> World {
+    World::with_layers(budget_pages, RECURRENT)
+}
+
+fn model_world(budget_pages: u64) -> ModelWorld {
+    ModelWorld::with_layers(budget_pages, 16 << 20, RECURRENT)
+}
+
+#[test]
+fn sequence_continues_at_multiples_of_a_chunk_and_at_ends() {
+    let mut world = world(400);
+    world.prompt(&tokens(0..1000));
+    assert!(world.append(0, &tokens(1000..1010)), "the answer fits");
+    world.close(0);
+    // The longer prompt replaces the tail of the first one, and its snapshot.
+    for (end, cached) in [(1200, 1010), (1010, 768), (1011, 768), (1025, 1024), (769, 768), (768, 512), (256, 0)] {
+        assert_eq!(world.prompt(&tokens(0..end)), Some(cached), "of {end} tokens");
+        world.check();
+    }
+    let edited: Vec<u32> = (0..600).chain(5000..5100).collect();
+    assert_eq!(world.prompt(&edited), Some(512), "the last snapshot before the edit");
+    world.check();
+}
+
+#[test]
+fn running_sequence_is_truncated_to_a_snapshot() {
+    let mut world = world(400);
+    world.prompt(&tokens(0..700));
+    let (seq, content) = &mut world.open[0];
+    assert_eq!(world.cache.truncate(*seq, 700), 700, "nothing is dropped");
+    assert_eq!(world.cache.truncate(*seq, 699), 512, "there is no later snapshot");
+    content.truncate(512);
+    world.check();
+    assert!(world.append(0, &tokens(512..900)), "it continues from there");
+    world.check();
+}
+
+#[test]
+fn repeated_step_reads_the_same_states() {
+    let mut world = world(400);
+    world.prompt(&tokens(0..300));
+    let (seq, _) = world.open[0];
+    let mut tables = [SnapshotTable::default(), SnapshotTable::default()];
+    for table in &mut tables {
+        world.cache.reserve(&mut world.backend, seq, 300).expect("there is room");
+        world.cache.write_snapshots(seq, table);
+        world.backend.compute_states(table, 300, &tokens(9000..9300));
+    }
+    assert_eq!(tables[0], tables[1], "a slice in progress keeps its snapshots");
+    assert_eq!(
+        tables[0].to.iter().map(|(tokens, _)| *tokens).collect::<Vec<_>>(),
+        [512, 600],
+        "at a multiple, and at the end"
+    );
+    // Another reservation abandons the first one.
+    assert!(world.append(0, &tokens(300..400)), "there is room");
+    world.check();
+}
+
+#[test]
+fn snapshots_of_idle_pages_are_evicted_first() {
+    // A full page and a snapshot have the same size. Half of the budget is for snapshots.
+    let mut world = world(64);
+    world.prompt(&tokens(0..1025));
+    world.close(0);
+    world.prompt(&tokens(10_000..12_000));
+    world.check();
+    world.close(0);
+    for chat in 2..12 {
+        world.prompt(&tokens(chat * 10_000..chat * 10_000 + 520));
+        world.check();
+        world.close(0);
+    }
+    assert!(world.backend.snapshots.len() <= 33, "{} snapshots", world.backend.snapshots.len());
+    assert_eq!(world.prompt(&tokens(110_000..110_600)), Some(520), "the latest snapshot is there");
+    world.check();
+}
+
+#[test]
+fn rows_cannot_be_shifted() {
+    let mut world = world(400);
+    world.prompt(&tokens(0..700));
+    let (seq, _) = world.open[0];
+    let rotation = crate::Rotation::from_plan(&cairn_tensor::Plan::default(), cairn_gguf::DType::F16).expect("no keys");
+    let shifted = world.cache.shift(&mut world.backend, seq, 64, &rotation);
+    assert!(matches!(shifted, Err(ShiftError::Recurrent)), "{shifted:?}");
+    let mut plan = cairn_tensor::Plan::default();
+    plan.recurrent(8);
+    let rotation = crate::Rotation::from_plan(&plan, cairn_gguf::DType::F16);
+    assert_eq!(rotation.err(), Some(crate::RotationError::Recurrent), "the rotation is refused when a model loads");
+}
+
+#[test]
+fn reloaded_model_continues_at_the_last_chunk_or_end() {
+    let mut model = model_world(400);
+    model.prompt(&tokens(0..1000));
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..1001)), 1000, "up to the end");
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..1000)), 768, "the tail is not usable without its last token");
+    model.reload();
+    let edited: Vec<u32> = (0..600).chain(5000..5600).collect();
+    assert_eq!(model.prompt(&edited), 512, "the last chunk before the edit");
+    model.reload();
+    assert_eq!(model.prompt(&edited), 1024, "both chunks after the edit are stored");
+    model.world.close(0);
+    assert_eq!(model.world.prompt(&tokens(0..700)), Some(512), "the states inside the restored prefix are in memory");
+    model.world.check();
+}
+
+#[test]
+fn chunks_are_stored_with_their_states_only() {
+    let mut model = model_world(400);
+    model.prompt(&tokens(0..1000));
+    model.reload();
+    let stored = |model: &ModelWorld, prompt: Range<u32>, ends: &[usize]| -> Vec<bool> {
+        let keys: Vec<Key> = prompt.map(Key::token).collect();
+        let tiers = model.world.cache.tiers.as_ref().expect("the cache has tiers");
+        let id = |end: usize| tiers.model.chunk_id(Group::Full, &keys[..end]).0;
+        ends.iter().map(|&end| model.tiers.contains(&id(end))).collect()
+    };
+    assert_eq!(stored(&model, 0..1000, &[256, 512, 768, 1000]), [true; 4], "all chunks and the tail");
+    // A chunk without a snapshot of its end is not stored.
+    model.prompt(&tokens(50_000..50_600));
+    let pages: Vec<PageId> = model.world.cache.pages(model.world.open[0].0).to_vec();
+    pages.iter().for_each(|&page| model.world.cache.pool.drop_snapshot(page));
+    model.reload();
+    assert_eq!(stored(&model, 50_000..50_600, &[256, 512, 600]), [false, false, true], "only the tail");
+    assert_eq!(model.prompt(&tokens(50_000..50_700)), 0, "nothing is usable without the first chunk");
+}
+
+#[test]
+fn cancelled_restore_leaves_the_sequence_at_a_snapshot() {
+    let mut model = model_world(400);
+    model.prompt(&tokens(0..3000));
+    model.reload();
+    let prompt = tokens(0..3001);
+    for polls in 0..12 {
+        let World { backend, cache, .. } = &mut model.world;
+        let (seq, cached) = cache.open(&prompt);
+        let Some(mut restore) = cache.begin_restore(seq, &prompt).restore else { break };
+        for _ in 0..polls {
+            cache.poll_restore(backend, seq, &prompt, &mut restore);
+        }
+        drop(restore);
+        assert_eq!(cache.len(seq), cached, "restored tokens are usable at the end of the restore");
+        model.world.open.push((seq, prompt[..cached].to_vec()));
+        assert!(model.world.append(0, &prompt[cached..cached + 100]), "there is room");
+        model.world.check();
+        let (seq, _) = model.world.open.pop().expect("it is open");
+        model.world.cache.discard(seq);
+    }
+}
