@@ -5,7 +5,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use cairn_kernels::Variant;
 use cairn_models::ModelFile;
-use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, Team};
+use cairn_tensor::{
+    Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, SnapshotId, SnapshotTable, Team,
+};
 
 use crate::fixture;
 
@@ -23,6 +25,8 @@ pub struct Evaluator {
     /// Rows of a logits matrix.
     pub vocabulary: usize,
     pages: usize,
+    /// Recurrent states after the last step.
+    snapshot: u32,
 }
 
 /// Creates the CPU backend with this kernel variant and number of threads.
@@ -43,7 +47,9 @@ impl Evaluator {
         let model = cairn_models::load(file, CONTEXT_TOKENS, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
         let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows })?;
-        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0 })
+        // A step reads one snapshot and writes the other.
+        backend.grow_snapshots(2)?;
+        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0, snapshot: 0 })
     }
 
     /// Computes the logits of all positions of a prompt, without cached rows: `[tokens, vocabulary]`.
@@ -84,9 +90,19 @@ impl Evaluator {
             .iter()
             .enumerate()
             .map(|(at, &token)| Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len()));
-        let batch =
-            Batch { rows: rows.collect(), tables: vec![(0..pages as u32).map(PageId).collect()], ..Batch::default() };
+        let (from, to) = (self.snapshot, 1 - self.snapshot);
+        let snapshots = SnapshotTable {
+            from: (done > 0).then_some(SnapshotId(from)),
+            to: vec![((done + tokens.len()) as u32, SnapshotId(to))],
+        };
+        let batch = Batch {
+            rows: rows.collect(),
+            tables: vec![(0..pages as u32).map(PageId).collect()],
+            snapshots: vec![snapshots],
+            ..Batch::default()
+        };
         self.backend.run(self.plan, &batch)?;
+        self.snapshot = to;
         self.backend.read(self.plan, self.logits, 0..out.len() / self.vocabulary, out);
         Ok(())
     }

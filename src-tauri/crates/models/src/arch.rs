@@ -15,6 +15,7 @@ mod gpt_oss;
 mod gptneox;
 mod granite;
 mod hunyuan_dense;
+mod lfm2;
 mod llama;
 mod olmo2;
 mod olmoe;
@@ -76,6 +77,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &gptneox::GptNeoX,
     &granite::Granite,
     &hunyuan_dense::HunyuanDense,
+    &lfm2::Lfm2,
     &llama::Llama,
     &olmo2::Olmo2,
     &olmoe::Olmoe,

@@ -166,9 +166,16 @@ impl Hparams {
     /// Reads the keys that all families share, with this kind of norm.
     pub(crate) fn read_with(b: &Builder<'_>, norm: NormKind) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
-        let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
         let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
         let kv_heads = keys.count("attention.head_count_kv", Some(heads as u32), MAX_WIDTH)?;
+        Self::read_with_heads(b, norm, kv_heads)
+    }
+
+    /// Reads the keys that all families share, except the number of key/value heads.
+    pub(crate) fn read_with_heads(b: &Builder<'_>, norm: NormKind, kv_heads: usize) -> Result<Self, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
+        let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
         if !heads.is_multiple_of(kv_heads) {
             let why = format!("{kv_heads} key/value heads do not divide {heads} heads");
             return Err(keys.invalid("attention.head_count_kv", why));

@@ -1,6 +1,6 @@
 //! Forward passes of this crate's tests, on the reference backend.
 
-use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
+use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row, SnapshotId, SnapshotTable};
 
 use crate::file::ModelFile;
 use crate::load::{Model, load};
@@ -14,11 +14,13 @@ pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f3
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
     backend.grow_pages(pages).expect("a few pages fit");
     let table: Vec<PageId> = (0..pages as u32).rev().map(PageId).collect();
-    let mut out = Vec::new();
+    backend.grow_snapshots(SnapshotTurns::count(1)).expect("a few snapshots fit");
+    let (mut out, mut snapshots) = (Vec::new(), SnapshotTurns::default());
     for (part, chunk) in tokens.chunks(cut).enumerate() {
         let slot = |i: usize| (part * cut + i) as u32;
         let rows = chunk.iter().enumerate().map(|(i, &token)| Row::text(0, token, slot(i), true)).collect();
-        let batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
+        let mut batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
+        snapshots.link(&mut batch, |_| true);
         backend.run(plan, &batch).expect("the batch is within the limits");
         let mut values = vec![0.0; chunk.len() * hparams.vocab];
         backend.read(plan, logits, 0..chunk.len(), &mut values);
@@ -58,4 +60,44 @@ pub(crate) fn output_rows(file: &ModelFile, texts: &[Vec<u32>]) -> Vec<Vec<f32>>
 /// Returns the segment of a token of a text.
 pub(crate) fn segment(slot: u32, tokens: u32) -> u32 {
     u32::from(slot * 2 >= tokens)
+}
+
+/// Snapshots of test sequences: each reads one and writes another, in turn.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotTurns(Vec<Option<SnapshotId>>);
+
+impl SnapshotTurns {
+    /// Snapshots that these many sequences need.
+    pub(crate) const fn count(sequences: usize) -> usize {
+        2 * sequences
+    }
+
+    /// The snapshot after the last rows of a sequence.
+    pub(crate) fn last(&self, seq: u32) -> Option<SnapshotId> {
+        self.0.get(seq as usize).copied().flatten()
+    }
+
+    /// Lets a sequence continue from its first snapshot.
+    pub(crate) fn begin_at_first(&mut self, seq: u32) -> SnapshotId {
+        let id = SnapshotId(2 * seq);
+        self.0.resize(self.0.len().max(seq as usize + 1), None);
+        self.0[seq as usize] = Some(id);
+        id
+    }
+
+    /// Adds the snapshots of a batch. Sequences that are not `complete` repeat these rows.
+    pub(crate) fn link(&mut self, batch: &mut Batch, complete: impl Fn(u32) -> bool) {
+        batch.snapshots = vec![SnapshotTable::default(); batch.tables.len()];
+        self.0.resize(self.0.len().max(batch.tables.len()), None);
+        for rows in batch.rows.chunk_by(|a, b| a.seq == b.seq) {
+            let seq = rows[0].seq;
+            let from = self.last(seq);
+            let to = SnapshotId(2 * seq + u32::from(from == Some(SnapshotId(2 * seq))));
+            let end = rows[0].slot + rows.len() as u32;
+            batch.snapshots[seq as usize] = SnapshotTable { from, to: vec![(end, to)] };
+            if complete(seq) {
+                self.0[seq as usize] = Some(to);
+            }
+        }
+    }
 }

@@ -87,6 +87,29 @@ pub static ERNIE4_5_MOE: Family = Family {
     ..PLAIN
 };
 
+/// Returns the keys of a hybrid model: every second layer has attention, the others are short convolutions.
+fn short_convolutions(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let kv_heads = i32::try_from(spec.kv_heads).expect("a model's counts fit into an i32");
+    let counts: Vec<i32> = (0..spec.layers).map(|layer| if layer % 2 == 0 { 0 } else { kv_heads }).collect();
+    vec![("attention.head_count_kv", counts.into()), ("shortconv.l_cache", 3u32.into())]
+}
+
+/// LFM2: short convolutions and attention with norms over each head.
+pub static LFM2: Family = Family { name: "lfm2", pre_tokenizer: "lfm2", keys: short_convolutions, ..PLAIN };
+
+/// LFM2 with experts chosen by sigmoids with a bias, after an MLP in the first layer.
+pub static LFM2MOE: Family = Family {
+    name: "lfm2moe",
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.extend(short_convolutions(spec));
+        keys.extend([("leading_dense_block_count", 1u32.into()), ("expert_gating_func", 2u32.into())]);
+        keys
+    },
+    has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    ..LFM2
+};
+
 /// Returns the keys of LayerNorm.
 fn layer_norm(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())]
@@ -508,6 +531,8 @@ pub static ALL: &[&Family] = &[
     &GRANITE,
     &GRANITE_MOE,
     &HUNYUAN_DENSE,
+    &LFM2,
+    &LFM2MOE,
     &LLAMA,
     &ERNIE4_5,
     &MISTRAL3,

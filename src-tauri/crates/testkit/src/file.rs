@@ -147,7 +147,8 @@ impl<'a> Tensors<'a, '_> {
         let part = name.rsplit('.').nth(1).unwrap_or(name);
         match (name, part) {
             ("token_embd.weight", _) => self.embedding(),
-            ("output_norm.weight", _) => self.output_norm(),
+            ("output_norm.weight", _) => self.output_norm(name),
+            ("token_embd_norm.weight", _) if self.spec.family.name.starts_with("lfm2") => self.output_norm(name),
             ("output.weight", _) => self.output(),
             (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
             (_, "exp_probs_b") => {
@@ -170,6 +171,8 @@ impl<'a> Tensors<'a, '_> {
                 let values: Vec<f32> = (0..elements).map(|_| deviation * random.normal()).collect();
                 self.vector(name, dims, &values);
             }
+            // Rows of convolutions are shorter than blocks of quantised types.
+            (_, "conv") => self.taps(name, dims),
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
             // If queries and keys are normalised, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
@@ -196,8 +199,8 @@ impl<'a> Tensors<'a, '_> {
     }
 
     /// Adds the last norm, which sets the scale of the logits.
-    fn output_norm(&mut self) {
-        let (spec, name) = (self.spec, "output_norm.weight");
+    fn output_norm(&mut self, name: &str) {
+        let spec = self.spec;
         let gain = LOGIT_DEVIATION / embedding::deviation(spec) / (spec.width as f32).sqrt() / spec.family.logit_scale;
         let mut norm = weights::vector(spec.width, gain, &mut Random::from_name(spec.seed, name));
         if spec.tied {
@@ -213,6 +216,14 @@ impl<'a> Tensors<'a, '_> {
         let random = Random::from_name(spec.seed, "token_embd.weight");
         let fill = move |out: &mut dyn Write| embedding::write_output(spec, dtype, &mut random.clone(), out);
         self.matrix_from(name, dtype, &[spec.width, spec.vocab], fill);
+    }
+
+    /// Adds the weights of a convolution, which keep the variance.
+    fn taps(&mut self, name: &str, dims: &[u64]) {
+        let mut random = Random::from_name(self.spec.seed, name);
+        let deviation = (dims[0] as f32).sqrt().recip();
+        let values: Vec<f32> = (0..dims.iter().product()).map(|_: u64| deviation * random.normal()).collect();
+        self.vector(name, dims, &values);
     }
 
     fn rope_factors(&mut self, name: &str) {

@@ -148,7 +148,8 @@ fn missing_and_misshaped_tensors_are_listed_together() {
     for family in families() {
         let mut model = Tiny::new(family, 9);
         model.tensors.remove("blk.1.attn_output.weight");
-        model.tensors.remove("output_norm.weight");
+        let last_norm = format!("{}.weight", textbook::last_norm(&model));
+        model.tensors.remove(&last_norm);
         // Some families read it in parts. Tied embeddings are read twice.
         let fused = model.tensors.remove("blk.1.attn_qkv.weight").is_some();
         model.tensors.remove("token_embd.weight");
@@ -165,7 +166,7 @@ fn missing_and_misshaped_tensors_are_listed_together() {
         let down = TensorFault::Shape { name: down.into(), need, have };
         let mut wanted = vec![missing("token_embd.weight"), down];
         wanted.extend(fused.then(|| missing("blk.1.attn_qkv.weight")));
-        wanted.extend([missing("blk.1.attn_output.weight"), missing("output_norm.weight")]);
+        wanted.extend([missing("blk.1.attn_output.weight"), missing(&last_norm)]);
         assert_eq!(faults[..], wanted, "{family}: each once, in the order of the forward pass");
         assert!(error.to_string().contains(&text), "the text lists them too: {error}");
     }
@@ -292,6 +293,30 @@ fn models_with_norms_of_single_heads_are_refused() {
         let text = "a model with a separate norm for each query head is not supported";
         assert_eq!(error.to_string(), text, "{family}");
     }
+}
+
+#[test]
+fn layers_without_heads_are_read_from_a_list() {
+    let check = |counts: Vec<i32>, text: &str| {
+        let mut model = Tiny::new("lfm2", 1);
+        model.set("attention.head_count_kv", counts);
+        let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
+        assert_eq!(error.to_string(), text, "the error of loading");
+    };
+    check(vec![0, 0], "metadata key `lfm2.attention.head_count_kv`: no layer has attention");
+    check(vec![0, 2, 2], "metadata key `lfm2.attention.head_count_kv`: 3 numbers for 2 layers");
+    check(vec![1, 2], "a model with layers of 1 and 2 key/value heads is not supported");
+    check(vec![-1, 2], "metadata key `lfm2.attention.head_count_kv`: -1 is not in 0 to 4194304");
+    check(vec![0, 3], "metadata key `lfm2.attention.head_count_kv`: 3 key/value heads do not divide 4 heads");
+    let mut model = Tiny::new("lfm2", 1);
+    model.set("shortconv.l_cache", 1u32);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("there is no state");
+    let text = "metadata key `lfm2.shortconv.l_cache`: a convolution of one row has no state";
+    assert_eq!(error.to_string(), text, "the error of loading");
+    let mut windows = Tiny::new("lfm2", 1);
+    windows.set("attention.sliding_window", 20u32);
+    let plan = load(&file(&windows.bytes()), 4096, &mut Reference::new()).expect("windows are supported").plan;
+    assert_eq!(plan.states[0].kind, cairn_tensor::StateKind::Window(20), "attention has a window");
 }
 
 #[test]

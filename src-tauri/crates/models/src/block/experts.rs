@@ -106,6 +106,15 @@ impl Experts {
         Self { router, ..self }.choice_bias().scale_of_file(b)
     }
 
+    /// Divides the weights of the chosen experts by their sum.
+    pub(crate) fn renormalised(self) -> Self {
+        match self.router.gating {
+            Gating::Softmax { .. } => self.gating(Gating::Softmax { renormalise: true }),
+            Gating::Sigmoid { .. } => self.gating(Gating::Sigmoid { renormalise: true }),
+            _ => self,
+        }
+    }
+
     /// Reads the bias of the choice, `exp_probs_b`, if the model has it.
     pub(crate) fn choice_bias(self) -> Self {
         Self { may_bias_choice: true, ..self }

@@ -34,9 +34,14 @@ pub(crate) fn output_rows(b: &mut Builder<'_>, hparams: &Hparams, stream: &Strea
 /// norm and the largest product run only for these rows. Without an output matrix the model uses its embedding table
 /// (Press & Wolf, arXiv 1608.05859). The output of an embedding model are the normalised rows; it has no logits.
 pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> Option<BufferId> {
+    logits_after(b, hparams, stream, "output_norm")
+}
+
+/// The same with another name of the last norm.
+pub(crate) fn logits_after(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, norm: &str) -> Option<BufferId> {
     let width = hparams.embedding_length;
     let last = output_rows(b, hparams, stream);
-    Norm::new(hparams).push(b, "output_norm", last, last);
+    Norm::new(hparams).push(b, norm, last, last);
     if hparams.embedding.is_some() {
         return None;
     }

@@ -8,8 +8,6 @@ const MODELS: &[(&str, &str)] = &[
     ("glm4moelite", "GLM 4.7 Flash"),
     ("glmocr", "GLM OCR"),
     ("laguna", "Laguna"),
-    ("lfm2", "LFM 2"),
-    ("lfm2moe", "LFM 2 with experts"),
     ("llama4", "Llama 4"),
     ("mllama", "Llama 3.2 Vision"),
     ("nemotron_h", "Nemotron H"),

@@ -11,7 +11,7 @@ use cairn_hardware::Machine;
 use cairn_runtime::{
     CacheTiers, Device, Engine, EngineConfig, Event, Finish, KeepAlive, LoadOptions, Request, Sampling, Source,
 };
-use cairn_testkit::{ModelSpec, Random, tiny_llama};
+use cairn_testkit::{ModelSpec, Random, families, tiny, tiny_llama};
 use cairn_tier::{Config, FileKeys, LowerTier, Namespace, SsdOptions, SsdTier, Tiers, WeightsDigest};
 use tempfile::TempDir;
 
@@ -190,17 +190,22 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
 async fn logits_from_cached_and_restored_rows_are_bit_identical() {
     let (seeds, tokens) = (scale::runs(2), if scale::is_full() { 512 } else { 40 });
     let home = TempDir::new().expect("a temporary folder");
-    let model = home.path().join("m.gguf");
-    let spec = ModelSpec { width: 128, heads: 4, kv_heads: 2, head_dim: 32, ffn: 128, ..tiny_llama() };
-    cairn_testkit::write_file(&spec, &model).expect("the folder is writable");
+    let write = |name: &str, spec: ModelSpec| {
+        let model = home.path().join(name);
+        let spec = ModelSpec { width: 128, heads: 4, kv_heads: 2, head_dim: 32, ffn: 128, ..spec };
+        cairn_testkit::write_file(&spec, &model).expect("the folder is writable");
+        model
+    };
+    let (model, recurrent) = (write("m.gguf", tiny_llama()), write("r.gguf", tiny(&families::LFM2)));
     let began = Instant::now();
     for seed in seeds.clone() {
         for kv_type in [DType::F16, DType::Q8_0, DType::Q4_0] {
             check(&model, kv_type, seed, tokens).await;
         }
+        check(&recurrent, DType::F16, seed, tokens).await;
     }
     println!(
-        "{} prompts in eight ways with three types, {tokens} tokens each: the same bits, {:.0} s",
+        "{} prompts in eight ways with three types and a recurrent model, {tokens} tokens each: the same bits, {:.0} s",
         seeds.count(),
         began.elapsed().as_secs_f64()
     );

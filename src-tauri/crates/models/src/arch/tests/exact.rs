@@ -11,12 +11,13 @@ use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::{KV_TYPES, Variant};
 use cairn_tensor::{
-    Backend, Batch, BufferId, Cpu, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, PlanId, Row, Slice, StateId, StateKind,
-    Team,
+    Backend, Batch, BufferId, Cpu, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, PlanId, RecurrentId, Row, Slice,
+    StateId, StateKind, Team,
 };
 use cairn_testkit::{ModelSpec, Types, families, tiny};
 
 use super::file;
+use crate::runs::SnapshotTurns;
 use crate::{ModelFile, load};
 
 /// Tokens of the prompt: three attention spans, the last one incomplete, and an incomplete last page.
@@ -34,6 +35,7 @@ struct Engine {
     layout: PageLayout,
     states: Vec<StateKind>,
     layers: usize,
+    snapshots: SnapshotTurns,
     vocab: usize,
 }
 
@@ -47,7 +49,9 @@ impl Engine {
         let (limits, layers) = (Limits { rows: PROMPT + 6, logit_rows: PROMPT }, model.plan.layers());
         let plan = backend.prepare(model.plan, limits).expect("the plan fits its weights");
         backend.grow_pages(3 * BESIDE / PAGE_TOKENS).expect("a few pages can be had");
-        Self { backend, plan, logits, layout, states, layers, vocab: model.hparams.vocab }
+        backend.grow_snapshots(SnapshotTurns::count(3)).expect("a few snapshots can be had");
+        let snapshots = SnapshotTurns::default();
+        Self { backend, plan, logits, layout, states, layers, snapshots, vocab: model.hparams.vocab }
     }
 
     /// Returns the bits of the logits of some tokens of the prompt. With `beside`, the batch has a row of another
@@ -65,7 +69,8 @@ impl Engine {
         if beside {
             push(2, (5 * nth).min(BESIDE)..(5 * nth + 5).min(BESIDE), false);
         }
-        let batch = Batch { rows, tables: (0..3).map(table).collect(), ..Batch::default() };
+        let mut batch = Batch { rows, tables: (0..3).map(table).collect(), ..Batch::default() };
+        self.snapshots.link(&mut batch, |_| true);
         self.backend.run(self.plan, &batch).expect("the batch is within the limits");
         let mut logits = vec![0.0; count * self.vocab];
         self.backend.read(self.plan, self.logits, 0..count, &mut logits);
@@ -91,7 +96,8 @@ impl Engine {
                 let mut rows: Vec<Row> = slots.clone().map(|slot| row(1, slot, is_last)).collect();
                 rows.extend(beside.next().map(|slot| row(2, slot, !is_last)));
                 let slice = Some(Slice { rows: slots.len(), layers: layer..layer + 1 });
-                let batch = Batch { rows, tables: vec![table(1), table(2)], slice, ..Batch::default() };
+                let mut batch = Batch { rows, tables: vec![table(1), table(2)], slice, ..Batch::default() };
+                self.snapshots.link(&mut batch, |seq| seq > 0 || is_last);
                 self.backend.run(self.plan, &batch).expect("the batch is within the limits");
             }
             let mut logits = vec![0.0; slots.len() * self.vocab];
@@ -159,10 +165,12 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
             }
         }
     }
+    move_snapshot(&file, variant, kv_type, &mut other);
     let rows: Vec<Row> = (MOVED..PROMPT).map(|slot| Row::text(0, token(1, slot), slot as u32, true)).collect();
     let mut found = Vec::new();
     for rows in rows.chunks(100) {
-        let batch = Batch { rows: rows.to_vec(), tables: vec![moved.clone()], ..Batch::default() };
+        let mut batch = Batch { rows: rows.to_vec(), tables: vec![moved.clone()], ..Batch::default() };
+        other.snapshots.link(&mut batch, |_| true);
         other.backend.run(other.plan, &batch).expect("the batch is within the limits");
         let mut logits = vec![0.0; rows.len() * other.vocab];
         other.backend.read(other.plan, other.logits, 0..rows.len(), &mut logits);
@@ -170,6 +178,20 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
     }
     let wrong = difference(&found, &whole[MOVED * engine.vocab..], engine.vocab);
     assert_eq!(wrong, None, "{what}: first token with other bits after the pages moved");
+}
+
+/// Lets the first sequence of an engine continue from the recurrent states after the moved tokens.
+fn move_snapshot(file: &ModelFile, variant: &'static Variant, kv_type: DType, to: &mut Engine) {
+    let mut from = Engine::new(file, variant, kv_type, 1);
+    from.run(0..MOVED, 0, false);
+    let last = from.snapshots.last(1).expect("rows of the sequence were run");
+    let id = to.snapshots.begin_at_first(0);
+    for (state, section) in from.layout.snapshot.sections.iter().enumerate() {
+        let state = RecurrentId(state as u32);
+        let mut bytes = vec![0; section.len()];
+        from.backend.read_snapshot(last, state, &mut bytes);
+        to.backend.write_snapshot(id, state, &bytes);
+    }
 }
 
 /// Architectures with the plan of another one.

@@ -153,6 +153,8 @@ fn paper(model: &Tiny) -> Paper {
             logits: |logit| logit / 8.0,
             ..plain
         },
+        "lfm2" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
+        "lfm2moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), scores: sigmoids, ..plain },
         "llama" | "ernie4_5" | "mistral3" => Paper { adjacent_pairs: true, ..plain },
         "olmo2" => Paper {
             normalises_input: false,
@@ -205,8 +207,14 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let attention_norm = if own_norm { "attn_norm_2" } else { "attn_norm" };
         let before = xs.clone();
         let read: Rows = xs.iter().map(|x| block.read(x, attention_norm)).collect();
-        for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(block.attend(&read, rotation)) {
-            block.add(x, block.project(&mixed, "attn_output", 0..WIDTH), "post_attention_norm");
+        let mixed: Rows = if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
+            block.convolve(&read)
+        } else {
+            let attended = block.attend(&read, rotation);
+            attended.iter().map(|mixed| block.project(mixed, "attn_output", 0..WIDTH)).collect()
+        };
+        for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(mixed) {
+            block.add(x, mixed, "post_attention_norm");
             let input: &[f64] = if paper.parallel { before } else { x };
             let branch = block.mlp(&block.read(input, paper.mlp_norm));
             block.add(x, branch, "post_ffw_norm");
@@ -214,11 +222,19 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
     let bias = model.tensors.get("output.bias").map_or(vec![0.0; VOCAB], |(_, values)| values.clone());
+    let last_norm = last_norm(model);
     let last = |x: &Vec<f64>| {
-        let logits = multiply(output, &paper.norm(model, x, "output_norm"), 0..VOCAB);
+        let logits = multiply(output, &paper.norm(model, x, last_norm), 0..VOCAB);
         logits.into_iter().zip(&bias).map(|(logit, &bias)| (paper.logits)(logit + f64::from(bias))).collect()
     };
     xs.iter().map(last).collect()
+}
+
+/// Returns the name of the last norm.
+pub(super) fn last_norm(model: &Tiny) -> &'static str {
+    let names = ["output_norm", "token_embd_norm"];
+    let has = |name: &&str| model.tensors.contains_key(&format!("{name}.weight"));
+    names.into_iter().find(has).expect("every family has one")
 }
 
 /// Returns the number of blocks.
@@ -327,6 +343,28 @@ impl Block<'_> {
             mixed
         };
         qs.iter().enumerate().map(mix).collect()
+    }
+
+    /// A short convolution between two gates.
+    fn convolve(&self, rows: &Rows) -> Rows {
+        let taps = self.model.values(&self.name("shortconv.conv.weight"));
+        let kernel = taps.len() / WIDTH;
+        let part = |nth: usize| -> Rows {
+            rows.iter().map(|x| self.project(x, "shortconv.in_proj", nth * WIDTH..(nth + 1) * WIDTH)).collect()
+        };
+        let [before, after, x] = [0, 1, 2].map(part);
+        let gated = |at: usize, element: usize| before[at][element] * x[at][element];
+        let output = |at: usize| {
+            let sum = |element: usize| -> f64 {
+                let taps = &taps[element * kernel..(element + 1) * kernel];
+                // The last tap is that of the row itself.
+                let seen = taps.iter().rev().zip((0..=at).rev());
+                seen.map(|(&tap, at)| f64::from(tap) * gated(at, element)).sum()
+            };
+            let mixed: Vec<f64> = (0..WIDTH).map(|element| after[at][element] * sum(element)).collect();
+            self.project(&mixed, "shortconv.out_proj", 0..WIDTH)
+        };
+        (0..rows.len()).map(output).collect()
     }
 
     /// The MLP, or the experts.

@@ -1,0 +1,59 @@
+//! Layers of hybrid models: some have attention, and the others are recurrent.
+
+use cairn_gguf::{Array, Value};
+
+use crate::error::LoadError;
+use crate::hparams::{Keys, MAX_WIDTH};
+
+const KV_HEADS: &str = "attention.head_count_kv";
+
+/// Which layers have attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LayerKinds {
+    /// Key/value heads of the layers with attention.
+    pub(crate) kv_heads: usize,
+    /// By layer. Empty if all layers have attention.
+    attention: Vec<bool>,
+}
+
+impl LayerKinds {
+    /// Reads `attention.head_count_kv`: one number for each layer, which is 0 for recurrent layers, or one for all.
+    pub(crate) fn read(keys: &Keys<'_>) -> Result<Self, LoadError> {
+        let counts: Vec<u32> = match keys.get(KV_HEADS) {
+            Some(Value::Array(Array::U32(counts))) => counts.clone(),
+            Some(Value::Array(Array::I32(counts))) => {
+                let unsigned = |&count: &i32| u32::try_from(count).map_err(|_| count);
+                let counts: Result<_, i32> = counts.iter().map(unsigned).collect();
+                counts.map_err(|count| keys.invalid(KV_HEADS, format!("{count} is not in 0 to {MAX_WIDTH}")))?
+            }
+            _ => {
+                let kv_heads = keys.count(KV_HEADS, None, MAX_WIDTH)?;
+                return Ok(Self { kv_heads, attention: Vec::new() });
+            }
+        };
+        let mut heads = counts.iter().copied().filter(|&count| count > 0);
+        let kv_heads = heads.next().ok_or_else(|| keys.invalid(KV_HEADS, "no layer has attention"))?;
+        if let Some(other) = heads.find(|&count| count != kv_heads) {
+            let what = format!("a model with layers of {kv_heads} and {other} key/value heads");
+            return Err(LoadError::Unsupported { what });
+        }
+        if kv_heads > MAX_WIDTH {
+            return Err(keys.invalid(KV_HEADS, format!("{kv_heads} is not in 0 to {MAX_WIDTH}")));
+        }
+        Ok(Self { kv_heads: kv_heads as usize, attention: counts.iter().map(|&count| count > 0).collect() })
+    }
+
+    /// Checks the number of layers.
+    pub(crate) fn check(&self, keys: &Keys<'_>, layers: usize) -> Result<(), LoadError> {
+        match self.attention.len() {
+            0 => Ok(()),
+            len if len == layers => Ok(()),
+            len => Err(keys.invalid(KV_HEADS, format!("{len} numbers for {layers} layers"))),
+        }
+    }
+
+    /// Whether a layer has attention.
+    pub(crate) fn has_attention(&self, layer: usize) -> bool {
+        self.attention.get(layer).copied().unwrap_or(true)
+    }
+}
