@@ -9,7 +9,8 @@ use cairn_wire::ollama::{ShowRequest, ShowResponse};
 use crate::client::Client;
 
 /// Note for a model without a chat template.
-pub(crate) const NO_TEMPLATE: &str = "this model has no chat template: it gets the messages unchanged and continues them";
+pub(crate) const NO_TEMPLATE: &str =
+    "this model has no chat template: it gets the messages unchanged and continues them";
 
 /// Returns the model's name on the server. Opens the model first if `text` is a path.
 pub(crate) async fn resolve(client: &Client, text: &str) -> anyhow::Result<String> {
