@@ -36,7 +36,7 @@ fn sequence_continues_from_any_snapshot() {
     for mut backend in backends() {
         let (plan, logits) = hybrid(backend.as_mut(), DType::F32, LIMITS);
         backend.grow_pages(TOKENS.div_ceil(PAGE_TOKENS)).expect("a few pages can be had");
-        let mut run = |backend: &mut dyn Backend, slots: std::ops::Range<usize>, snapshots: SnapshotTable| {
+        let run = |backend: &mut dyn Backend, slots: std::ops::Range<usize>, snapshots: SnapshotTable| {
             let mut batch = Batch { tables: vec![table(0, 1, TOKENS)], snapshots: vec![snapshots], ..Batch::default() };
             push_rows(&mut batch, 0, slots.clone(), true);
             backend.run(plan, &batch).expect("the batch is sound");
@@ -121,7 +121,7 @@ fn invalid_convolutions_are_refused() {
     check(2, 32, 512, keep, "is 32 x 17, a convolution has 2 to 16 rows");
     let again = |plan: &mut Plan| plan.ops.push(plan.ops[0].clone());
     check(0, 32, 64, again, "recurrent state 0 has 2 ops, not one");
-    let unused = |plan: &mut Plan| drop(plan.recurrent(8));
+    let unused = |plan: &mut Plan| plan.recurrent.push(Recurrent { elements: 8 });
     check(0, 32, 64, unused, "recurrent state 1 has 0 ops, not one");
     let large = |plan: &mut Plan| plan.recurrent.push(Recurrent { elements: usize::MAX / 8 });
     check(0, 32, 64, large, "recurrent state 1 has 2305843009213693951 elements");
