@@ -115,7 +115,9 @@ fn last_rope(ops: &[Op], k: BufferId) -> Option<Option<usize>> {
 /// Whether an op overwrites a buffer.
 fn fills(op: &Op, k: BufferId) -> bool {
     match op {
-        Op::MatMul { projections, .. } | Op::MatMulId { projections, .. } => projections.iter().any(|p| p.out == k),
+        Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
+            projections.iter().any(|p| p.out == k)
+        }
         Op::Embed { out, .. }
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
@@ -131,6 +133,7 @@ fn changes(op: &Op, k: BufferId) -> bool {
     match op {
         Op::RmsNorm { out, .. } | Op::LayerNorm { out, .. } | Op::Glu { out, .. } => *out == k,
         Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } => *x == k,
+        Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
         _ => false,
     }

@@ -10,8 +10,12 @@ use std::ops::Range;
 use cairn_gguf::{DType, Gguf, Metadata, Tensor};
 use cairn_tensor::{Backend, BackendError, BufferId, Bytes, Op, Plan, Projection, Rows, Weight, WeightId};
 
+use crate::adapter::Adapter;
 use crate::error::{LoadError, TensorFault, in_block};
 use crate::file::ModelFile;
+use adapted::Adapted;
+
+mod adapted;
 
 /// Id of a weight in a plan that is not executed.
 const NOT_UPLOADED: WeightId = WeightId(u32::MAX);
@@ -75,6 +79,8 @@ pub struct Builder<'a> {
     required: Vec<RequiredTensor>,
     faults: Vec<TensorFault>,
     backend_error: Option<BackendError>,
+    adapters: &'a [Adapter],
+    adapted: Adapted,
 }
 
 /// The part of a tensor that is one weight: `rows * cols` elements from `first` on.
@@ -87,7 +93,12 @@ struct Part {
 
 impl<'a> Builder<'a> {
     /// Creates a builder for sequences of up to `context_tokens`. Without a backend nothing is uploaded.
-    pub(crate) fn new(source: Source<'a>, context_tokens: usize, backend: Option<&'a mut dyn Backend>) -> Self {
+    pub(crate) fn new(
+        source: Source<'a>,
+        adapters: &'a [Adapter],
+        context_tokens: usize,
+        backend: Option<&'a mut dyn Backend>,
+    ) -> Self {
         Self {
             plan: Plan::default(),
             source,
@@ -100,14 +111,17 @@ impl<'a> Builder<'a> {
             required: Vec::new(),
             faults: Vec::new(),
             backend_error: None,
+            adapters,
+            adapted: Adapted::default(),
         }
     }
 
     /// Returns the plan, and the size in bytes of all its weights.
-    pub(crate) fn finish(self) -> Result<(Plan, u64), LoadError> {
+    pub(crate) fn finish(mut self) -> Result<(Plan, u64), LoadError> {
         if !self.faults.is_empty() {
             return Err(LoadError::Tensors { faults: self.faults });
         }
+        self.check_adapters()?;
         match self.backend_error {
             Some(error) => Err(error.into()),
             None => Ok((self.plan, self.weights_bytes)),
@@ -211,6 +225,7 @@ impl<'a> Builder<'a> {
         let bias = format!("{prefix}.bias");
         let part = Part { first, rows: 1, cols: rows };
         let bias = self.has_bias(&bias).then(|| self.weight(&bias, &[total_rows], part));
+        self.adapt(&format!("{prefix}.weight"), [cols, total_rows], first, out);
         Projection { weight, bias, out }
     }
 
@@ -219,9 +234,16 @@ impl<'a> Builder<'a> {
         self.plan.buffer(Rows::Batch, width)
     }
 
-    /// Adds a step.
+    /// Adds a step, and what adapters add to its products.
     pub fn push(&mut self, op: Op) {
+        let product = match &op {
+            Op::MatMul { x, projections } => Some((*x, projections.clone())),
+            _ => None,
+        };
         self.plan.push(op);
+        if let Some((x, projections)) = product {
+            self.push_adapters(x, &projections);
+        }
     }
 
     /// Uploads a weight, each part of a tensor once. [`Builder::finish`] returns the errors.

@@ -131,6 +131,9 @@ pub enum LoadError {
         /// The fault.
         source: Box<LoadError>,
     },
+    /// An adapter does not fit the model.
+    #[error(transparent)]
+    Adapter(#[from] crate::adapter::AdapterError),
     /// The backend rejected a weight or the plan.
     #[error(transparent)]
     Backend(#[from] BackendError),

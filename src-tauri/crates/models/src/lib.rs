@@ -5,9 +5,12 @@
 //! returns the [`Plan`](cairn_tensor::Plan) of its forward pass. [`memory_requirements`] computes the memory before
 //! loading, [`check_head`] also from the beginning of a file, and [`required_tensors`] the tensors that metadata require.
 //!
+//! [`load_with_adapters`] adds LoRA [`Adapter`]s, which each sequence can use with its own factor.
+//!
 //! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
 //! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
 
+pub mod adapter;
 pub mod arch;
 mod block;
 mod build;
@@ -24,6 +27,7 @@ mod runs;
 #[cfg(test)]
 mod tiny;
 
+pub use adapter::{Adapter, AdapterError, MAX_ADAPTERS};
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
 pub use cairn_gguf::Pooling;
@@ -33,4 +37,6 @@ pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::{Hparams, NormKind};
-pub use load::{MemoryRequirements, Model, check_head, load, memory_requirements, required_tensors};
+pub use load::{
+    MemoryRequirements, Model, check_head, load, load_with_adapters, memory_requirements, required_tensors,
+};

@@ -4,6 +4,7 @@ use cairn_gguf::{DType, Gguf, Metadata, Pooling};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
+use crate::adapter::{Adapter, AdapterError, MAX_ADAPTERS};
 use crate::arch::{ARCHITECTURES, Architecture};
 use crate::build::{Builder, RequiredTensor, Source};
 use crate::compat;
@@ -51,10 +52,27 @@ impl MemoryRequirements {
 /// When the family is unknown, metadata or tensors do not fit it, the backend rejects a weight, or the file has changed
 /// since it was opened. Weights may have been uploaded only in the last two cases.
 pub fn load(file: &ModelFile, context_tokens: usize, backend: &mut dyn Backend) -> Result<Model, LoadError> {
-    build(Source::File(file), context_tokens, None)?;
-    let (hparams, plan, _) = build(Source::File(file), context_tokens, Some(backend))?;
-    // The upload has decoded vectors, so the file must be unchanged.
+    load_with_adapters(file, &[], context_tokens, backend)
+}
+
+/// Like [`load`], with adapters, which sequences refer to by their index. A sequence that uses none is computed as without them.
+///
+/// # Errors
+/// Those of [`load`]; or an adapter does not fit the model.
+pub fn load_with_adapters(
+    file: &ModelFile,
+    adapters: &[Adapter],
+    context_tokens: usize,
+    backend: &mut dyn Backend,
+) -> Result<Model, LoadError> {
+    if adapters.len() > MAX_ADAPTERS {
+        return Err(AdapterError::Count { count: adapters.len() }.into());
+    }
+    build(Source::File(file), adapters, context_tokens, None)?;
+    let (hparams, plan, _) = build(Source::File(file), adapters, context_tokens, Some(backend))?;
+    // The upload has decoded vectors, so the files must be unchanged.
     file.check()?;
+    adapters.iter().try_for_each(|adapter| adapter.file().check())?;
     Ok(Model { plan, hparams })
 }
 
@@ -92,7 +110,7 @@ fn requirements(
     limits: Limits,
     kv_type: DType,
 ) -> Result<(Hparams, MemoryRequirements), LoadError> {
-    let (hparams, plan, weights_bytes) = build(source, context_tokens, None)?;
+    let (hparams, plan, weights_bytes) = build(source, &[], context_tokens, None)?;
     let limits = hparams.limits(context_tokens, limits);
     let (kv_type, _) = plan.kv_type(kv_type);
     let layout = plan.page_layout(kv_type);
@@ -121,7 +139,7 @@ pub fn required_tensors(
     metadata: &Metadata,
     has_tensor: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<RequiredTensor>, LoadError> {
-    let mut b = Builder::new(Source::Metadata { metadata, has_tensor }, 0, None);
+    let mut b = Builder::new(Source::Metadata { metadata, has_tensor }, &[], 0, None);
     family(metadata)?.build(&mut b)?;
     Ok(b.into_required())
 }
@@ -129,10 +147,13 @@ pub fn required_tensors(
 /// Builds the forward pass of the file's family.
 fn build<'a>(
     source: Source<'a>,
+    adapters: &'a [Adapter],
     context_tokens: usize,
     backend: Option<&'a mut dyn Backend>,
 ) -> Result<(Hparams, Plan, u64), LoadError> {
-    let mut b = Builder::new(source, context_tokens, backend);
+    let mut b = Builder::new(source, adapters, context_tokens, backend);
+    let architecture = b.metadata().str("general.architecture")?.unwrap_or_default();
+    adapters.iter().try_for_each(|adapter| adapter.check_architecture(architecture))?;
     let hparams = family(b.metadata())?.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
     let is_ranked = matches!(hparams.embedding, Some(EmbeddingOutput { pooling: Pooling::Rank, .. }));

@@ -45,6 +45,15 @@ impl Row {
     }
 }
 
+/// Use of an adapter by a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdapterUse {
+    /// Index of the adapter in the plan.
+    pub adapter: u32,
+    /// Factor on what the adapter adds; any finite number.
+    pub scale: f32,
+}
+
 /// The first rows of a batch, which a run takes through some of the layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -64,6 +73,8 @@ pub struct Batch {
     pub tables: Vec<Vec<PageId>>,
     /// Recurrent states of each sequence, if the plan has any. The rows of a sequence are then consecutive slots.
     pub snapshots: Vec<SnapshotTable>,
+    /// The adapters of each sequence, each at most once. Sequences beyond the end use none.
+    pub adapters: Vec<Vec<AdapterUse>>,
     /// `[n, width]` rows that [`Input::Embedding`] refers to.
     pub embeddings: Vec<f32>,
     /// The first rows, if this run takes them through some of the layers only.
@@ -76,8 +87,20 @@ impl Batch {
         self.rows.clear();
         self.tables.clear();
         self.snapshots.clear();
+        self.adapters.clear();
         self.embeddings.clear();
         self.slice = None;
+    }
+
+    /// Returns the scale with which a row's sequence uses an adapter, if it does.
+    pub(crate) fn adapter_scale(&self, row: usize, adapter: u32) -> Option<f32> {
+        let uses = self.adapters.get(self.rows[row].seq as usize)?;
+        uses.iter().find(|use_| use_.adapter == adapter).map(|use_| use_.scale)
+    }
+
+    /// Returns whether a sequence uses an adapter.
+    pub(crate) fn uses_adapter(&self, adapter: u32) -> bool {
+        self.adapters.iter().flatten().any(|use_| use_.adapter == adapter)
     }
 
     /// Returns the rows whose logits are computed.

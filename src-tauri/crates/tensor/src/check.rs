@@ -9,7 +9,7 @@ mod recurrent;
 use cairn_gguf::DType;
 
 use crate::backend::{BackendError, Limits};
-use crate::batch::{Batch, Input};
+use crate::batch::{AdapterUse, Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
 use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows};
 use crate::state::{State, StateId, StateKind};
@@ -131,7 +131,7 @@ impl PlanCheck<'_> {
                 bias.map_or(Ok(()), |bias| self.vector(bias, width))?;
                 require(*eps >= 0.0, || format!("eps is {eps}"))
             }
-            Op::MatMul { x, projections } => {
+            Op::MatMul { x, projections } | Op::MatMulAdapter { x, projections, .. } => {
                 let input = self.buffer(*x)?;
                 require(!projections.is_empty(), || "the product has no weights".into())?;
                 for (index, projection) in projections.iter().enumerate() {
@@ -217,6 +217,11 @@ impl PlanCheck<'_> {
                 self.alike(*x, *y)?;
                 Self::apart(*x, *y)
             }
+            Op::AddAdapter { x, y, factor, .. } => {
+                self.alike(*x, *y)?;
+                Self::apart(*x, *y)?;
+                require(factor.is_finite(), || format!("the factor is {factor}"))
+            }
             Op::Mul { x, y } => {
                 let (x_buffer, y_buffer) = (self.buffer(*x)?, self.buffer(*y)?);
                 let fits = y_buffer.width > 0 && x_buffer.width.is_multiple_of(y_buffer.width);
@@ -279,6 +284,17 @@ pub(crate) fn batch(
     }
     if !plan.recurrent.is_empty() {
         recurrent::snapshots(batch, snapshots).map_err(BackendError::Batch)?;
+    }
+    let adapters = if batch.adapters.is_empty() { 0 } else { plan.adapters() };
+    for (seq, uses) in batch.adapters.iter().enumerate() {
+        for (index, AdapterUse { adapter, scale }) in uses.iter().enumerate() {
+            if *adapter as usize >= adapters || !scale.is_finite() {
+                return bad(format!("sequence {seq} uses adapter {adapter} of {adapters} with the scale {scale}"));
+            }
+            if uses[..index].iter().any(|other| other.adapter == *adapter) {
+                return bad(format!("sequence {seq} uses adapter {adapter} twice"));
+            }
+        }
     }
     for op in &plan.ops {
         match op {

@@ -178,6 +178,28 @@ pub enum Op {
         /// At least one.
         projections: Vec<Projection>,
     },
+    /// As [`Op::MatMul`], for a part of a low-rank adapter (Hu et al., arXiv 2106.09685). The outputs are undefined if no sequence
+    /// of the batch uses the adapter.
+    MatMulAdapter {
+        /// Index of the adapter, as in [`AdapterUse`](crate::AdapterUse).
+        adapter: u32,
+        /// Input.
+        x: BufferId,
+        /// At least one.
+        projections: Vec<Projection>,
+    },
+    /// `x += factor * scale * y` for each row of a sequence that uses the adapter with `scale`. Other rows keep their bits. `y` is
+    /// undefined afterwards.
+    AddAdapter {
+        /// Index of the adapter, as in [`AdapterUse`](crate::AdapterUse).
+        adapter: u32,
+        /// Accumulator.
+        x: BufferId,
+        /// Summand, as wide as `x`.
+        y: BufferId,
+        /// The adapter's own factor; any finite number.
+        factor: f32,
+    },
     /// Chooses and weighs the experts of each row.
     Route {
         /// `[rows, experts]`.
@@ -325,7 +347,17 @@ impl Op {
     /// Returns the input and the weights of an op that multiplies matrices.
     pub(crate) fn product(&self) -> Option<(BufferId, &[Projection])> {
         match self {
-            Self::MatMul { x, projections } | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            Self::MatMul { x, projections }
+            | Self::MatMulAdapter { x, projections, .. }
+            | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            _ => None,
+        }
+    }
+
+    /// Returns the index of the adapter that an op is a part of.
+    pub(crate) fn adapter(&self) -> Option<u32> {
+        match self {
+            Self::MatMulAdapter { adapter, .. } | Self::AddAdapter { adapter, .. } => Some(*adapter),
             _ => None,
         }
     }
@@ -389,6 +421,11 @@ impl Plan {
     /// Adds a step.
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Number of adapters that the plan's ops are parts of.
+    pub fn adapters(&self) -> usize {
+        self.ops.iter().filter_map(Op::adapter).max().map_or(0, |last| last as usize + 1)
     }
 
     /// Number of layers that a [`Slice`](crate::Slice) can begin and end with; at least one. The first begins with the first op, each

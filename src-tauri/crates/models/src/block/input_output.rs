@@ -49,6 +49,9 @@ pub(crate) fn logits_after(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stre
     let table = if b.has_tensor("output.weight") { "output.weight" } else { "token_embd.weight" };
     let weight = b.matrix(table, hparams.vocab, width);
     let bias = b.optional_vector("output.bias", hparams.vocab);
+    if table == "output.weight" {
+        b.adapt(table, [width, hparams.vocab], 0, out);
+    }
     b.push(Op::MatMul { x: last, projections: vec![Projection { weight, bias, out }] });
     b.plan.logits = Some(out);
     Some(out)

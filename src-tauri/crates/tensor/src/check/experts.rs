@@ -30,9 +30,11 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Conv { out, .. }
         | Op::Glu { out, .. }
         | Op::Gather { out, .. } => *out == id,
-        Op::MatMul { projections, .. } | Op::MatMulId { projections, .. } => {
+        Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)
         }
+        // The summand is scaled in place.
+        Op::AddAdapter { x, y, .. } => *x == id || *y == id,
         Op::AddEmbedding { x, .. }
         | Op::Rope { x, .. }
         | Op::Gelu { x }

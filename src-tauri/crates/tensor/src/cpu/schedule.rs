@@ -113,7 +113,9 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
-            Op::MatMul { x, projections } | Op::MatMulId { x, projections, .. } => {
+            Op::MatMul { x, projections }
+            | Op::MatMulAdapter { x, projections, .. }
+            | Op::MatMulId { x, projections, .. } => {
                 let formats = formats(op, weights);
                 for format in &formats {
                     let to = [Place::Columns(*format)];
@@ -158,6 +160,10 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } | Op::Mul { x, y } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));
+            }
+            Op::AddAdapter { x, y, .. } => {
+                // The summand is scaled in place.
+                schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x), Place::Buffer(*y)]));
             }
             Op::Gather { x, out } => {
                 schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));

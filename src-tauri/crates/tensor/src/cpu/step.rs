@@ -106,6 +106,13 @@ impl Run<'_> {
         let scratch = &mut *scratch.lock();
         let prepared = self.all.prepared;
         let mut had_slice = true;
+        // All threads skip the same phases, and wait at their barriers.
+        let is_unused_adapter = |work: Work| match work {
+            Work::Angles { .. } => false,
+            Work::Convert { op, .. } | Work::Op { op } => {
+                prepared.plan.ops[op].adapter().is_some_and(|adapter| !self.all.batch.uses_adapter(adapter))
+            }
+        };
         for (index, phase) in prepared.phases.iter().enumerate() {
             let has_slice = match phase.work {
                 Work::Angles { .. } => true,
@@ -117,6 +124,9 @@ impl Run<'_> {
             }
             had_slice = has_slice;
             let step = if has_slice { &self.all } else { &self.others };
+            if is_unused_adapter(phase.work) {
+                continue;
+            }
             match phase.work {
                 Work::Angles { rope } => step.angles(worker, rope),
                 Work::Convert { op, format } => step.convert(worker, op, format),
@@ -141,7 +151,7 @@ impl Step<'_> {
                 let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| &self.vectors[id.0 as usize][..]));
                 self.layer_norm(worker, [*x, *out], weight.expect("every norm has a weight"), bias, *eps);
             }
-            Op::MatMul { projections, .. } => {
+            Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } => {
                 projections.iter().for_each(|projection| self.multiply(worker, scratch, projection));
             }
             Op::Route { .. } => self.route(worker, &mut scratch.experts, op),
@@ -168,6 +178,7 @@ impl Step<'_> {
                 }
             }
             Op::Mul { x, y } => self.multiply_elements(worker, [*x, *y]),
+            Op::AddAdapter { adapter, x, y, factor } => self.add_adapter(worker, *adapter, [*x, *y], *factor),
             Op::Gather { x, out } => {
                 for row in self.own_rows(worker, *out) {
                     let from = self.buffer(*x).read(worker, self.row(*x, self.rows.logit_rows[row]));
@@ -246,6 +257,19 @@ impl Step<'_> {
             let index = self.batch.rows[row].pos[component] as usize;
             (self.variant.decode_row)(table.dtype, table.row_bytes(index..index + 1), memory);
             (self.variant.add)(&mut self.buffer(x).write(worker, self.row(x, row)), memory);
+        }
+    }
+
+    fn add_adapter(&self, worker: &Worker<'_>, adapter: u32, [x, y]: [BufferId; 2], factor: f32) {
+        for row in self.own_rows(worker, x) {
+            let batch_row = match self.prepared.plan.buffers[x.0 as usize].rows {
+                Rows::Batch => row,
+                Rows::Logits => self.rows.logit_rows[row],
+            };
+            let Some(scale) = self.batch.adapter_scale(batch_row, adapter) else { continue };
+            let mut y = self.buffer(y).write(worker, self.row(y, row));
+            (self.variant.scale)(&mut y, factor * scale);
+            (self.variant.add)(&mut self.buffer(x).write(worker, self.row(x, row)), &y);
         }
     }
 

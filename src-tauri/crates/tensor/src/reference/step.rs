@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{arithmetic, experts};
 use crate::batch::{Batch, Input, Row};
 use crate::page::{PAGE_TOKENS, PageLayout};
-use crate::plan::{BufferId, Op, Plan, Projection};
+use crate::plan::{BufferId, Op, Plan, Projection, Rows};
 use crate::state::{State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
@@ -45,7 +45,7 @@ impl Step<'_> {
                 y.chunks_mut(weight.len()).for_each(|x| arithmetic::layer_norm(x, &weight, bias.as_deref(), *eps));
                 self.buffers[out.0 as usize] = y;
             }
-            Op::MatMul { x, projections } => {
+            Op::MatMul { x, projections } | Op::MatMulAdapter { x, projections, .. } => {
                 let x = self.copy(*x);
                 projections.iter().for_each(|projection| self.multiply(&x, projection));
             }
@@ -104,6 +104,17 @@ impl Step<'_> {
             Op::Add { x, y } => {
                 let y = self.copy(*y);
                 self.buffers[x.0 as usize].iter_mut().zip(y).for_each(|(x, y)| *x += y);
+            }
+            Op::AddAdapter { adapter, x, y, factor } => {
+                let (y, width) = (self.copy(*y), self.width(*x));
+                let is_logits = self.plan.buffers[x.0 as usize].rows == Rows::Logits;
+                let rows = (0..self.batch.rows.len()).filter(|row| !is_logits || self.batch.rows[*row].want_logits);
+                let out = self.buffers[x.0 as usize].chunks_mut(width);
+                for (row, (x, y)) in rows.zip(out.zip(y.chunks(width))) {
+                    let Some(scale) = self.batch.adapter_scale(row, *adapter) else { continue };
+                    let scale = f64::from(*factor) * f64::from(scale);
+                    x.iter_mut().zip(y).for_each(|(x, y)| *x = (f64::from(*x) + scale * f64::from(*y)) as f32);
+                }
             }
             Op::Mul { x, y } => {
                 let (y, group) = (self.copy(*y), self.width(*x) / self.width(*y));
