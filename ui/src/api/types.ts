@@ -2571,6 +2571,7 @@ export type Options = {
   draft_num_predict?: number;
   kv_cache_type?: string;
   context_shift?: string;
+  adapter_scale?: number;
 };
 
 /** The `think` field of a request. */

@@ -9,6 +9,7 @@ use cairn_hardware::Machine;
 use cairn_kernels::KV_TYPES;
 use cairn_tier::{Namespace, Tiers, WeightsDigest};
 
+use crate::adapters::AdapterSource;
 use crate::keep_alive::KeepAlive;
 
 /// A model's id. Requests with the same id share a loaded model.
@@ -105,6 +106,8 @@ pub struct LoadOptions {
     pub force: bool,
     /// Digest of the weights, if known. Without it, no tier stores the model's rows.
     pub weights: Option<WeightsDigest>,
+    /// LoRA adapters. A model's id must differ for other adapters.
+    pub adapters: Vec<AdapterSource>,
 }
 
 /// An unknown type of keys and values.

@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 pub use self::cache::PrefixLookup;
 pub use self::lease::Lease;
 use self::lease::Timer;
+use crate::adapters;
 use crate::client::Client;
 use crate::command::{Command, CommandSender};
 use crate::config::{EngineConfig, LoadOptions, ModelId, Source};
@@ -198,11 +199,14 @@ impl Engine {
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
         }
-        let file = {
-            let source = source.clone();
-            let open = move || match source {
-                Source::File(path) => Ok(ModelFile::open(&path)?),
-                Source::Builtin { name, bytes } => Ok(ModelFile::builtin(name, bytes)?),
+        let (file, adapters) = {
+            let (source, adapters) = (source.clone(), options.adapters.clone());
+            let open = move || {
+                let file = match source {
+                    Source::File(path) => ModelFile::open(&path)?,
+                    Source::Builtin { name, bytes } => ModelFile::builtin(name, bytes)?,
+                };
+                Ok((file, adapters::open(&adapters)?))
             };
             blocking::<Result<_, LoadError>>(open).await??
         };
@@ -219,10 +223,11 @@ impl Engine {
             seeds: Random::new(inner.seeds.lock().next()),
             uses: ModelUses::new(Arc::clone(&inner.idle)),
             tiers: inner.config.cache_tiers.clone().zip(options.weights),
+            adapter_digests: options.adapters.iter().map(|adapter| adapter.digest).collect(),
             counters: Arc::clone(inner.metrics.lock().entry(id.clone()).or_default()),
         };
         self.wait_for_flush(&id).await;
-        let model = blocking(move || LoadedModel::load(file, loading)).await??;
+        let model = blocking(move || LoadedModel::load(file, adapters, loading)).await??;
         {
             let mut schedulers = inner.schedulers.lock();
             schedulers.retain(|scheduler| scheduler.running.load(Ordering::Acquire));

@@ -7,6 +7,7 @@
 //! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
 #![forbid(unsafe_code)]
 
+mod adapters;
 mod client;
 mod command;
 mod config;
@@ -32,8 +33,10 @@ mod scheduler;
 mod sequence;
 mod wake;
 
+pub use adapters::AdapterSource;
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
 pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder, translated};
+pub use cairn_tensor::AdapterUse;
 pub use client::{Client, Priority};
 pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
 pub use constraint::{Constrained, ThinkingTags};

@@ -9,7 +9,7 @@ use cairn_grammar::Vocabulary;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_kv::{Budget, ModelTiers};
-use cairn_models::{Hparams, MemoryRequirements, Model, ModelFile};
+use cairn_models::{Adapter, Hparams, MemoryRequirements, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
 use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
@@ -39,6 +39,8 @@ pub(crate) struct LoadedModel {
     pub(crate) kv_refused: Option<UnevenHead>,
     pub(crate) weights_bytes: u64,
     pub(crate) threads: usize,
+    /// Number of adapters.
+    pub(crate) adapters: usize,
     /// Maximum number of tokens of a text, if it is an embedding model.
     pub(crate) max_text_tokens: Option<usize>,
     /// Whether it uses its family's variant for long contexts.
@@ -111,6 +113,8 @@ pub(crate) struct Loading {
     pub(crate) uses: ModelUses,
     /// Tiers for the model's chunks, and the digest of its weights.
     pub(crate) tiers: Option<(CacheTiers, WeightsDigest)>,
+    /// Digests of the adapters.
+    pub(crate) adapter_digests: Vec<Option<[u8; 32]>>,
     /// The model's metrics.
     pub(crate) counters: Arc<Counters>,
 }
@@ -139,23 +143,29 @@ impl LoadedModel {
 
     /// Loads the model and starts its scheduler or embedder. Reads the header and the vocabulary; the weights are mapped, and read on first
     /// use.
-    pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
+    pub(crate) fn load(file: ModelFile, adapters: Vec<Adapter>, loading: Loading) -> Result<Self, LoadError> {
         let started = Instant::now();
         let context_tokens = loading.context_tokens as usize;
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
-        let (tokenizer, Model { plan, hparams }) = read(&file, context_tokens, &mut backend)?;
+        let (tokenizer, Model { plan, hparams }) = read(&file, &adapters, context_tokens, &mut backend)?;
+        if hparams.embedding.is_some() && !adapters.is_empty() {
+            let what = "an adapter of an embedding model".to_owned();
+            return Err(cairn_models::LoadError::Unsupported { what }.into());
+        }
         let template = chat_template(&file);
         let (kv_type, kv_refused) = supported_kv_type(&plan, loading.kv_type);
         let backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
         let (file, tokenizer) = (Arc::new(file), Arc::new(tokenizer));
         let weights_bytes = weights_bytes(&file);
+        let adapter_count = adapters.len();
         let (commands, receiver) = CommandSender::channel();
         let alive = Arc::new(AtomicBool::new(true));
         let vocabulary = LazyVocabulary::new(&tokenizer);
         let builder = ModelThreadBuilder {
             file: Arc::clone(&file),
+            adapters,
             team: loading.team,
             backend,
             plan,
@@ -172,7 +182,11 @@ impl LoadedModel {
                 max_text_tokens = Some(rows);
             }
             None => {
-                tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &builder.plan, &caps));
+                // Without the digest of an adapter, its rows have no names.
+                let digests: Option<Vec<[u8; 32]>> = loading.adapter_digests.into_iter().collect();
+                let tiered = loading.tiers.zip(digests);
+                tiers = tiered
+                    .map(|((tiers, weights), digests)| model_tiers(tiers, weights, &digests, &builder.plan, &caps));
                 let cache = builder.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
                 let tokenizer = Arc::clone(&tokenizer);
                 let (seeds, counters) = (loading.seeds, loading.counters);
@@ -182,6 +196,7 @@ impl LoadedModel {
         }
         Ok(Self {
             weights_bytes,
+            adapters: adapter_count,
             long: hparams.is_long(context_tokens),
             file,
             tokenizer,
@@ -212,10 +227,17 @@ impl Drop for LoadedModel {
 
 /// The tiers of a model. The fingerprint covers the whole plan: with the weights, it determines all that is computed
 /// (dimensions, windows, RoPE frequencies, experts). A list of facts could be incomplete.
-fn model_tiers(tiers: CacheTiers, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> ModelTiers {
+fn model_tiers(
+    tiers: CacheTiers,
+    weights: WeightsDigest,
+    adapters: &[[u8; 32]],
+    plan: &Plan,
+    caps: &Caps,
+) -> ModelTiers {
     let class = format!("{}/{}/{}", caps.backend, caps.variant, caps.numerics_rev);
     let rows = RowTypes { keys: caps.kv_type, values: caps.kv_type };
-    let facts = [("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
+    let mut facts = vec![("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
+    facts.extend(adapters.iter().map(|digest| ("adapter", format!("{digest:02x?}"))));
     ModelTiers {
         tiers: tiers.tiers,
         namespace: tiers.namespace,
@@ -230,15 +252,20 @@ fn model_tiers(tiers: CacheTiers, weights: WeightsDigest, plan: &Plan, caps: &Ca
 pub(crate) fn check(file: &ModelFile, variant: &'static Variant, team: Arc<Team>) -> Result<(), LoadError> {
     let mut backend = Cpu::new(variant, team);
     // The context size does not matter: all sizes need the same tensors.
-    let (_, model) = read(file, 1, &mut backend)?;
+    let (_, model) = read(file, &[], 1, &mut backend)?;
     backend.prepare(model.plan, Limits { rows: 1, logit_rows: 1 })?;
     Ok(())
 }
 
 /// Reads the vocabulary and the model, and gives the weights to the backend.
-fn read(file: &ModelFile, context_tokens: usize, backend: &mut Cpu) -> Result<(Tokenizer, Model), LoadError> {
+pub(crate) fn read(
+    file: &ModelFile,
+    adapters: &[Adapter],
+    context_tokens: usize,
+    backend: &mut Cpu,
+) -> Result<(Tokenizer, Model), LoadError> {
     let tokenizer = Tokenizer::from_metadata(file.gguf().metadata())?;
-    let model = cairn_models::load(file, context_tokens, backend)?;
+    let model = cairn_models::load_with_adapters(file, adapters, context_tokens, backend)?;
     check_vocabulary(&tokenizer, model.hparams.vocab)?;
     Ok((tokenizer, model))
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use cairn_kv::{Budget, Cache, ModelTiers, Rotation};
-use cairn_models::{EmbeddingOutput, ModelFile};
+use cairn_models::{Adapter, EmbeddingOutput, ModelFile};
 use cairn_tensor::{Backend, Limits, Plan, Team};
 use cairn_tier::CostModel;
 use cairn_tokenizer::Tokenizer;
@@ -25,6 +25,7 @@ const PREFETCH_CONTEXTS: usize = 2;
 /// The parts of a model's thread that a scheduler and an embedder both have.
 pub(crate) struct ModelThreadBuilder {
     pub(crate) file: Arc<ModelFile>,
+    pub(crate) adapters: Vec<Adapter>,
     pub(crate) team: Arc<Team>,
     pub(crate) backend: Box<dyn Backend>,
     /// The forward pass, not yet prepared.
@@ -84,7 +85,7 @@ impl ModelThreadBuilder {
 
     /// Prepares the plan and starts the scheduler.
     pub(crate) fn start_scheduler(self, parts: SchedulerParts) -> Result<(), LoadError> {
-        let Self { file, team, mut backend, plan, vocabulary, parallel, commands, alive } = self;
+        let Self { file, adapters, team, mut backend, plan, vocabulary, parallel, commands, alive } = self;
         let SchedulerParts { tokenizer, cache, seeds, counters } = parts;
         let logits = plan.logits.expect("every family's plan ends in logits");
         let rotation = Rotation::from_plan(&plan, backend.caps().kv_type);
@@ -92,6 +93,7 @@ impl ModelThreadBuilder {
         let plan = backend.prepare(plan, Limits { rows: BATCH_ROWS, logit_rows: parallel })?;
         let scheduler = Scheduler {
             file,
+            adapters,
             team,
             backend,
             plan,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cairn_kv::{CacheScope, RecomputedTokens};
+use cairn_tensor::AdapterUse;
 
 use crate::constraint::Constrained;
 use crate::context_full::{ContextFull, ContextFullPolicy};
@@ -28,6 +29,8 @@ pub struct Request {
     pub on_context_full: ContextFullPolicy,
     /// Which cached rows the request may use, and who owns the rows that it computes.
     pub scope: CacheScope,
+    /// The model's adapters that the answer uses, by their index; all with the scale 1 if none is selected.
+    pub adapters: Option<Vec<AdapterUse>>,
 }
 
 /// Maximum length of an answer in contexts, also of a request without a limit of its own: an answer that shifts its context or

@@ -28,7 +28,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cairn_kv::{Cache, Rotation, RotationError};
-use cairn_models::ModelFile;
+use cairn_models::{Adapter, ModelFile};
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Team};
 use cairn_tokenizer::Tokenizer;
 use parking_lot::Mutex;
@@ -55,6 +55,7 @@ const PAGE_TIMEOUT: Duration = FLUSH_TIMEOUT.saturating_mul(5);
 /// A model's scheduler.
 pub(crate) struct Scheduler {
     pub(crate) file: Arc<ModelFile>,
+    pub(crate) adapters: Vec<Adapter>,
     /// The compute threads. The scheduler's thread is the first of them.
     pub(crate) team: Arc<Team>,
     pub(crate) backend: Box<dyn Backend>,
@@ -263,7 +264,8 @@ impl Scheduler {
         let took = began.elapsed();
         self.step_time = took;
         // A file that changed under the mapping makes any result worthless, so this check comes first.
-        self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
+        let mut files = std::iter::once(&*self.file).chain(self.adapters.iter().map(Adapter::file));
+        files.try_for_each(ModelFile::check).map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
         self.account(active, &rows, took);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cairn_kv::{CacheScope, RecomputedTokens, Restore, SeqId};
 use cairn_prompt::StopFilter;
+use cairn_tensor::AdapterUse;
 use cairn_tier::TierKind;
 use cairn_tokenizer::{Decoder, Tokenizer};
 
@@ -320,6 +321,11 @@ impl Sequence {
     /// The request's cache scope.
     pub(crate) fn scope(&self) -> &CacheScope {
         &self.job.request.scope
+    }
+
+    /// The adapters that the request uses.
+    pub(crate) fn adapters(&self) -> &[AdapterUse] {
+        self.job.request.adapters.as_deref().unwrap_or_default()
     }
 
     /// All tokens in the context so far.

@@ -1,6 +1,5 @@
 //! The `options` object: model parameters of a request or of a model's `params` layer. They are Ollama's, and Cairn's
-//! own
-//! `kv_cache_type` and `context_shift`.
+//! own `kv_cache_type`, `context_shift` and `adapter_scale`.
 //!
 //! Clients rely on these rules: an unknown key is not an error; `null` keeps a value; an integer may be written as a
 //! float and is truncated; an error for a wrong type names the option and the type. Later objects override earlier
@@ -34,6 +33,7 @@ pub struct Options {
     pub draft_num_predict: Option<i64>,
     pub kv_cache_type: Option<String>,
     pub context_shift: Option<String>,
+    pub adapter_scale: Option<f32>,
 }
 
 /// A value of the wrong type.
@@ -136,6 +136,7 @@ impl Options {
         ("draft_num_predict", OptionKind::Integer),
         ("kv_cache_type", OptionKind::String),
         ("context_shift", OptionKind::String),
+        ("adapter_scale", OptionKind::Float32),
     ];
 
     /// Returns the smallest valid value of an option, if it has one.
@@ -178,6 +179,7 @@ impl Options {
                 "draft_num_predict" => set(&mut self.draft_num_predict, name, value)?,
                 "kv_cache_type" => set(&mut self.kv_cache_type, name, value)?,
                 "context_shift" => set(&mut self.context_shift, name, value)?,
+                "adapter_scale" => set(&mut self.adapter_scale, name, value)?,
                 _ => unknown.push(name.as_str()),
             }
         }

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use cairn_grammar::{Constraint, Matcher, Part};
 use cairn_prompt::{self as prompt, AnswerParser, CallLimits, ThinkingStart};
-use cairn_runtime::{Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
+use cairn_runtime::{AdapterUse, Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -152,6 +152,8 @@ pub(crate) struct Conversation {
     tokenizer: Arc<Tokenizer>,
     /// Maximum number of tokens of prompt and answer together.
     pub(crate) context_tokens: usize,
+    /// Number of the model's adapters.
+    adapters: usize,
     choice: Choice,
     now: prompt::LocalTime,
     /// Result of [`thinking`].
@@ -190,6 +192,7 @@ impl Conversation {
             model: model.summary.name.clone(),
             tokenizer: Arc::clone(lease.tokenizer()),
             context_tokens: lease.context_tokens() as usize,
+            adapters: model.adapters.len(),
             choice,
             now: rendering.now,
             thinks,
@@ -399,7 +402,12 @@ impl Conversation {
             shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
             ..ContextFullPolicy::default()
         };
-        let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok((Request { prompt, sampling, stop, max_tokens, on_context_full, ..Request::default() }, cut_tokens))
+        let Chosen { sampling, stop, max_tokens, adapter_scale, .. } = chosen;
+        let adapters = 0..self.adapters as u32;
+        let adapters = Some(adapters.map(|adapter| AdapterUse { adapter, scale: adapter_scale }).collect());
+        Ok((
+            Request { prompt, sampling, stop, max_tokens, on_context_full, adapters, ..Request::default() },
+            cut_tokens,
+        ))
     }
 }

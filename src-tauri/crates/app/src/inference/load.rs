@@ -85,10 +85,6 @@ impl Inference {
         force: bool,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Lease, Error> {
-        if !model.adapters.is_empty() {
-            // Without its adapter the model would give other answers than intended.
-            return Err(Error::Unsupported("running a model with an adapter"));
-        }
         let context_tokens = chosen.context_tokens.or_else(|| self.live.context_tokens());
         let load = LoadOptions {
             context_tokens,
@@ -97,6 +93,7 @@ impl Inference {
             default_keep_alive: Some(engine_keep_alive(self.live.keep_alive())),
             force,
             weights: model.weights.map(WeightsDigest),
+            adapters: model.adapters.clone(),
         };
         let keep_alive = keep_alive.map(engine_keep_alive);
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, keep_alive).await?;

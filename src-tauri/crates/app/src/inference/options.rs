@@ -25,6 +25,8 @@ pub(crate) struct Chosen {
     pub(crate) keep_tokens: i64,
     /// Context shift of the request or the model; `None` for the default of the settings.
     pub(crate) context_shift: Option<ContextShift>,
+    /// Factor on what the model's adapters add; any finite number.
+    pub(crate) adapter_scale: f32,
     /// Options of the request that have no effect, shortened.
     pub(crate) ignored: Vec<String>,
 }
@@ -124,6 +126,8 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
             .transpose()?,
         keep_tokens: options.num_keep.unwrap_or(4),
         context_shift: options.context_shift.as_deref().map(|name| ContextShift::parse(&excerpt(name))).transpose()?,
+        // A number beyond the range of f32 is infinite.
+        adapter_scale: options.adapter_scale.unwrap_or(1.0).clamp(f32::MIN, f32::MAX),
         ignored: Vec::new(),
     })
 }
@@ -212,6 +216,17 @@ mod tests {
         assert_eq!(chosen(rope, turns), Ok(Some(ContextShift::Turns)), "the request's");
         let error = chosen(none, serde_json::json!({"context_shift": true})).expect_err("the value is not a string");
         assert_eq!(error, "option \"context_shift\" must be of type string", "the error states the type");
+    }
+
+    #[test]
+    fn adapter_scale_is_one_unless_set_and_always_finite() {
+        let scale = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.adapter_scale);
+        let none = serde_json::json!({});
+        assert_eq!(scale(none.clone(), none.clone()), Ok(1.0), "the default");
+        let half = serde_json::json!({"adapter_scale": 0.5});
+        assert_eq!(scale(half.clone(), none.clone()), Ok(0.5), "the model's");
+        assert_eq!(scale(half, serde_json::json!({"adapter_scale": -2})), Ok(-2.0), "the request's");
+        assert_eq!(scale(none, serde_json::json!({"adapter_scale": 1e300})), Ok(f32::MAX), "never infinite");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cairn_prompt::{Capabilities, Message};
-use cairn_runtime::Source;
+use cairn_runtime::{AdapterSource, Source};
 use cairn_store::{
     Digest, LayerKind, Libraries, Library, LibraryError, LibraryState, ModelRef, NameError, StoredModel,
 };
@@ -74,7 +74,7 @@ pub(crate) struct Model {
     pub(crate) system: Option<String>,
     pub(crate) licenses: Vec<String>,
     /// Adapters.
-    pub(crate) adapters: Vec<PathBuf>,
+    pub(crate) adapters: Vec<AdapterSource>,
     /// Projectors, which encode images for the model.
     pub(crate) projectors: Vec<PathBuf>,
     /// Oldest version of Ollama that can run the model; empty for any.
@@ -353,14 +353,20 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         }),
         None => Map::new(),
     };
+    let adapters: Vec<AdapterSource> = of_kind(LayerKind::Other(ADAPTER.to_owned()))
+        .map(|layer| Ok(AdapterSource { path: library.blob(layer)?, digest: Some(*layer.digest.as_bytes()) }))
+        .collect::<Result<_, LibraryError>>()?;
+    // Models with other adapters share the file, but not the loaded model.
+    let key = of_kind(LayerKind::Other(ADAPTER.to_owned()))
+        .fold(layer.digest.hex(), |key, adapter| format!("{key}+{}", adapter.digest.hex()));
     Ok(Model {
-        key: layer.digest.hex(),
+        key,
         source,
         weights: Some(*layer.digest.as_bytes()),
         params,
         system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
         licenses: library.texts(&stored.manifest, &LayerKind::License)?,
-        adapters: paths(ADAPTER)?,
+        adapters,
         projectors: paths(PROJECTOR)?,
         requires: config.requires,
         messages: text(LayerKind::Messages)?.map(|json| preceding(&summary.name, &json)).unwrap_or_default(),

@@ -150,7 +150,7 @@ fn modelfile(model: &Model) -> String {
         Source::Builtin { .. } => pebble::NAME.to_owned(),
     };
     let mut commands = vec![Command::From(from)];
-    commands.extend(model.adapters.iter().map(|adapter| Command::Adapter(path(adapter))));
+    commands.extend(model.adapters.iter().map(|adapter| Command::Adapter(path(&adapter.path))));
     commands.extend(model.projectors.iter().map(|projector| Command::From(path(projector))));
     let some = |text: &str, command: fn(String) -> Command| (!text.is_empty()).then(|| command(text.to_owned()));
     let texts = [

@@ -10,6 +10,7 @@ use cairn_kv::PrefixMatch;
 use cairn_tier::{Fingerprint, Key, LookupTrace, Owner};
 
 use super::{Engine, Lease};
+use crate::adapters;
 use crate::command::{CacheCommand, Command};
 use crate::scheduler::FLUSH_TIMEOUT;
 
@@ -50,8 +51,11 @@ impl Engine {
 }
 
 impl Lease {
-    /// The cached prefix of a prompt in a scope, and the reason why it is not longer. Blocks.
+    /// The cached prefix of a prompt in a scope, and the reason why it is not longer. Rows are those of the model's adapters with
+    /// the scale 1. Blocks.
     pub fn lookup_prefix(&self, tokens: &[u32], scope: Option<Arc<str>>) -> PrefixLookup {
+        let adapters = adapters::resolve(None, self.model.adapters).unwrap_or_default();
+        let scope = adapters::scope_name(scope, &adapters);
         let tiers = self.model.tiers.as_ref().map(|tiers| tiers.in_scope(scope.as_deref()));
         let (reply, found) = mpsc::channel();
         self.model.commands.send(Command::Cache(CacheCommand::Lookup(tokens.to_vec(), scope, reply)));

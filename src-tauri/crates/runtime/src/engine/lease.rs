@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Engine;
+use crate::adapters;
 use crate::client::Client;
 use crate::command::Command;
 use crate::config::ModelId;
@@ -21,7 +22,7 @@ use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
 use crate::model_use::ModelUse;
 use crate::queue::QueuePlace;
-use crate::request::{GenerateError, Request};
+use crate::request::{Event, GenerateError, Request};
 use crate::sequence::Job;
 
 /// Events that a slow client may leave unread before its generation pauses.
@@ -106,8 +107,18 @@ impl Lease {
     /// Starts a generation. Dropping the result cancels it; computed rows stay cached.
     pub fn generate(&self, mut request: Request) -> Generation {
         let commands = &self.model.commands;
-        let (events, generation) = EventSender::channel(EVENTS, commands.waker());
+        let (mut events, generation) = EventSender::channel(EVENTS, commands.waker());
         let (_model_use, place) = self.enter();
+        match adapters::resolve(request.adapters.take(), self.model.adapters) {
+            Ok(uses) => {
+                request.scope.name = adapters::scope_name(request.scope.name.take(), &uses);
+                request.adapters = Some(uses);
+            }
+            Err(error) => {
+                events.end(Event::Error(error));
+                return generation;
+            }
+        }
         // The first mask is computed while the request waits and its prompt is computed.
         let constraint = request.constraint.take();
         let constraint = constraint.map(|constraint| ActiveConstraint::new(constraint, self.model.mask_worker()));

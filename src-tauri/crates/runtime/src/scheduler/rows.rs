@@ -132,6 +132,8 @@ impl Scheduler {
         let sequences = rows.sequences().count();
         batch.tables.resize(sequences, Vec::new());
         batch.snapshots.resize(sequences, SnapshotTable::default());
+        batch.adapters.clear();
+        batch.adapters.extend(rows.sequences().map(|(index, _)| active[index].adapters().to_vec()));
         let prompt_rows = rows.prompt_rows();
         let tables = batch.tables.iter_mut().zip(&mut batch.snapshots);
         for ((seq, (index, tokens)), (table, snapshots)) in (0..).zip(rows.sequences()).zip(tables) {

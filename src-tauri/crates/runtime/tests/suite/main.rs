@@ -1,5 +1,6 @@
 //! Tests of the engine through its public API.
 
+mod adapters;
 mod common;
 mod constraints;
 mod context_full;
