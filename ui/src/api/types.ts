@@ -2194,6 +2194,8 @@ export type CreateRequest = {
   quantize?: string;
   quantization?: string;
   draft_quantize?: string;
+  /** Cairn's own field: digest of an uploaded importance matrix, by which the quantization weights its errors. */
+  imatrix?: string;
   remote_host?: string;
   /** Fields that override the details of the file. */
   info?: Record<string, unknown>;

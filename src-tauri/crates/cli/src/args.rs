@@ -424,6 +424,9 @@ pub(crate) struct Create {
     /// Quantize the weights, for example to Q4_K_M
     #[arg(short, long)]
     pub(crate) quantize: Option<String>,
+    /// Importance matrix of llama.cpp (.dat or .gguf), which weights the errors of --quantize
+    #[arg(long, value_name = "FILE", requires = "quantize")]
+    pub(crate) imatrix: Option<std::path::PathBuf>,
     /// Pull a missing model of FROM over plain http
     #[arg(long)]
     pub(crate) insecure: bool,

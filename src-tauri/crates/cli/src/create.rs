@@ -160,6 +160,11 @@ async fn send_request(
     request.from = sources.from.unwrap_or_default();
     request.files = upload_files(client, sources.files, output).await?;
     request.adapters = upload_files(client, sources.adapters, output).await?;
+    if let Some(path) = &args.imatrix {
+        let file = SourceFile { name: "imatrix".to_owned(), path: path.clone() };
+        let uploaded = upload_files(client, vec![file], output).await?;
+        request.imatrix = uploaded.and_then(|files| files.into_values().next());
+    }
     let mut lines = client.stream("/api/create", &request).await?;
     while let Some(line) = lines.next::<PullLine>().await? {
         output.line(&line)?;

@@ -10,6 +10,8 @@ mod files;
 mod quantise;
 mod steps;
 
+use std::path::PathBuf;
+
 use crate::values::{Options, excerpt};
 use cairn_convert::FileType;
 use cairn_disk::RealDisk;
@@ -41,6 +43,8 @@ pub struct Create {
     pub adapters: Vec<(String, String)>,
     /// Target type of the weights, for example `Q4_K_M`.
     pub quantize: Option<String>,
+    /// Digest of an importance matrix for the quantization.
+    pub imatrix: Option<String>,
     /// A Go template.
     pub template: Option<String>,
     /// A system message.
@@ -68,6 +72,8 @@ pub struct Create {
 pub(crate) struct Checked {
     name: ModelRef,
     quantize: Option<FileType>,
+    /// Path of the importance matrix.
+    imatrix: Option<PathBuf>,
     adapter: Option<Layer>,
 }
 
@@ -98,7 +104,9 @@ impl ModelLibrary {
         let mut base = match (create.base_model(), &create.files) {
             (Some(from), _) => self.base_of_model(from, &writer, steps)?,
             (None, Some(files)) => {
-                let checkpoint_type = checked.quantize.unwrap_or(FileType::F16);
+                // With an importance matrix, the weights are quantized after the conversion.
+                let direct = checked.quantize.filter(|_| checked.imatrix.is_none());
+                let checkpoint_type = direct.unwrap_or(FileType::F16);
                 self.base_of_files(files, non_empty(&create.template).is_some(), checkpoint_type, &writer, steps)?
             }
             (None, None) => return Err(Error::NoBase),
@@ -118,7 +126,7 @@ impl ModelLibrary {
         steps: &mut Steps<'_>,
     ) -> Result<(), Error> {
         if let Some(target) = checked.quantize.filter(|target| base.weights != Some(*target)) {
-            self.quantise(base, target, writer, steps)?;
+            self.quantise(base, target, checked.imatrix.as_deref(), writer, steps)?;
         }
         for layer in &base.layers {
             let new = base.made.iter().any(|made| made.digest == layer.digest);
@@ -182,7 +190,12 @@ impl Create {
             template.check_renders().map_err(Error::InvalidTemplate)?;
         }
         Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
-        Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
+        let imatrix = match non_empty(&self.imatrix) {
+            Some(_) if quantize.is_none() => return Err(Error::ImatrixAlone),
+            Some(digest) => Some(files::blob(digest, library)?),
+            None => None,
+        };
+        Ok(Checked { name, quantize, imatrix, adapter: files::adapter(&self.adapters, library)? })
     }
 
     /// Returns the new fields of the model's config.

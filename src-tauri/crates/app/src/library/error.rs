@@ -141,6 +141,9 @@ pub enum Error {
     /// An unknown quantization.
     #[error(transparent)]
     FileType(#[from] UnknownFileType),
+    /// An importance matrix in a request without quantization.
+    #[error("an importance matrix is only used to quantize weights; set `quantize` too, for example to Q4_K_M")]
+    ImatrixAlone,
     /// A model that cannot be quantised.
     #[error(transparent)]
     Quantise(#[from] QuantiseError),

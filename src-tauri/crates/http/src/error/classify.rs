@@ -174,6 +174,7 @@ fn of_library(error: &library::Error) -> Class {
         | E::NoAdapter
         | E::ManyAdapters
         | E::Convert(_)
+        | E::ImatrixAlone
         | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),
         E::NoBlob(digest) => Class::new(BAD, Code::BlobNotFound).with("digest", digest),
         E::Quantise(reason) => with_reason(BAD, Code::QuantizationFailed, reason),

@@ -108,6 +108,7 @@ fn use_case(request: CreateRequest) -> Create {
         files: request.files.map(|files| files.into_iter().collect()),
         adapters: request.adapters.unwrap_or_default().into_iter().collect(),
         quantize: request.quantize.filter(|text| !text.is_empty()).or(request.quantization),
+        imatrix: request.imatrix.filter(|digest| !digest.is_empty()),
         template: request.template,
         system: request.system,
         licenses: request.license.map(Licenses::into_vec).unwrap_or_default(),

@@ -48,6 +48,9 @@ pub struct CreateRequest {
     pub quantization: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft_quantize: Option<String>,
+    /// Cairn's own field: digest of an uploaded importance matrix, by which the quantization weights its errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imatrix: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_host: Option<String>,
     /// Fields that override the details of the file.

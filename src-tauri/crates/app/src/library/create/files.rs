@@ -89,6 +89,12 @@ pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Resul
     }
 }
 
+/// Returns the path of an uploaded blob.
+pub(super) fn blob(digest: &str, library: &Library) -> Result<PathBuf, Error> {
+    let file = sent(&[("imatrix".to_owned(), digest.to_owned())], library)?;
+    file.into_iter().next().map(|file| file.path).ok_or(Error::NoFiles)
+}
+
 impl ModelLibrary {
     /// Returns the base for uploaded files: one GGUF file or the parts of one, and optionally a projector; or a
     /// checkpoint in safetensors files, which is converted to `checkpoint_type`. The chat template of the file must be usable

@@ -201,6 +201,46 @@ async fn create_quantizes_weights_once() {
     assert!(fixture.app.library().show("x", false).is_err(), "the model does not exist");
 }
 
+/// An importance matrix for all matrices of a model's layers.
+fn imatrix(model: &[u8]) -> Vec<u8> {
+    let head = cairn_gguf::Gguf::parse(model).unwrap();
+    let mut sums = cairn_convert::importance::ActivationSums::default();
+    for tensor in head.tensors().iter().filter(|tensor| tensor.name.starts_with("blk.") && tensor.dims.len() == 2) {
+        let input: Vec<f32> = (0..tensor.dims[0]).map(|column| (column % 7 + 1) as f32).collect();
+        sums.add(&tensor.name, 0, 1, &input);
+    }
+    let mut file = Vec::new();
+    sums.write_to("text", 1, 512, &mut file).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn create_weights_the_quantization_by_an_importance_matrix() {
+    let fixture = fixture();
+    let model = tiny(1, cairn_gguf::DType::F16);
+    let file = send(&fixture, "m.gguf", &model).await;
+    let (_, matrix) = send(&fixture, "imatrix", &imatrix(&model)).await;
+    let weighted = |name: &str, target: &str, imatrix: &str| Create {
+        quantize: Some(target.to_owned()),
+        imatrix: Some(imatrix.to_owned()),
+        ..of_files(name, vec![file.clone()])
+    };
+    create(&fixture, weighted("tiny", "iq2_xs", &matrix)).await.unwrap();
+    let shown = fixture.app.library().show("tiny", false).unwrap();
+    assert_eq!(shown.summary.details.quantization, "IQ2_XS", "the details have the new type");
+    fixture.app.inference().load("tiny", false, None).await.expect("the model loads");
+
+    let alone = Create { quantize: None, ..weighted("x", "", &matrix) };
+    let error = create(&fixture, alone).await.expect_err("nothing is quantized");
+    assert!(error.starts_with("an importance matrix is only used to quantize weights"), "{error}");
+    let error = create(&fixture, weighted("x", "q4_0", &file.1)).await.expect_err("the blob is a model");
+    assert!(error.contains("its general.type is not \"imatrix\""), "{error}");
+    let missing = cairn_store::Digest::of(b"missing").to_string();
+    let error = create(&fixture, weighted("x", "q4_0", &missing)).await.expect_err("the blob was not sent");
+    assert!(error.contains("not found; send it to /api/blobs first"), "{error}");
+    assert!(fixture.app.library().show("x", false).is_err(), "the model does not exist");
+}
+
 #[tokio::test]
 async fn create_refuses_files_that_are_not_models() {
     let fixture = fixture();
