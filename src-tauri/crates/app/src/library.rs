@@ -15,6 +15,7 @@ mod file_digests;
 mod garbage;
 mod handle;
 mod head;
+pub mod imatrix;
 pub(crate) mod import;
 mod libraries;
 pub(crate) mod pebble;

@@ -80,6 +80,8 @@ pub(crate) enum Verb {
     Verify(Verify),
     /// Describe a GGUF file, or verify it
     Gguf(Gguf),
+    /// Compute which weights of a model matter most on a text, for `create --imatrix`
+    Imatrix(Imatrix),
     /// Measure the speed of a model
     Bench(Bench),
     /// Check this installation and name what to do about problems
@@ -478,6 +480,20 @@ pub(crate) struct Gguf {
     /// As JSON, for scripts
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Imatrix {
+    /// A model's name, or the path of a GGUF file with F16, BF16 or F32 weights
+    pub(crate) model: String,
+    /// Path of a text like those that the model will read
+    pub(crate) text: std::path::PathBuf,
+    /// Path of the new file
+    #[arg(short, long, default_value = "imatrix.gguf")]
+    pub(crate) output: std::path::PathBuf,
+    /// Compute at most this many chunks of 512 tokens
+    #[arg(long)]
+    pub(crate) chunks: Option<usize>,
 }
 
 #[derive(Debug, Subcommand)]

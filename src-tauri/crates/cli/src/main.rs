@@ -19,6 +19,7 @@ mod du;
 mod gc;
 mod gguf;
 mod human;
+mod imatrix;
 mod import;
 mod key;
 mod list;
@@ -140,6 +141,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Du(args)) => runtime.block_on(du::print(&cli, &args)),
         Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&cli, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
+        Some(Verb::Imatrix(args)) => runtime.block_on(imatrix::compute(&cli, &args)),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&cli, &args)),
         Some(Verb::Key(args)) => runtime.block_on(key::key(&cli, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&cli, &args)),

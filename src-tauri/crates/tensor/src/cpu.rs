@@ -18,6 +18,7 @@
 //! | `prepared` | a plan with the memory for its batches |
 //! | `pool` | pages |
 //! | `snapshots` | snapshots of recurrent states |
+//! | `squares` | sums of squared inputs, for importance matrices |
 //! | `select` | which variants this machine can run |
 //!
 //! **Invariant:** work is split only between independent parts: weight rows, batch rows, elements, or spans of 256
@@ -37,6 +38,7 @@ mod router;
 mod schedule;
 mod select;
 mod snapshots;
+mod squares;
 mod step;
 
 use std::ops::Range;
@@ -60,6 +62,8 @@ use pool::Pool;
 use prepared::PreparedPlan;
 pub use select::{VariantError, variants};
 use snapshots::Snapshots;
+use squares::OpSquares;
+pub use squares::{InputSquares, MatrixSquares};
 use step::{Run, Scratch, Step};
 
 /// Incremented when this module, not a kernel, changes a bit of any result: angles, the order of merges.
@@ -113,6 +117,28 @@ impl Cpu {
         assert!(cairn_kernels::KV_TYPES.contains(&kv_type), "{kv_type} is not a type of keys and values");
         assert!(self.pool.is_none(), "the layout of pages is fixed");
         Self { kv_type, ..self }
+    }
+
+    /// Starts to add up the squared inputs of all matrix products.
+    pub fn collect_squares(&mut self) {
+        self.scratch.iter_mut().for_each(|scratch| scratch.get_mut().squares = Some(OpSquares::new()));
+    }
+
+    /// Returns the sums of the weights of a plan, which were collected in its runs, and ends the collection.
+    pub fn take_squares(&mut self, plan: PlanId) -> Vec<InputSquares> {
+        let threads = self.scratch.iter_mut().filter_map(|scratch| scratch.get_mut().squares.take());
+        let mut found: Vec<InputSquares> = Vec::new();
+        for (op, matrices) in squares::join(threads) {
+            let Some((_, projections)) = self.plans[plan.0 as usize].plan.ops[op].product() else { continue };
+            for projection in projections {
+                let name = &self.weights[projection.weight.0 as usize].name;
+                // Several weights can be parts of one tensor, with the same inputs.
+                if found.iter().all(|squares| squares.name != *name) {
+                    found.push(InputSquares { name: name.clone(), matrices: matrices.clone() });
+                }
+            }
+        }
+        found
     }
 }
 

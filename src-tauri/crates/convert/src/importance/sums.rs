@@ -48,6 +48,22 @@ impl ActivationSums {
         }
     }
 
+    /// Sets the sums of a tensor: for each stacked matrix the number of inputs, and the sum of each column's squares, which may be
+    /// empty for a matrix without inputs.
+    pub fn insert(&mut self, name: &str, matrices: Vec<(u64, Vec<f64>)>) {
+        let columns = matrices.iter().map(|(_, sums)| sums.len()).max().unwrap_or(0);
+        if columns == 0 {
+            return;
+        }
+        let mut sums = Sums { columns: Vec::with_capacity(columns * matrices.len()), counts: Vec::new() };
+        for (count, mut squares) in matrices {
+            squares.resize(columns, 0.0);
+            sums.columns.extend(squares.into_iter().map(|sum| sum as f32));
+            sums.counts.push(count as f32);
+        }
+        self.entries.insert(name.to_owned(), sums);
+    }
+
     /// Number of tensors with inputs.
     #[must_use]
     pub fn len(&self) -> usize {

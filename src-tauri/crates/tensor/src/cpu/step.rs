@@ -11,6 +11,7 @@ use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};
 use super::schedule::{self, Work, part_of};
 use super::snapshots::Snapshots;
+use super::squares::OpSquares;
 use crate::batch::{Batch, Input};
 use crate::page::Kv;
 use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows};
@@ -56,6 +57,8 @@ pub(super) struct Scratch {
     pub(super) tile: Vec<f32>,
     /// A row of a table.
     pub(super) row: Vec<f32>,
+    /// Squared inputs of products, while they are collected.
+    pub(super) squares: Option<OpSquares>,
     /// A block's queries, `[queries, head_dim]`.
     pub(super) q: Vec<f32>,
     /// First position that each query attends to.
@@ -105,7 +108,7 @@ impl Run<'_> {
     pub(super) fn thread(&self, worker: &Worker<'_>, scratch: &Mutex<Scratch>) {
         let scratch = &mut *scratch.lock();
         let prepared = self.all.prepared;
-        let mut had_slice = true;
+        let (mut had_slice, mut last_converted) = (true, None);
         // All threads skip the same phases, and wait at their barriers.
         let is_unused_adapter = |work: Work| match work {
             Work::Angles { .. } => false,
@@ -129,7 +132,15 @@ impl Run<'_> {
             }
             match phase.work {
                 Work::Angles { rope } => step.angles(worker, rope),
-                Work::Convert { op, format } => step.convert(worker, op, format),
+                Work::Convert { op, format } => {
+                    // A product with several formats converts its input several times.
+                    if last_converted.replace(op) != Some(op)
+                        && let Some(squares) = &mut scratch.squares
+                    {
+                        step.add_squares(worker, squares, op);
+                    }
+                    step.convert(worker, op, format);
+                }
                 Work::Op { op } => step.op(worker, scratch, index, &prepared.plan.ops[op]),
             }
         }
