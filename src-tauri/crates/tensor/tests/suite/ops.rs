@@ -422,6 +422,7 @@ fn model_agrees_with_the_oracle() {
     // The tiny model's values come from Q8_0 weights for all types, so the bound of 8-bit activations applies.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
-        compare(dtype.name(), bound, |backend| vec![logits(backend, hybrid, dtype, 310)]);
+        // A gated convolution multiplies three quantized projections.
+        compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, hybrid, dtype, 310)]);
     }
 }
