@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("gguf", 0),
     ("grammar", 0),
     ("hardware", 0),
+    ("image", 0),
     ("disk", 0),
     ("wire", 0),
     ("store", 1),

@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod chunk;
 pub mod gguf;
 pub mod grammar;
+pub mod image;
 pub mod modelfile;
 pub mod template;
 pub mod tokenizer;
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "chunk", run: chunk::run },
     Target { name: "gguf", run: gguf::run },
     Target { name: "grammar", run: grammar::run },
+    Target { name: "image", run: image::run },
     Target { name: "modelfile", run: modelfile::run },
     Target { name: "template", run: template::run },
     Target { name: "tokenizer", run: tokenizer::run },

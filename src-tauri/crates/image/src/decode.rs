@@ -1,0 +1,81 @@
+//! Decodes image files of strangers.
+//!
+//! The size in the header is checked before the pixels are decoded, and the decoder may allocate only up to a limit. Pixels that
+//! are transparent show white, as in a viewer. The orientation in the file is applied, so that the model sees what its user sees.
+
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
+
+use crate::error::DecodeError;
+use crate::picture::Picture;
+
+/// Maximum size of a file: that of an uncompressed photo of 10 million pixels.
+pub const MAX_FILE_BYTES: usize = 32 << 20;
+/// Maximum number of pixels: photos of phones have up to 50 million.
+pub const MAX_PIXELS: u64 = 50_000_000;
+/// Maximum length of a side: the largest that JPEG can have.
+pub const MAX_SIDE: u32 = 65_535;
+/// Maximum memory of the decoded pixels: four bytes for each of [`MAX_PIXELS`].
+pub const MAX_DECODED_BYTES: u64 = 4 * MAX_PIXELS;
+
+/// Supported formats and their names.
+const FORMATS: &[(ImageFormat, &str)] =
+    &[(ImageFormat::Jpeg, "JPEG"), (ImageFormat::Png, "PNG"), (ImageFormat::WebP, "WebP"), (ImageFormat::Gif, "GIF")];
+
+/// Decodes an image file. Of an animation, the first frame.
+///
+/// # Errors
+/// When the file is too large, has no supported format, or its contents are not valid.
+pub fn decode(file: &[u8]) -> Result<Picture, DecodeError> {
+    if file.len() > MAX_FILE_BYTES {
+        return Err(DecodeError::FileTooLarge { bytes: file.len() });
+    }
+    let found = image::guess_format(file).ok();
+    let supported = FORMATS.iter().find(|(format, _)| Some(*format) == found);
+    let &(kind, format) = supported.ok_or(DecodeError::UnknownFormat)?;
+    let invalid = |error: ImageError| DecodeError::Invalid { format, why: error.to_string() };
+    let mut reader = ImageReader::with_format(Cursor::new(file), kind);
+    reader.limits(limits());
+    let mut decoder = reader.into_decoder().map_err(invalid)?;
+    let (width, height) = decoder.dimensions();
+    if u64::from(width) * u64::from(height) > MAX_PIXELS || width.max(height) > MAX_SIDE {
+        return Err(DecodeError::TooManyPixels { width, height });
+    }
+    let bytes = decoder.total_bytes();
+    if bytes > MAX_DECODED_BYTES {
+        return Err(DecodeError::TooMuchMemory { bytes });
+    }
+    decoder.set_limits(limits()).map_err(invalid)?;
+    // A broken entry about the orientation does not make the pixels worthless.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut pixels = DynamicImage::from_decoder(decoder).map_err(invalid)?;
+    pixels.apply_orientation(orientation);
+    let (width, height) = (pixels.width(), pixels.height());
+    let rgb = if pixels.color().has_alpha() { over_white(&pixels.into_rgba8()) } else { pixels.into_rgb8().into_raw() };
+    Picture::new(width, height, rgb).map_err(|_| DecodeError::Invalid { format, why: "it has no pixels".to_owned() })
+}
+
+/// Limits of the decoders. Their own working memory counts, too.
+fn limits() -> Limits {
+    let mut limits = Limits::no_limits();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(2 * MAX_DECODED_BYTES);
+    limits
+}
+
+/// Draws pixels on white.
+fn over_white(pixels: &image::RgbaImage) -> Vec<u8> {
+    let mut rgb = Vec::with_capacity(pixels.as_raw().len() / 4 * 3);
+    for &image::Rgba([red, green, blue, alpha]) in pixels.pixels() {
+        let alpha = u32::from(alpha);
+        let blend = |color: u8| ((u32::from(color) * alpha + 255 * (255 - alpha) + 127) / 255) as u8;
+        rgb.extend([red, green, blue].map(blend));
+    }
+    rgb
+}
+
+#[cfg(test)]
+mod tests;
