@@ -119,11 +119,13 @@ fn fills(op: &Op, k: BufferId) -> bool {
             projections.iter().any(|p| p.out == k)
         }
         Op::Embed { out, .. }
+        | Op::Input { out }
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
-        | Op::Gather { out, .. } => *out == k,
+        | Op::Gather { out, .. }
+        | Op::Mean { out, .. } => *out == k,
         _ => false,
     }
 }

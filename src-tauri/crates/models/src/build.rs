@@ -34,6 +34,8 @@ pub struct RequiredTensor {
 pub(crate) enum Source<'a> {
     /// An open file.
     File(&'a ModelFile),
+    /// The vision tower in an open file.
+    Tower(&'a ModelFile, &'a Gguf),
     /// The head of a file, without the bytes of its tensors.
     Head(&'a Gguf),
     /// Metadata alone. All tensors are assumed to be valid.
@@ -50,7 +52,7 @@ impl<'a> Source<'a> {
     fn gguf(self) -> Option<&'a Gguf> {
         match self {
             Source::File(file) => Some(file.gguf()),
-            Source::Head(gguf) => Some(gguf),
+            Source::Tower(_, gguf) | Source::Head(gguf) => Some(gguf),
             Source::Metadata { .. } => None,
         }
     }
@@ -58,7 +60,7 @@ impl<'a> Source<'a> {
     fn metadata(self) -> &'a Metadata {
         match self {
             Source::File(file) => file.gguf().metadata(),
-            Source::Head(gguf) => gguf.metadata(),
+            Source::Tower(_, gguf) | Source::Head(gguf) => gguf.metadata(),
             Source::Metadata { metadata, .. } => metadata,
         }
     }
@@ -146,8 +148,8 @@ impl<'a> Builder<'a> {
     /// Returns whether the model has a tensor of this name.
     pub fn has_tensor(&self, name: &str) -> bool {
         match self.source {
-            Source::File(_) | Source::Head(_) => self.source.gguf().is_some_and(|gguf| gguf.tensor(name).is_some()),
             Source::Metadata { has_tensor, .. } => has_tensor(name),
+            _ => self.source.gguf().is_some_and(|gguf| gguf.tensor(name).is_some()),
         }
     }
 
@@ -170,6 +172,27 @@ impl<'a> Builder<'a> {
     /// Adds the matrix `[rows, cols]` of this name.
     pub fn matrix(&mut self, name: &str, rows: usize, cols: usize) -> WeightId {
         self.weight(name, &[cols, rows], Part { first: 0, rows, cols })
+    }
+
+    /// Adds the tensor of this name, which has these dimensions, as a matrix `[rows, cols]`.
+    pub(crate) fn reshaped(&mut self, name: &str, dims: &[usize], rows: usize, cols: usize) -> WeightId {
+        self.weight(name, dims, Part { first: 0, rows, cols })
+    }
+
+    /// Adds the transpose `[rows, cols]` of the matrix `[cols, rows]` of this name, as a copy in f32.
+    pub(crate) fn transposed(&mut self, name: &str, rows: usize, cols: usize) -> WeightId {
+        let Some((dtype, bytes)) = self.tensor(name, &[rows, cols]) else { return NOT_UPLOADED };
+        self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
+        let (Some(backend), Some(bytes)) = (&mut self.backend, bytes) else { return NOT_UPLOADED };
+        let mut values = vec![0.0; rows * cols];
+        dtype.decode(&bytes, &mut values);
+        let row = |row: usize| values[row..].iter().step_by(rows).flat_map(|value| value.to_le_bytes());
+        let bytes: Vec<u8> = (0..rows).flat_map(row).collect();
+        let weight = Weight { name: name.to_owned(), dtype: DType::F32, rows, cols, bytes: bytes.into() };
+        backend.upload(weight).unwrap_or_else(|error| {
+            self.backend_error.get_or_insert(error);
+            NOT_UPLOADED
+        })
     }
 
     /// Adds some rows of the matrix `[total_rows, cols]` of this name, which contains several weights.
@@ -302,7 +325,7 @@ impl<'a> Builder<'a> {
 
     fn bytes(&self, tensor: &Tensor) -> Option<Bytes> {
         match self.source {
-            Source::File(file) => Some(file.tensor_bytes(tensor)),
+            Source::File(file) | Source::Tower(file, _) => Some(file.tensor_bytes(tensor)),
             Source::Head(_) | Source::Metadata { .. } => None,
         }
     }

@@ -4,8 +4,8 @@
 //! than llama.cpp's files, and the tensors of a vision tower in the same file. A [`Layout`] lists the markers of such
 //! files and the steps that translate the head of one. Steps change metadata and tensor table in memory; the bytes of
 //! tensors are neither read nor copied. A file without markers passes unchanged. A lying file ends in an error of its
-//! family, because all keys and shapes are checked after the translation. Tensors of vision towers are hidden, so they
-//! need no memory.
+//! family, because all keys and shapes are checked after the translation. Tensors of vision towers are hidden from the text
+//! model. [`tower`] translates the same head to that of the tower alone, as in llama.cpp's separate files.
 //!
 //! Source: Ollama's compatibility layer for llama.cpp, <https://github.com/ollama/ollama/tree/main/llama/compat>.
 //! A new layout is one file or constant and one line in [`LAYOUTS`].
@@ -26,11 +26,14 @@ mod tests;
 
 use std::borrow::Cow;
 
-use cairn_gguf::Gguf;
+use cairn_gguf::{Gguf, Metadata};
 
 use crate::error::LoadError;
 use layout::Layout;
 pub(crate) use refused::model_of;
+
+/// `general.architecture` of files of vision towers.
+const TOWER: &str = "clip";
 
 /// All layouts. The first one with a marker in a file is used.
 #[rustfmt::skip]
@@ -67,6 +70,23 @@ pub fn translated(gguf: &Gguf) -> Cow<'_, Gguf> {
         None => Cow::Borrowed(gguf),
         Some(_) => translate(gguf.clone()).map_or(Cow::Borrowed(gguf), Cow::Owned),
     }
+}
+
+/// Returns whether these are the metadata of a file of a vision tower alone.
+pub(crate) fn is_tower(metadata: &Metadata) -> bool {
+    metadata.str("general.architecture") == Ok(Some(TOWER))
+}
+
+/// Returns the head of the vision tower in a file of Ollama's layout. `None` if the file has none that the engine can compute.
+///
+/// # Errors
+/// When two tensors would get one name.
+pub(crate) fn tower(gguf: &Gguf) -> Result<Option<Gguf>, LoadError> {
+    let has_tower = || gguf.tensors().iter().any(|tensor| tensor.name.starts_with("v."));
+    let Some(layout) = layout_of(gguf).filter(|layout| !layout.tower.is_empty() && has_tower()) else {
+        return Ok(None);
+    };
+    gguf.clone().try_change(|metadata, tensors| layout.translate_tower(metadata, tensors)).map(Some)
 }
 
 fn layout_of(gguf: &Gguf) -> Option<&'static Layout> {

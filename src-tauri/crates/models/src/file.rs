@@ -28,6 +28,8 @@ mod tests;
 pub struct ModelFile {
     path: PathBuf,
     gguf: Gguf,
+    /// Head of the vision tower in a file of Ollama's layout.
+    tower: Option<Gguf>,
     /// By [`Tensor::part`]; at least one.
     parts: Vec<Part>,
 }
@@ -100,8 +102,9 @@ impl ModelFile {
 
     /// Creates a model of its head, which may be in Ollama's layout.
     fn new(path: PathBuf, gguf: Gguf, parts: Vec<Part>) -> Result<Self, OpenError> {
-        match compat::translate(gguf) {
-            Ok(gguf) => Ok(Self { path, gguf, parts }),
+        let translated = compat::tower(&gguf).and_then(|tower| Ok((tower, compat::translate(gguf)?)));
+        match translated {
+            Ok((tower, gguf)) => Ok(Self { path, gguf, tower, parts }),
             Err(error) => Err(OpenError::Layout { path, source: Box::new(error) }),
         }
     }
@@ -119,6 +122,13 @@ impl ModelFile {
     /// Returns metadata and tensor table, in the layout of llama.cpp.
     pub fn gguf(&self) -> &Gguf {
         &self.gguf
+    }
+
+    /// Returns metadata and tensor table of the vision tower: those of a file of a tower alone, or of the tower in a file of
+    /// Ollama's layout.
+    pub fn tower(&self) -> Option<&Gguf> {
+        let is_tower = || compat::is_tower(self.gguf.metadata());
+        self.tower.as_ref().or_else(|| is_tower().then_some(&self.gguf))
     }
 
     /// Returns the total size of all files.

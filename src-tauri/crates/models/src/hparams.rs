@@ -90,6 +90,10 @@ impl<'a> Keys<'a> {
         self.metadata.f32(&self.name(key))
     }
 
+    pub(crate) fn f32s(&self, key: &str) -> Result<Option<&'a [f32]>, Error> {
+        self.metadata.f32s(&self.name(key))
+    }
+
     pub(crate) fn bool(&self, key: &str) -> Result<Option<bool>, Error> {
         self.metadata.bool(&self.name(key))
     }

@@ -7,6 +7,8 @@
 //!
 //! [`load_with_adapters`] adds LoRA [`Adapter`]s, which each sequence can use with its own factor.
 //!
+//! A vision tower, in a separate file or in the model's, becomes a plan of its own: see [`vision`].
+//!
 //! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
 //! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
 
@@ -26,6 +28,7 @@ mod mapping;
 mod runs;
 #[cfg(test)]
 mod tiny;
+pub mod vision;
 
 pub use adapter::{Adapter, AdapterError, MAX_ADAPTERS};
 pub use arch::{ARCHITECTURES, Architecture};
@@ -40,3 +43,4 @@ pub use hparams::{Hparams, NormKind};
 pub use load::{
     MemoryRequirements, Model, check_head, load, load_with_adapters, memory_requirements, required_tensors,
 };
+pub use vision::{Tower, TowerHparams};

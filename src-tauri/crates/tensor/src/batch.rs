@@ -63,6 +63,17 @@ pub struct Slice {
     pub layers: Range<usize>,
 }
 
+/// Some rows of a batch, which a run takes through one stage of the plan, while the other rows wait. So an encoder of many rows
+/// computes in short runs. All rows go through a stage, in order, before the first of them goes through the next one: in between, all
+/// keys and values are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// The rows. They begin with the first row, or where the run before ended.
+    pub rows: Range<usize>,
+    /// The stage: see [`Plan::stages`](crate::Plan::stages).
+    pub stage: usize,
+}
+
 /// One step for one or more sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -79,6 +90,8 @@ pub struct Batch {
     pub embeddings: Vec<f32>,
     /// The first rows, if this run takes them through some of the layers only.
     pub slice: Option<Slice>,
+    /// The rows and the stage of this run, if it computes a part of the batch only. The batch is the same in all runs, and has no slice.
+    pub tile: Option<Tile>,
 }
 
 impl Batch {
@@ -90,6 +103,7 @@ impl Batch {
         self.adapters.clear();
         self.embeddings.clear();
         self.slice = None;
+        self.tile = None;
     }
 
     /// Returns the scale with which a row's sequence uses an adapter, if it does.

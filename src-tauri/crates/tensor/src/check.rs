@@ -113,6 +113,10 @@ impl PlanCheck<'_> {
     fn op(&self, step: usize, op: &Op) -> Result<(), String> {
         match op {
             Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
+            Op::Input { out } => {
+                let width = self.buffer(*out)?.width;
+                self.batch_rows(*out, width)
+            }
             Op::AddEmbedding { x, table, component } => {
                 self.batch_rows(*x, self.weight(*table)?.cols)?;
                 require(*component < 4, || format!("a position has 4 components, not {component}"))
@@ -230,7 +234,7 @@ impl PlanCheck<'_> {
                 })?;
                 Self::apart(*x, *y)
             }
-            Op::Gather { x, out } => {
+            Op::Gather { x, out } | Op::Mean { x, out } => {
                 let width = self.buffer(*x)?.width;
                 self.batch_rows(*x, width)?;
                 let (have, want) = (self.buffer(*out)?, Buffer { rows: Rows::Logits, width });
@@ -298,7 +302,11 @@ pub(crate) fn batch(
     }
     for op in &plan.ops {
         match op {
-            Op::Embed { table, .. } => embedding(batch, &weights[table.0 as usize])?,
+            Op::Embed { table, .. } => {
+                let Weight { rows, cols, .. } = weights[table.0 as usize];
+                embedding(batch, rows, cols)?;
+            }
+            Op::Input { out } => embedding(batch, 0, plan.buffers[out.0 as usize].width)?,
             Op::AddEmbedding { table, component, .. } => {
                 positions(batch, &weights[table.0 as usize], *component)?;
             }
@@ -319,12 +327,12 @@ fn positions(batch: &Batch, table: &Weight, component: usize) -> Result<(), Back
     }
 }
 
-/// Checks that every row's input exists.
-fn embedding(batch: &Batch, table: &Weight) -> Result<(), BackendError> {
-    let given = batch.embeddings.len() / table.cols;
+/// Checks that every row's input exists: a token of a table, or an embedding of this width.
+fn embedding(batch: &Batch, tokens: usize, width: usize) -> Result<(), BackendError> {
+    let given = batch.embeddings.len() / width;
     for (index, row) in batch.rows.iter().enumerate() {
         let (what, at, count) = match row.input {
-            Input::Token(token) => ("token", token, table.rows),
+            Input::Token(token) => ("token", token, tokens),
             Input::Embedding(at) => ("embedding", at, given),
         };
         if at as usize >= count {

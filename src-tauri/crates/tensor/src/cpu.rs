@@ -194,21 +194,23 @@ impl Backend for Cpu {
         let prepared = &mut plans[plan.0 as usize];
         let sizes = PoolSizes { pages: pool.pages(), snapshots: snapshots.len() };
         check::batch(batch, &prepared.plan, weights, prepared.limits, sizes)?;
-        prepared.progress.begin_run(batch, prepared.plan.layers()).map_err(BackendError::Batch)?;
-        let (rows, slice) = (batch.rows.len(), batch.slice.as_ref());
-        prepared.all_rows.read(batch, 0..rows, prepared.block_rows);
-        // Without a slice, all ops are over all rows.
-        prepared.other_rows.read(batch, slice.map_or(rows, |slice| slice.rows)..rows, prepared.block_rows);
+        prepared.progress.begin_part(batch, &prepared.plan).map_err(BackendError::Batch)?;
+        let (count, slice, tile) = (batch.rows.len(), batch.slice.as_ref(), batch.tile.as_ref());
+        let rows = tile.map_or(0..count, |tile| tile.rows.clone());
+        prepared.all_rows.read(batch, rows.clone(), prepared.block_rows);
+        // Without a slice, all ops are over all rows. A tile has no rows beside it.
+        prepared.other_rows.read(batch, slice.map_or(count, |slice| slice.rows)..count, prepared.block_rows);
         prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
         let prepared = &*prepared;
-        let step = |rows| Step { variant, weights, vectors, prepared, pool, snapshots, batch, rows };
-        let run = Run {
-            all: step(&prepared.all_rows),
-            others: step(&prepared.other_rows),
-            slice_ops: slice.map_or(0..usize::MAX, |slice| prepared.plan.layer_ops(&slice.layers)),
+        let ops = match (slice, tile) {
+            (Some(slice), _) => prepared.plan.layer_ops(&slice.layers),
+            (_, Some(tile)) => prepared.plan.stage_ops(tile.stage),
+            _ => 0..usize::MAX,
         };
+        let step = |rows| Step { variant, weights, vectors, prepared, pool, snapshots, batch, rows };
+        let run = Run { all: step(&prepared.all_rows), others: step(&prepared.other_rows), slice_ops: ops };
         let work = |worker: &Worker<'_>| run.thread(worker, &scratch[worker.index()]);
-        if rows <= SHORT_STEP_ROWS {
+        if rows.len() <= SHORT_STEP_ROWS {
             team.run_short(work)
         } else {
             team.run(work)

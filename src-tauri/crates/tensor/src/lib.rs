@@ -22,7 +22,7 @@ pub mod team;
 pub mod weight;
 
 pub use backend::{Backend, BackendError, Caps, Limits};
-pub use batch::{AdapterUse, Batch, Input, Row, Slice};
+pub use batch::{AdapterUse, Batch, Input, Row, Slice, Tile};
 pub use cpu::Cpu;
 pub use page::{Kv, PAGE_TOKENS, PageId, PageLayout, UnevenHead};
 pub use plan::{BufferId, Glu, Growth, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows};

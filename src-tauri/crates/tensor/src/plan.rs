@@ -133,6 +133,11 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
+    /// The batch's own embedding rows. No row of the batch is a token.
+    Input {
+        /// Receives `[rows, width]`.
+        out: BufferId,
+    },
     /// Adds to each row of `x` the table's row with the index that is a component of the row's position: learned positions and
     /// segments (Devlin et al., arXiv 1810.04805).
     AddEmbedding {
@@ -341,9 +346,22 @@ pub enum Op {
         /// Receives `[logit rows, width]`.
         out: BufferId,
     },
+    /// Means of groups of adjacent rows. A row with logits is the last of its group, and the row behind it the first of the next
+    /// group.
+    Mean {
+        /// `[rows, width]`.
+        x: BufferId,
+        /// Receives `[logit rows, width]`.
+        out: BufferId,
+    },
 }
 
 impl Op {
+    /// Returns whether the op reads rows of the batch and writes one for each row with logits.
+    pub(crate) fn selects_rows(&self) -> bool {
+        matches!(self, Self::Gather { .. } | Self::Mean { .. })
+    }
+
     /// Returns the input and the weights of an op that multiplies matrices.
     pub(crate) fn product(&self) -> Option<(BufferId, &[Projection])> {
         match self {
@@ -443,13 +461,47 @@ impl Plan {
         start(layers.start)..start(layers.end)
     }
 
+    /// Number of stages that a [`Tile`](crate::Tile) can go through: one up to the first attention op, and one from each attention op
+    /// to the next.
+    pub fn stages(&self) -> usize {
+        1 + self.attentions().count()
+    }
+
+    /// Ops of a stage.
+    pub(crate) fn stage_ops(&self, stage: usize) -> Range<usize> {
+        let start = |stage: usize| match stage.checked_sub(1) {
+            Some(before) => self.attentions().nth(before).unwrap_or(self.ops.len()),
+            None => 0,
+        };
+        start(stage)..start(stage + 1)
+    }
+
     /// Positions of the ops that begin a layer, except the first.
     fn layer_starts(&self) -> impl Iterator<Item = usize> {
-        let is_gather = |op: &Op| matches!(op, Op::Gather { .. });
-        let gathered = self.ops.iter().position(is_gather).unwrap_or(self.ops.len());
-        let starts = (0..gathered).filter(|op| matches!(self.ops[*op], Op::Attention { .. } | Op::Conv { .. }));
         // The first layer has such an op of its own.
-        starts.skip(1)
+        self.positions_of(|op| matches!(op, Op::Attention { .. } | Op::Conv { .. })).skip(1)
+    }
+
+    /// Positions of attention ops over all rows.
+    fn attentions(&self) -> impl Iterator<Item = usize> {
+        self.positions_of(|op| matches!(op, Op::Attention { .. }))
+    }
+
+    /// Positions of these ops, as far as ops are over all rows.
+    fn positions_of(&self, is_one: impl Fn(&Op) -> bool) -> impl Iterator<Item = usize> {
+        let gathered = self.ops.iter().position(Op::selects_rows).unwrap_or(self.ops.len());
+        (0..gathered).filter(move |op| is_one(&self.ops[*op]))
+    }
+
+    /// Returns whether a [`Tile`](crate::Tile) can have some of the rows: adjacent layers keep their keys and values in different
+    /// states, so that a stage of these rows does not replace those that other rows still attend to.
+    pub fn has_alternating_states(&self) -> bool {
+        let states = self.ops.iter().filter_map(|op| match op {
+            Op::Attention { state, .. } => Some(*state),
+            _ => None,
+        });
+        let states: Vec<StateId> = states.collect();
+        states.windows(2).all(|pair| pair[0] != pair[1])
     }
 
     /// The layout of a page that holds all declared states in rows of this type, and of the snapshots of recurrent states.

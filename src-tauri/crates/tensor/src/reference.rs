@@ -130,8 +130,30 @@ impl Backend for Reference {
         let PreparedPlan { plan, limits, buffers, slice, progress } = &mut plans[plan.0 as usize];
         let sizes = PoolSizes { pages: pages.len(), snapshots: snapshots.len() };
         check::batch(batch, plan, weights, *limits, sizes)?;
-        progress.begin_run(batch, plan.layers()).map_err(BackendError::Batch)?;
+        progress.begin_part(batch, plan).map_err(BackendError::Batch)?;
         let layout = layout.as_ref().expect("prepare has set the layout");
+        if let Some(tile) = &batch.tile {
+            // A row depends on other rows by their keys and values only, so the rows of the tile can run alone.
+            if (tile.stage, tile.rows.start) == (0, 0) {
+                size_buffers(plan, batch, true, buffers);
+            }
+            let inside = Batch { rows: batch.rows[tile.rows.clone()].to_vec(), tile: None, ..batch.clone() };
+            let first_logit_row = batch.rows[..tile.rows.start].iter().filter(|row| row.want_logits).count();
+            let parts = plan.buffers.iter().map(|shape| {
+                let first = if shape.rows == Rows::Batch { tile.rows.start } else { first_logit_row };
+                let count = if shape.rows == Rows::Batch { inside.rows.len() } else { inside.logit_rows() };
+                first * shape.width..(first + count) * shape.width
+            });
+            let parts: Vec<Range<usize>> = parts.collect();
+            let mut own: Vec<Vec<f32>> =
+                parts.iter().zip(&*buffers).map(|(part, all)| all[part.clone()].to_vec()).collect();
+            let mut step = Step { plan, batch: &inside, weights, layout, pages, snapshots, buffers: &mut own };
+            plan.ops[plan.stage_ops(tile.stage)].iter().for_each(|op| step.op(op));
+            for ((part, all), own) in parts.into_iter().zip(buffers).zip(own) {
+                all[part].copy_from_slice(&own);
+            }
+            return Ok(());
+        }
         let mut run = |batch: &Batch, ops: Range<usize>, buffers: &mut [Vec<f32>]| {
             size_buffers(plan, batch, ops.start == 0, buffers);
             let mut step = Step { plan, batch, weights, layout, pages, snapshots, buffers };

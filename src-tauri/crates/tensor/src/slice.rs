@@ -8,7 +8,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::batch::{Batch, Row};
+use crate::batch::{Batch, Row, Tile};
+use crate::plan::Plan;
 use crate::snapshot::SnapshotTable;
 
 /// How far the slice of the last run has come.
@@ -18,10 +19,23 @@ pub struct SliceProgress {
     rows: u64,
     /// The next layer of the slice; 0 if the last run completed its slice, or had none.
     next_layer: usize,
+    /// The last run's tile, if it had one, and the hash of its batch's rows.
+    tile: Option<(Tile, u64)>,
 }
 
 impl SliceProgress {
-    /// Checks the slice of a batch for a plan with this many layers, and records the run.
+    /// Checks the tile or the slice of a batch, and records the run.
+    ///
+    /// # Errors
+    /// The reason why the tile or the slice is impossible.
+    pub(crate) fn begin_part(&mut self, batch: &Batch, plan: &Plan) -> Result<(), String> {
+        let Some(tile) = &batch.tile else { return self.begin_run(batch, plan.layers()) };
+        let hash = std::mem::take(self).check_tile(batch, tile, plan)?;
+        self.tile = Some((tile.clone(), hash));
+        Ok(())
+    }
+
+    /// Checks the slice of a batch without a tile, for a plan with this many layers, and records the run.
     ///
     /// # Errors
     /// The reason why the slice is impossible.
@@ -50,9 +64,44 @@ impl SliceProgress {
             return Err(format!("logits of the slice are wanted before its last layer: {slice:?} of {layers}"));
         }
         if !is_complete {
-            *self = Self { rows, next_layer: slice.layers.end };
+            *self = Self { rows, next_layer: slice.layers.end, tile: None };
         }
         Ok(())
+    }
+
+    /// Checks that a tile continues the last run. Returns the hash of the batch's rows.
+    fn check_tile(self, batch: &Batch, tile: &Tile, plan: &Plan) -> Result<u64, String> {
+        let (rows, stages) = (batch.rows.len(), plan.stages());
+        let Tile { rows: inside, stage } = tile;
+        if inside.is_empty() || inside.end > rows || *stage >= stages || batch.slice.is_some() {
+            return Err(format!("{tile:?} is no part of {rows} rows in {stages} stages without a slice"));
+        }
+        if *inside != (0..rows) && !plan.has_alternating_states() {
+            return Err("a tile has some of the rows, but adjacent layers share keys and values".to_owned());
+        }
+        if !plan.recurrent.is_empty() {
+            return Err("a tile of a plan with recurrent states would skip the rows before it".to_owned());
+        }
+        let mut hasher = DefaultHasher::new();
+        batch.rows.hash(&mut hasher);
+        let hash = hasher.finish();
+        let is_next = match self.tile {
+            _ if (*stage, inside.start) == (0, 0) => true,
+            Some((before, same)) if before.rows.end < rows => {
+                (hash, *stage, inside.start) == (same, before.stage, before.rows.end)
+            }
+            Some((before, same)) => (hash, *stage, inside.start) == (same, before.stage + 1, 0),
+            None => false,
+        };
+        if !is_next {
+            return Err(format!("{tile:?} does not continue the tile of the last run"));
+        }
+        // Otherwise a group of rows would be in two runs.
+        let has_split_group = |start: usize| start > 0 && !batch.rows[start - 1].want_logits;
+        if *stage + 1 == stages && has_split_group(inside.start) {
+            return Err(format!("{tile:?} begins behind a row without logits in the last stage"));
+        }
+        Ok(hash)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod presets;
 pub mod random;
 pub mod registry;
 pub mod spec;
+pub mod tower;
 pub mod upstream;
 pub mod vocabulary;
 pub mod weights;

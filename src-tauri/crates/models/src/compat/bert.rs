@@ -11,6 +11,7 @@ pub(super) const SNOWFLAKE: Layout = Layout {
     architectures: &["bert"],
     markers: &[Marker::Check(has_base64_table)],
     steps: &[Step::Run(decode_table)],
+    tower: &[],
 };
 
 const TABLE: &str = "tokenizer.ggml.precompiled_charsmap";

@@ -25,6 +25,7 @@ pub(super) const EMBEDDING_GEMMA: Layout = Layout {
         Step::Rename(Place::Whole, "dense.1.weight", "dense_3.weight"),
         Step::Rename(Place::Whole, "norm.weight", "output_norm.weight"),
     ],
+    tower: &[],
 };
 
 pub(super) const GEMMA3: Layout = Layout {
@@ -49,6 +50,25 @@ pub(super) const GEMMA3: Layout = Layout {
         Step::Run(scale_long_context),
         Step::TruncateVocabulary,
         Step::Skip(VISION),
+    ],
+    tower: &[
+        Step::SetDimension { key: "vision.projection_dim", tensor: "token_embd.weight", axis: 0 },
+        Step::Family("clip"),
+        Step::Set("projector_type", Constant::Str("gemma3")),
+        Step::Inject("vision.attention.layer_norm_epsilon", Constant::F32(1e-6)),
+        Step::Inject("vision.image_mean", Constant::F32s(&[0.5; 3])),
+        Step::Inject("vision.image_std", Constant::F32s(&[0.5; 3])),
+        Step::Keep(VISION),
+        Step::Rename(Place::Inside, "v.patch_embedding.", "v.patch_embd."),
+        Step::Rename(Place::Inside, "v.position_embedding.", "v.position_embd."),
+        Step::Rename(Place::Inside, "v.post_layernorm.", "v.post_ln."),
+        Step::Rename(Place::Inside, ".layer_norm1.", ".ln1."),
+        Step::Rename(Place::Inside, ".layer_norm2.", ".ln2."),
+        Step::Rename(Place::Inside, ".attn_output.", ".attn_out."),
+        Step::Rename(Place::Inside, ".mlp.fc1.", ".ffn_up."),
+        Step::Rename(Place::Inside, ".mlp.fc2.", ".ffn_down."),
+        Step::Rename(Place::Inside, "mm.mm_input_projection.", "mm.input_projection."),
+        Step::Rename(Place::Inside, "mm.mm_soft_emb_norm.", "mm.soft_emb_norm."),
     ],
 };
 

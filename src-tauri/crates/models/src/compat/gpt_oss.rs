@@ -17,4 +17,5 @@ pub(super) const GPT_OSS: Layout = Layout {
         Step::Rename(Place::End, ".attn_sinks", ".attn_sinks.weight"),
         Step::Rename(Place::Inside, ".ffn_norm.", ".post_attention_norm."),
     ],
+    tower: &[],
 };

@@ -18,6 +18,8 @@ pub(super) struct Layout {
     pub(super) markers: &'static [Marker],
     /// Changes of the head, in order.
     pub(super) steps: &'static [Step],
+    /// Changes that make the head of the vision tower in the same file, in order. Empty if the engine has no such tower.
+    pub(super) tower: &'static [Step],
 }
 
 /// Property of files of a layout.
@@ -47,6 +49,12 @@ impl Layout {
     pub(super) fn translate(&self, metadata: &mut Metadata, tensors: &mut Vec<Tensor>) -> Result<(), LoadError> {
         let mut head = Head::new(metadata, tensors)?;
         self.steps.iter().try_for_each(|step| step.apply(&mut head))
+    }
+
+    /// Translates the head of a file to that of its vision tower.
+    pub(super) fn translate_tower(&self, metadata: &mut Metadata, tensors: &mut Vec<Tensor>) -> Result<(), LoadError> {
+        let mut head = Head::new(metadata, tensors)?;
+        self.tower.iter().try_for_each(|step| step.apply(&mut head))
     }
 }
 

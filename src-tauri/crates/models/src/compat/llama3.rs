@@ -11,6 +11,7 @@ pub(super) const LLAMA3: Layout = Layout {
     architectures: &["llama"],
     markers: &[Marker::Check(is_early_file)],
     steps: &[Step::Set(PRE_TOKENIZER, Constant::Str("llama-bpe")), Step::Run(end_turns)],
+    tower: &[],
 };
 
 /// `<|end_of_text|>`.

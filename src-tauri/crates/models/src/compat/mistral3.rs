@@ -21,4 +21,5 @@ pub(super) const MISTRAL3: Layout = Layout {
         Step::PreTokenizer("tekken"),
         Step::Skip(VISION),
     ],
+    tower: &[],
 };

@@ -8,4 +8,5 @@ pub(super) const OLMO3: Layout = Layout {
     architectures: &["olmo3"],
     markers: &[Marker::Architecture],
     steps: &[Step::Family("olmo2")],
+    tower: &[],
 };

@@ -9,6 +9,7 @@ pub(super) const QWEN25_VL: Layout = Layout {
     architectures: &["qwen25vl"],
     markers: &[Marker::Architecture],
     steps: &[Step::Family("qwen2vl"), Step::Run(name_sections), Step::Skip(VISION)],
+    tower: &[],
 };
 
 pub(super) const QWEN3_VL: Layout = Layout {
@@ -16,6 +17,7 @@ pub(super) const QWEN3_VL: Layout = Layout {
     architectures: &["qwen3vl", "qwen3vlmoe"],
     markers: &[Marker::NoKey(SECTIONS)],
     steps: &[Step::Inject(SECTIONS, Constant::I32s(&[24, 20, 20, 0])), Step::Run(count_layers), Step::Skip(VISION)],
+    tower: &[],
 };
 
 /// Pairs of a head that rotate by each component of a position, in llama.cpp's layout.

@@ -15,6 +15,7 @@ pub(super) struct Head<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Constant {
     F32(f32),
+    F32s(&'static [f32]),
     Str(&'static str),
     I32s(&'static [i32]),
 }
@@ -52,6 +53,8 @@ pub(super) enum Step {
     Rename(Place, &'static str, &'static str),
     /// Hides tensors with these prefixes.
     Skip(&'static [&'static str]),
+    /// Hides tensors without one of these prefixes.
+    Keep(&'static [&'static str]),
     /// Another change.
     Run(fn(&mut Head<'_>) -> Result<(), LoadError>),
 }
@@ -85,6 +88,7 @@ impl Step {
             Self::TruncateVocabulary => head.truncate_vocabulary(),
             Self::Rename(place, from, to) => head.rename(place, from, to),
             Self::Skip(prefixes) => head.tensors.retain(|tensor| !starts_with(&tensor.name, prefixes)),
+            Self::Keep(prefixes) => head.tensors.retain(|tensor| starts_with(&tensor.name, prefixes)),
             Self::Run(change) => change(head)?,
         }
         Ok(())
@@ -183,6 +187,7 @@ impl From<Constant> for Value {
     fn from(constant: Constant) -> Self {
         match constant {
             Constant::F32(number) => number.into(),
+            Constant::F32s(numbers) => numbers.to_vec().into(),
             Constant::Str(text) => text.into(),
             Constant::I32s(numbers) => numbers.to_vec().into(),
         }

@@ -1,7 +1,7 @@
 //! Files in Ollama's layout: the same plan and the same output bits as those of a file that needs no translation, and
 //! files with wrong markers.
 
-use cairn_gguf::{Array, DType, Metadata, Tensor, Value, Writer};
+use cairn_gguf::{Array, DType, Tensor, Value, Writer};
 use cairn_tensor::{Limits, Reference};
 use cairn_testkit::families;
 use cairn_testkit::ollama_layout::{self, EqualFiles};

@@ -29,6 +29,8 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::Glu { out, .. }
+        | Op::Input { out }
+        | Op::Mean { out, .. }
         | Op::Gather { out, .. } => *out == id,
         Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)

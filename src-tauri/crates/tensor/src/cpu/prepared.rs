@@ -46,6 +46,8 @@ pub(super) struct PreparedPlan {
 #[derive(Debug, Default)]
 pub(super) struct BatchRows {
     pub(super) range: Range<usize>,
+    /// Number of rows with logits before the range.
+    pub(super) first_logit_row: usize,
     /// Batch rows whose logits are computed.
     pub(super) logit_rows: Vec<usize>,
     /// Rows of one sequence that attention takes together.
@@ -120,12 +122,13 @@ impl PreparedPlan {
 impl BatchRows {
     fn within(limits: Limits) -> Self {
         let (logit_rows, blocks) = (Vec::with_capacity(limits.logit_rows), Vec::with_capacity(limits.rows));
-        Self { range: 0..0, logit_rows, blocks }
+        Self { range: 0..0, first_logit_row: 0, logit_rows, blocks }
     }
 
     /// Reads rows of a batch. Does not allocate for a batch within the limits.
     pub(super) fn read(&mut self, batch: &Batch, range: Range<usize>, block_rows: usize) {
         self.range = range.clone();
+        self.first_logit_row = batch.rows[..range.start].iter().filter(|row| row.want_logits).count();
         self.logit_rows.clear();
         self.logit_rows.extend(range.clone().filter(|row| batch.rows[*row].want_logits));
         self.blocks.clear();

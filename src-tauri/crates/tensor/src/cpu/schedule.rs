@@ -108,7 +108,9 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
         let own = Work::Op { op: index };
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
-            Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
+            Op::Embed { out, .. } | Op::Input { out } => {
+                schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)]))
+            }
             Op::AddEmbedding { x, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*x)])),
             Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
@@ -165,7 +167,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 // The summand is scaled in place.
                 schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x), Place::Buffer(*y)]));
             }
-            Op::Gather { x, out } => {
+            Op::Gather { x, out } | Op::Mean { x, out } => {
                 schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
         }

@@ -121,6 +121,11 @@ impl Run<'_> {
                 Work::Angles { .. } => true,
                 Work::Convert { op, .. } | Work::Op { op } => self.slice_ops.contains(&op),
             };
+            if !has_slice && self.others.rows.range.is_empty() {
+                // A tile has no rows in other stages. The next phase begins with a barrier.
+                had_slice = false;
+                continue;
+            }
             // Other rows are split over the threads in another way.
             if phase.barrier || has_slice != had_slice {
                 worker.barrier();
@@ -150,7 +155,8 @@ impl Run<'_> {
 impl Step<'_> {
     fn op(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
         match op {
-            Op::Embed { table, out } => self.embed(worker, *table, *out),
+            Op::Embed { table, out } => self.embed(worker, Some(*table), *out),
+            Op::Input { out } => self.embed(worker, None, *out),
             Op::AddEmbedding { x, table, component } => {
                 self.add_embedding(worker, &mut scratch.row, *x, *table, *component);
             }
@@ -192,10 +198,11 @@ impl Step<'_> {
             Op::AddAdapter { adapter, x, y, factor } => self.add_adapter(worker, *adapter, [*x, *y], *factor),
             Op::Gather { x, out } => {
                 for row in self.own_rows(worker, *out) {
-                    let from = self.buffer(*x).read(worker, self.row(*x, self.rows.logit_rows[row]));
+                    let from = self.buffer(*x).read(worker, self.row(*x, self.batch_row(row)));
                     self.buffer(*out).write(worker, self.row(*out, row)).copy_from_slice(&from);
                 }
             }
+            Op::Mean { x, out } => self.mean(worker, [*x, *out]),
         }
     }
 
@@ -211,8 +218,13 @@ impl Step<'_> {
     pub(super) fn rows(&self, id: BufferId) -> Range<usize> {
         match self.prepared.plan.buffers[id.0 as usize].rows {
             Rows::Batch => self.rows.range.clone(),
-            Rows::Logits => 0..self.rows.logit_rows.len(),
+            Rows::Logits => self.rows.first_logit_row..self.rows.first_logit_row + self.rows.logit_rows.len(),
         }
+    }
+
+    /// The batch's row of a row of logits.
+    fn batch_row(&self, logit_row: usize) -> usize {
+        self.rows.logit_rows[logit_row - self.rows.first_logit_row]
     }
 
     /// Rows of a buffer that are this thread's.
@@ -247,13 +259,13 @@ impl Step<'_> {
         }
     }
 
-    fn embed(&self, worker: &Worker<'_>, table: WeightId, out: BufferId) {
-        let (table, width) = (&self.weights[table.0 as usize], self.width(out));
+    fn embed(&self, worker: &Worker<'_>, table: Option<WeightId>, out: BufferId) {
+        let (table, width) = (table.map(|table| &self.weights[table.0 as usize]), self.width(out));
         for row in self.own_rows(worker, out) {
             let mut out = self.buffer(out).write(worker, self.row(out, row));
             match self.batch.rows[row].input {
                 Input::Token(token) => {
-                    let token = token as usize;
+                    let (token, table) = (token as usize, table.expect("the batch was checked"));
                     (self.variant.decode_row)(table.dtype, table.row_bytes(token..token + 1), &mut out);
                 }
                 Input::Embedding(at) => out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..width]),
@@ -307,6 +319,23 @@ impl Step<'_> {
             if let Some(bias) = bias {
                 (self.variant.add)(&mut to, bias);
             }
+        }
+    }
+
+    /// The rows of a group are added in ascending order.
+    fn mean(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2]) {
+        for row in self.own_rows(worker, out) {
+            let last = self.batch_row(row);
+            let first = match row.checked_sub(self.rows.first_logit_row + 1) {
+                Some(before) => self.rows.logit_rows[before] + 1,
+                None => self.rows.range.start,
+            };
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            to.copy_from_slice(&self.buffer(x).read(worker, self.row(x, first)));
+            for other in first + 1..=last {
+                (self.variant.add)(&mut to, &self.buffer(x).read(worker, self.row(x, other)));
+            }
+            (self.variant.scale)(&mut to, 1.0 / (last + 1 - first) as f32);
         }
     }
 

@@ -23,7 +23,8 @@ pub(super) struct Step<'a> {
 impl Step<'_> {
     pub(super) fn op(&mut self, op: &Op) {
         match op {
-            Op::Embed { table, out } => self.embed(*table, *out),
+            Op::Embed { table, out } => self.embed(Some(*table), *out),
+            Op::Input { out } => self.embed(None, *out),
             Op::AddEmbedding { x, table, component } => {
                 let width = self.width(*x);
                 for (index, row) in self.batch.rows.iter().enumerate() {
@@ -127,6 +128,19 @@ impl Step<'_> {
                 let wanted = rows.filter(|(row, _)| row.want_logits).flat_map(|(_, x)| x.iter().copied()).collect();
                 self.buffers[out.0 as usize] = wanted;
             }
+            Op::Mean { x, out } => {
+                let (x, width) = (self.copy(*x), self.width(*x));
+                let groups = self.batch.rows.split_inclusive(|row| row.want_logits);
+                let mut first = 0;
+                let mut means = Vec::new();
+                for group in groups.filter(|group| group.last().is_some_and(|row| row.want_logits)) {
+                    let rows = first..first + group.len();
+                    first = rows.end;
+                    let element = |at: usize| rows.clone().map(|row| f64::from(x[row * width + at])).sum::<f64>();
+                    means.extend((0..width).map(|at| (element(at) / group.len() as f64) as f32));
+                }
+                self.buffers[out.0 as usize] = means;
+            }
         }
     }
 
@@ -156,11 +170,11 @@ impl Step<'_> {
         out
     }
 
-    fn embed(&mut self, table: WeightId, out: BufferId) {
+    fn embed(&mut self, table: Option<WeightId>, out: BufferId) {
         let width = self.width(out);
         for (index, row) in self.batch.rows.iter().enumerate() {
             let from = match row.input {
-                Input::Token(token) => self.weight_row(table, token as usize),
+                Input::Token(token) => self.weight_row(table.expect("the batch was checked"), token as usize),
                 Input::Embedding(at) => self.batch.embeddings[at as usize * width..][..width].to_vec(),
             };
             self.buffers[out.0 as usize][index * width..][..width].copy_from_slice(&from);

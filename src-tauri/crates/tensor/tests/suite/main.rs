@@ -12,4 +12,5 @@ mod pages;
 mod recurrent;
 mod refusals;
 mod slices;
+mod tiles;
 mod varied;

@@ -1,0 +1,169 @@
+//! Vision towers with random weights: separate files as llama.cpp's converter writes them, and towers in the file of a text model
+//! as Ollama's converter writes them.
+
+use cairn_gguf::{DType, Gguf, Value, Writer};
+
+use crate::random::Random;
+
+/// Shape of a tower of Gemma 3.
+#[derive(Clone, Debug)]
+pub struct TowerSpec {
+    /// Seed of all weights.
+    pub seed: u64,
+    /// Pixels of a side of a picture.
+    pub image_size: u64,
+    /// Pixels of a side of a patch.
+    pub patch_size: u64,
+    /// Elements of the residual stream.
+    pub width: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Elements inside the feed-forward block.
+    pub ffn: u64,
+    /// Transformer blocks.
+    pub layers: u64,
+    /// Elements of an output row: the width of the text model.
+    pub output: u64,
+    /// Type of matrices.
+    pub dtype: DType,
+}
+
+/// Names of tensors in files of Ollama's converter, and in llama.cpp's.
+const OLLAMA_NAMES: &[(&str, &str)] = &[
+    ("v.patch_embedding.", "v.patch_embd."),
+    ("v.position_embedding.", "v.position_embd."),
+    ("v.post_layernorm.", "v.post_ln."),
+    (".layer_norm1.", ".ln1."),
+    (".layer_norm2.", ".ln2."),
+    (".attn_output.", ".attn_out."),
+    (".mlp.fc1.", ".ffn_up."),
+    (".mlp.fc2.", ".ffn_down."),
+    ("mm.mm_input_projection.", "mm.input_projection."),
+    ("mm.mm_soft_emb_norm.", "mm.soft_emb_norm."),
+];
+
+impl TowerSpec {
+    /// A tower of three layers for a text model of this width: 64 patches, and 4 output rows for a picture.
+    pub fn tiny(output: u64) -> Self {
+        Self {
+            seed: 7,
+            image_size: 24,
+            patch_size: 3,
+            width: 24,
+            heads: 3,
+            ffn: 40,
+            layers: 3,
+            output,
+            dtype: DType::F32,
+        }
+    }
+
+    /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.
+    pub fn tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
+        let &Self { patch_size, width, ffn, output, .. } = self;
+        let patches = (self.image_size / patch_size).pow(2);
+        let mut shapes = vec![
+            ("v.patch_embd.weight".to_owned(), vec![patch_size, patch_size, 3, width]),
+            ("v.patch_embd.bias".to_owned(), vec![width]),
+            ("v.position_embd.weight".to_owned(), vec![width, patches]),
+            ("v.post_ln.weight".to_owned(), vec![width]),
+            ("v.post_ln.bias".to_owned(), vec![width]),
+            ("mm.input_projection.weight".to_owned(), vec![output, width]),
+            ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
+        ];
+        for layer in 0..self.layers {
+            let mut add = |part: &str, dims: Vec<u64>| shapes.push((format!("v.blk.{layer}.{part}"), dims));
+            for norm in ["ln1", "ln2"] {
+                add(&format!("{norm}.weight"), vec![width]);
+                add(&format!("{norm}.bias"), vec![width]);
+            }
+            for part in ["attn_q", "attn_k", "attn_v", "attn_out"] {
+                add(&format!("{part}.weight"), vec![width, width]);
+                add(&format!("{part}.bias"), vec![width]);
+            }
+            for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)] {
+                add(&format!("{part}.weight"), vec![from, to]);
+                add(&format!("{part}.bias"), vec![to]);
+            }
+        }
+        let values = |(name, dims): (String, Vec<u64>)| {
+            let mut random = Random::from_name(self.seed, &name);
+            let elements = dims.iter().product::<u64>();
+            let (mean, deviation) = match dims.len() {
+                1 if name.ends_with(".bias") => (0.0, 0.3),
+                1 => (1.0, 0.3),
+                _ => (0.0, 1.5 / (dims[..dims.len() - 1].iter().product::<u64>() as f32).sqrt()),
+            };
+            let values = (0..elements).map(|_| mean + deviation * random.normal()).collect();
+            (name, dims, values)
+        };
+        shapes.into_iter().map(values).collect()
+    }
+
+    /// Keys without the prefix of the architecture, as both converters write them.
+    fn keys(&self) -> Vec<(&'static str, Value)> {
+        let count = |value: u64| Value::from(u32::try_from(value).expect("a tower's counts fit into a u32"));
+        vec![
+            ("vision.block_count", count(self.layers)),
+            ("vision.embedding_length", count(self.width)),
+            ("vision.feed_forward_length", count(self.ffn)),
+            ("vision.image_size", count(self.image_size)),
+            ("vision.patch_size", count(self.patch_size)),
+            ("vision.attention.head_count", count(self.heads)),
+            ("vision.attention.layer_norm_epsilon", 1e-6f32.into()),
+        ]
+    }
+
+    fn add_tensors(&self, writer: &mut Writer<'_>, rename: impl Fn(String) -> String) {
+        for (name, dims, values) in self.tensors() {
+            let is_whole = dims[0].is_multiple_of(self.dtype.block() as u64);
+            let dtype = if dims.len() == 2 && is_whole { self.dtype } else { DType::F32 };
+            let mut bytes = Vec::new();
+            dtype.encode(&values, &mut bytes).expect("the type has an encoder");
+            writer.tensor(rename(name), dtype, &dims, bytes).expect("the names are new");
+        }
+    }
+
+    /// Returns the bytes of a separate file in llama.cpp's layout.
+    pub fn write(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.set("general.architecture", "clip");
+        writer.set("general.type", "mmproj");
+        writer.set("clip.has_vision_encoder", true);
+        writer.set("clip.projector_type", "gemma3");
+        writer.set("clip.use_gelu", true);
+        writer.set("clip.vision.projection_dim", self.output as u32);
+        writer.set("clip.vision.image_mean", vec![0.5f32; 3]);
+        writer.set("clip.vision.image_std", vec![0.5f32; 3]);
+        for (key, value) in self.keys() {
+            writer.set(format!("clip.{key}"), value);
+        }
+        self.add_tensors(&mut writer, |name| name);
+        writer.finish()
+    }
+
+    /// Returns the bytes of a file of the text model in `file` and this tower, in Ollama's layout.
+    ///
+    /// # Panics
+    /// When `file` is not valid GGUF.
+    pub fn write_into(&self, file: &[u8]) -> Vec<u8> {
+        let gguf = Gguf::parse(file).expect("the file is valid GGUF");
+        let mut writer = Writer::default();
+        for (key, value) in gguf.metadata().iter() {
+            writer.set(key, value.clone());
+        }
+        let architecture = gguf.metadata().required_str("general.architecture").expect("a model has an architecture");
+        for (key, value) in self.keys() {
+            writer.set(format!("{architecture}.{key}"), value);
+        }
+        writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
+        for tensor in gguf.tensors() {
+            let bytes = file[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize].to_vec();
+            writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
+        }
+        self.add_tensors(&mut writer, |name| {
+            OLLAMA_NAMES.iter().fold(name, |name, (ollama, llama)| name.replacen(llama, ollama, 1))
+        });
+        writer.finish()
+    }
+}
