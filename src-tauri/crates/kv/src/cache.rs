@@ -164,13 +164,13 @@ impl Cache {
 
     /// Opens a sequence for `tokens`. Returns how many of them are cached: the longest prefix in the trie from which all layers can
     /// continue. It never includes the last token, which must run to give logits.
-    pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
+    pub fn open<K: Copy + Into<Key>>(&mut self, tokens: &[K]) -> (SeqId, usize) {
         self.open_scoped(tokens, &CacheScope::default())
     }
 
     /// Like [`Cache::open`], within a scope.
-    pub fn open_scoped(&mut self, tokens: &[u32], scope: &CacheScope) -> (SeqId, usize) {
-        let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
+    pub fn open_scoped<K: Copy + Into<Key>>(&mut self, tokens: &[K], scope: &CacheScope) -> (SeqId, usize) {
+        let keys: Vec<Key> = tokens.iter().copied().map(Into::into).collect();
         let root = self.root(scope.name.as_ref());
         let found = self.find_longest(root, &keys[..keys.len().saturating_sub(1)]);
         let mut pages: Vec<PageId> = found.nodes.iter().map(|&node| self.trie.page(node)).collect();
@@ -287,7 +287,7 @@ impl Cache {
     ///
     /// # Panics
     /// If the slots were not reserved. A model with recurrent layers must advance by as many tokens as were reserved.
-    pub fn advance(&mut self, seq: SeqId, tokens: &[u32]) {
+    pub fn advance<K: Copy + Into<Key>>(&mut self, seq: SeqId, tokens: &[K]) {
         self.add_rows(seq, tokens);
         if !tokens.is_empty() {
             self.advance_snapshots(seq);
@@ -296,11 +296,11 @@ impl Cache {
     }
 
     /// Records the tokens of the next rows.
-    fn add_rows(&mut self, seq: SeqId, tokens: &[u32]) {
+    fn add_rows<K: Copy + Into<Key>>(&mut self, seq: SeqId, tokens: &[K]) {
         let pool = &self.pool;
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
         let first = sequence.keys.len() / PAGE_TOKENS;
-        sequence.keys.extend(tokens.iter().copied().map(Key::token));
+        sequence.keys.extend(tokens.iter().copied().map(Into::into));
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use cairn_kv::PrefixMatch;
-use cairn_tier::Owner;
+use cairn_tier::{Key, Owner};
 
 use crate::embedding::EmbedJob;
 use crate::sequence::Job;
@@ -44,8 +44,8 @@ pub(crate) enum CacheCommand {
     Clear(mpsc::Sender<()>),
     /// Drop the rows that only this owner has.
     ForgetOwner(Owner, mpsc::Sender<()>),
-    /// Find the cached prefix of these tokens in this scope.
-    Lookup(Vec<u32>, Option<Arc<str>>, mpsc::Sender<PrefixMatch>),
+    /// Find the cached prefix of these keys in this scope.
+    Lookup(Vec<Key>, Option<Arc<str>>, mpsc::Sender<PrefixMatch>),
 }
 
 /// The sending end of a scheduler's command channel.

@@ -91,6 +91,15 @@ impl std::fmt::Debug for CacheTiers {
     }
 }
 
+/// A file with the vision tower of a model.
+#[derive(Clone, Debug)]
+pub struct Projector {
+    /// The file.
+    pub source: Source,
+    /// Digest of the tower's weights, if available. Without it, rows of pictures are found only until the model is unloaded.
+    pub weights: Option<WeightsDigest>,
+}
+
 /// Options of a load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
@@ -108,6 +117,8 @@ pub struct LoadOptions {
     pub weights: Option<WeightsDigest>,
     /// LoRA adapters. A model's id must differ for other adapters.
     pub adapters: Vec<AdapterSource>,
+    /// The vision tower, if it is not in the model's file.
+    pub projector: Option<Projector>,
 }
 
 /// An unknown type of keys and values.

@@ -29,10 +29,10 @@ use self::lease::Timer;
 use crate::adapters;
 use crate::client::Client;
 use crate::command::{Command, CommandSender};
-use crate::config::{EngineConfig, LoadOptions, ModelId, Source};
+use crate::config::{EngineConfig, LoadOptions, ModelId, Projector, Source};
 use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
-use crate::loaded::{Device, LoadedModel, Loading};
+use crate::loaded::{Device, LoadedModel, Loading, TowerFile, tower_bytes};
 use crate::metrics::{Counters, ModelMetrics};
 use crate::model_use::ModelUses;
 use crate::random::Random;
@@ -199,18 +199,18 @@ impl Engine {
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
         }
-        let (file, adapters) = {
-            let (source, adapters) = (source.clone(), options.adapters.clone());
+        let (file, adapters, projector) = {
+            let (source, adapters, projector) = (source.clone(), options.adapters.clone(), options.projector.clone());
             let open = move || {
-                let file = match source {
-                    Source::File(path) => ModelFile::open(&path)?,
-                    Source::Builtin { name, bytes } => ModelFile::builtin(name, bytes)?,
-                };
-                Ok((file, adapters::open(&adapters)?))
+                let tower =
+                    |Projector { source, weights }| Ok(TowerFile { file: Arc::new(open_file(source)?), weights });
+                Ok((open_file(source)?, adapters::open(&adapters)?, projector.map(tower)))
             };
             blocking::<Result<_, LoadError>>(open).await??
         };
-        self.make_room(&id, &file, &options).await?;
+        let tower = projector.as_ref().and_then(|tower| tower.as_ref().ok());
+        let tower_bytes = tower_bytes(&file, tower.map(|tower| &*tower.file));
+        self.make_room(&id, &file, tower_bytes, &options).await?;
         let loading = Loading {
             variant: inner.variant,
             device: Arc::clone(&inner.device),
@@ -225,6 +225,7 @@ impl Engine {
             tiers: inner.config.cache_tiers.clone().zip(options.weights),
             adapter_digests: options.adapters.iter().map(|adapter| adapter.digest).collect(),
             counters: Arc::clone(inner.metrics.lock().entry(id.clone()).or_default()),
+            projector,
         };
         self.wait_for_flush(&id).await;
         let model = blocking(move || LoadedModel::load(file, adapters, loading)).await??;
@@ -417,6 +418,13 @@ impl Engine {
             context_tokens: entry.context_tokens,
             load_ns: 0,
         }))
+    }
+}
+
+fn open_file(source: Source) -> Result<ModelFile, LoadError> {
+    match source {
+        Source::File(path) => Ok(ModelFile::open(&path)?),
+        Source::Builtin { name, bytes } => Ok(ModelFile::builtin(name, bytes)?),
     }
 }
 

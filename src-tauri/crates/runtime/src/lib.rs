@@ -4,7 +4,7 @@
 //! of several requests into one batch, samples, and sends text through a bounded channel. Dropping a [`Generation`] cancels it.
 //! An embedding model has an [`embedder`] thread instead, which computes the vectors of texts.
 //!
-//! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
+//! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids and pixels in, and text out.
 #![forbid(unsafe_code)]
 
 mod adapters;
@@ -15,6 +15,7 @@ mod constraint;
 mod context_full;
 mod embedder;
 mod embedding;
+mod encoder;
 mod engine;
 mod error;
 mod generation;
@@ -26,6 +27,7 @@ mod masks;
 mod metrics;
 mod model_thread;
 mod model_use;
+mod picture;
 mod queue;
 mod random;
 mod request;
@@ -36,10 +38,12 @@ mod wake;
 
 pub use adapters::AdapterSource;
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
-pub use cairn_models::{EmbeddingOutput, Pooling, is_embedding_model, is_encoder, translated};
+pub use cairn_models::{EmbeddingOutput, Pooling, TowerHparams, is_embedding_model, is_encoder, translated};
 pub use cairn_tensor::AdapterUse;
 pub use client::{Client, Priority};
-pub use config::{CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Source, UnknownKvType, parse_kv_type};
+pub use config::{
+    CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Projector, Source, UnknownKvType, parse_kv_type,
+};
 pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};
 pub use embedding::EmbedText;
@@ -48,8 +52,9 @@ pub use error::LoadError;
 pub use generation::Generation;
 pub use importance::ImportanceRun;
 pub use keep_alive::KeepAlive;
-pub use loaded::Device;
+pub use loaded::{Device, has_tower};
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
+pub use picture::{FIRST_PICTURE, PromptPicture, remove_cut_pictures};
 pub use request::{
     Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, Request,
     RestoreUsage, Sampling, TokenLogprob, Usage,

@@ -9,7 +9,7 @@ use cairn_grammar::Vocabulary;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_kv::{Budget, ModelTiers};
-use cairn_models::{Adapter, Hparams, MemoryRequirements, Model, ModelFile};
+use cairn_models::{Adapter, Hparams, MemoryRequirements, Model, ModelFile, TowerHparams};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
 use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
@@ -17,11 +17,13 @@ use cairn_tokenizer::Tokenizer;
 
 use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
+use crate::encoder::PictureEncoder;
 use crate::error::LoadError;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
 use crate::model_thread::{ModelThreadBuilder, SchedulerParts};
 use crate::model_use::ModelUses;
+use crate::picture::TowerIdentity;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scheduler::BATCH_ROWS;
@@ -33,6 +35,8 @@ pub(crate) struct LoadedModel {
     /// The chat template in the model's file, if it has one.
     pub(crate) template: Result<Option<Template>, cairn_prompt::Error>,
     pub(crate) hparams: Hparams,
+    /// The vision tower; none if the model has none, or the reason why it cannot be used.
+    pub(crate) vision: Option<Result<Vision, LoadError>>,
     pub(crate) caps: Caps,
     pub(crate) requested_kv_type: DType,
     /// Why keys and values do not have the requested type, if so.
@@ -94,6 +98,20 @@ impl LazyVocabulary {
 /// Makes a model's backend from the CPU backend that has its weights and its page type.
 pub type Device = Arc<dyn Fn(Cpu) -> Box<dyn Backend> + Send + Sync>;
 
+/// The vision tower of a loaded model.
+pub(crate) struct Vision {
+    pub(crate) hparams: TowerHparams,
+    pub(crate) identity: TowerIdentity,
+}
+
+/// A vision tower that can be loaded.
+pub(crate) struct TowerFile {
+    /// The model's own file, or a separate one.
+    pub(crate) file: Arc<ModelFile>,
+    /// Digest of the weights, if available.
+    pub(crate) weights: Option<WeightsDigest>,
+}
+
 /// What the engine provides for a load.
 pub(crate) struct Loading {
     pub(crate) variant: &'static Variant,
@@ -117,6 +135,8 @@ pub(crate) struct Loading {
     pub(crate) adapter_digests: Vec<Option<[u8; 32]>>,
     /// The model's metrics.
     pub(crate) counters: Arc<Counters>,
+    /// The file of the vision tower, if it is a separate one, or the reason why it cannot be opened.
+    pub(crate) projector: Option<Result<TowerFile, LoadError>>,
 }
 
 impl LoadedModel {
@@ -174,7 +194,12 @@ impl LoadedModel {
             commands: receiver,
             alive: Arc::clone(&alive),
         };
-        let (mut tiers, mut max_text_tokens) = (None, None);
+        let (mut tiers, mut max_text_tokens, mut vision) = (None, None, None);
+        let own_tower = || {
+            let weights = loading.tiers.as_ref().map(|(_, weights)| *weights);
+            file.tower().map(|_| Ok(TowerFile { file: Arc::clone(&file), weights }))
+        };
+        let tower = loading.projector.or_else(own_tower);
         match hparams.embedding {
             Some(output) => {
                 let rows = hparams.limits(context_tokens, Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS }).rows;
@@ -189,8 +214,25 @@ impl LoadedModel {
                     .map(|((tiers, weights), digests)| model_tiers(tiers, weights, &digests, &builder.plan, &caps));
                 let cache = builder.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
                 let tokenizer = Arc::clone(&tokenizer);
-                let (seeds, counters) = (loading.seeds, loading.counters);
-                builder.start_scheduler(SchedulerParts { tokenizer, cache, seeds, counters })?;
+                let (mut seeds, counters) = (loading.seeds, loading.counters);
+                let encoder = tower.map(|tower| {
+                    let backend = Cpu::new(loading.variant, Arc::clone(&builder.team));
+                    encoder(tower?, hparams.embedding_length, backend, seeds.next())
+                });
+                let encoder = match encoder {
+                    None => None,
+                    Some(Ok(encoder)) => {
+                        let (hparams, identity) = (encoder.hparams().clone(), encoder.identity().clone());
+                        vision = Some(Ok(Vision { hparams, identity }));
+                        Some(encoder)
+                    }
+                    Some(Err(error)) => {
+                        tracing::warn!(%error, "the vision tower cannot be used: the model reads text only");
+                        vision = Some(Err(error));
+                        None
+                    }
+                };
+                builder.start_scheduler(SchedulerParts { tokenizer, cache, encoder, seeds, counters })?;
                 vocabulary.build_in_background();
             }
         }
@@ -202,6 +244,7 @@ impl LoadedModel {
             tokenizer,
             template,
             hparams,
+            vision,
             caps,
             requested_kv_type: loading.kv_type,
             kv_refused,
@@ -223,6 +266,27 @@ impl Drop for LoadedModel {
     fn drop(&mut self) {
         self.commands.send(Command::Drain);
     }
+}
+
+/// Loads a vision tower for a text model with rows of `width` elements. Without a digest of the weights, `salt` identifies them.
+fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Result<PictureEncoder, LoadError> {
+    let TowerFile { file, weights } = tower;
+    let tower = cairn_models::vision::load(&file, width, &mut backend)?;
+    let rows = tower.hparams.output_rows();
+    if !tower.hparams.is_causal && rows > BATCH_ROWS {
+        let what =
+            format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
+        return Err(cairn_models::LoadError::Unsupported { what }.into());
+    }
+    let mut identity = match weights {
+        Some(WeightsDigest(digest)) => digest.to_vec(),
+        None => salt.to_le_bytes().to_vec(),
+    };
+    // As for the tiers of the text model, the whole plan and the arithmetic determine what is computed.
+    let caps = backend.caps();
+    let facts = (&tower.plan, &tower.hparams, caps.backend, caps.variant, caps.numerics_rev);
+    identity.extend(format!("{facts:?}").into_bytes());
+    PictureEncoder::new(file, Box::new(backend), tower, TowerIdentity(identity))
 }
 
 /// The tiers of a model. The fingerprint covers the whole plan: with the weights, it determines all that is computed
@@ -322,16 +386,33 @@ fn total_bytes(gguf: &Gguf, need: &MemoryRequirements) -> u64 {
     tensor_bytes(gguf).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes)
 }
 
-/// Checks that the model fits into the memory that is available now.
+/// Whether the file with the head `tower` has a vision tower that can be loaded for the model with the head `model`. Both are as in
+/// their files.
+pub fn has_tower(tower: &Gguf, model: &Gguf) -> bool {
+    let head = cairn_models::vision::head(tower).ok().flatten();
+    let width = model.tensor("token_embd.weight").and_then(|tensor| tensor.dims.first().copied());
+    head.zip(width).is_some_and(|(head, width)| cairn_models::vision::check(&head, width as usize).is_ok())
+}
+
+/// Memory of the vision tower that will be loaded: a separate file's, or the model's own. None if it cannot be used.
+pub(crate) fn tower_bytes(file: &ModelFile, projector: Option<&ModelFile>) -> u64 {
+    let head = projector.unwrap_or(file).tower();
+    let width = file.gguf().tensor("token_embd.weight").and_then(|tensor| tensor.dims.first().copied());
+    let need = head.zip(width).map(|(head, width)| cairn_models::vision::check(head, width as usize));
+    need.and_then(Result::ok).map_or(0, |(_, bytes)| bytes)
+}
+
+/// Checks that the model fits into the memory that is available now, with `tower_bytes` for its vision tower.
 pub(crate) fn check_memory(
     file: &ModelFile,
+    tower_bytes: u64,
     context_tokens: u32,
     kv_type: DType,
     machine: &Machine,
 ) -> Result<(), LoadError> {
     let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
     let need = cairn_models::memory_requirements(file, context_tokens as usize, limits, kv_type)?;
-    let need_bytes = total_bytes(file.gguf(), &need);
+    let need_bytes = total_bytes(file.gguf(), &need).saturating_add(tower_bytes);
     let have_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.available_bytes);
     if need_bytes > have_bytes {
         return Err(LoadError::TooBig { need_bytes, have_bytes });

@@ -65,6 +65,10 @@ pub struct ModelMetrics {
     pub queue_waits: Histogram,
     /// Answers that made room for others because their client did not read.
     pub unread_pauses: u64,
+    /// Pictures that the vision tower has encoded.
+    pub pictures: u64,
+    /// Parts of pictures, each computed between two steps.
+    pub picture_parts: u64,
 }
 
 /// A model's metrics, which its scheduler counts and other threads read.

@@ -14,6 +14,7 @@ use cairn_tokenizer::Tokenizer;
 
 use crate::command::{Command, CommandSender};
 use crate::embedder::{Embedder, EmbeddingDevice};
+use crate::encoder::PictureEncoder;
 use crate::error::LoadError;
 use crate::metrics::Counters;
 use crate::random::Random;
@@ -42,6 +43,7 @@ pub(crate) struct ModelThreadBuilder {
 pub(crate) struct SchedulerParts {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) cache: Cache,
+    pub(crate) encoder: Option<PictureEncoder>,
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
 }
@@ -86,7 +88,7 @@ impl ModelThreadBuilder {
     /// Prepares the plan and starts the scheduler.
     pub(crate) fn start_scheduler(self, parts: SchedulerParts) -> Result<(), LoadError> {
         let Self { file, adapters, team, mut backend, plan, vocabulary, parallel, commands, alive } = self;
-        let SchedulerParts { tokenizer, cache, seeds, counters } = parts;
+        let SchedulerParts { tokenizer, cache, encoder, seeds, counters } = parts;
         let logits = plan.logits.expect("every family's plan ends in logits");
         let rotation = Rotation::from_plan(&plan, backend.caps().kv_type);
         let layers = plan.layers();
@@ -101,6 +103,7 @@ impl ModelThreadBuilder {
             vocabulary,
             layers,
             cache,
+            encoder,
             rotation,
             tokenizer,
             parallel,

@@ -7,12 +7,16 @@ use cairn_tensor::AdapterUse;
 
 use crate::constraint::Constrained;
 use crate::context_full::{ContextFull, ContextFullPolicy};
+use crate::picture::PromptPicture;
 
 /// One request for text.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The whole prompt. The scheduler looks up which part of it is cached.
+    /// The whole prompt. The scheduler looks up which part of it is cached. A picture has as many numbers as the tower has output
+    /// rows: see [`PromptPicture::number`].
     pub prompt: Vec<u32>,
+    /// The pictures of the prompt. Each is in the prompt once at most.
+    pub pictures: Vec<PromptPicture>,
     /// How the next token is chosen.
     pub sampling: Sampling,
     /// Texts that end the answer. They are not part of it.

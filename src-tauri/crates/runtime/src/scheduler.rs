@@ -13,6 +13,7 @@
 mod admission;
 mod context_full;
 mod drain;
+mod pictures;
 mod prompt_slice;
 mod restore;
 mod rows;
@@ -41,6 +42,7 @@ use self::sampling::{RowBuffers, choose_tokens};
 pub(crate) use self::shares::{Served, Shares};
 pub(crate) use self::step_cost::StepCost;
 use crate::command::{CacheCommand, Command, DrainLimits};
+use crate::encoder::PictureEncoder;
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
@@ -65,6 +67,8 @@ pub(crate) struct Scheduler {
     /// Number of layers: see [`cairn_tensor::Plan::layers`].
     pub(crate) layers: usize,
     pub(crate) cache: Cache,
+    /// Encoder of pictures, if the model has a vision tower.
+    pub(crate) encoder: Option<PictureEncoder>,
     /// Rotation of the model's keys, or the reason why it is impossible.
     pub(crate) rotation: Result<Rotation, RotationError>,
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -143,7 +147,8 @@ impl Scheduler {
             self.poll_restores(&mut active);
             answering = if active.is_empty() { None } else { answering.or_else(|| self.cache.answering()) };
             self.flush_some(!active.is_empty());
-            if let Err(error) = self.step(&mut active, &mut batch, &mut buffers) {
+            let encoded = self.encode_pictures(&mut active);
+            if let Err(error) = encoded.and_then(|()| self.step(&mut active, &mut batch, &mut buffers)) {
                 tracing::error!(%error, "model unloaded after an error");
                 self.fail(&mut active, &error);
                 break;
@@ -205,8 +210,8 @@ impl Scheduler {
                 self.cache.forget_owner(&owner);
                 let _ = done.send(());
             }
-            CacheCommand::Lookup(tokens, scope, reply) => {
-                let _ = reply.send(self.cache.find_prefix(&tokens, scope.as_deref()));
+            CacheCommand::Lookup(keys, scope, reply) => {
+                let _ = reply.send(self.cache.find_prefix(&keys, scope.as_deref()));
             }
         }
     }
@@ -286,7 +291,7 @@ impl Scheduler {
         let mut computed = Vec::with_capacity(completed.len());
         for (index, tokens) in completed {
             let sequence = &mut active[index];
-            self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
+            self.cache.advance(sequence.seq, &sequence.pending_keys()[..tokens]);
             sequence.advance(tokens);
             if sequence.pending().is_empty() {
                 self.finish_prefill(sequence);

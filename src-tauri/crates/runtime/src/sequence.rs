@@ -4,6 +4,7 @@
 //! been computed. Each step computes some of the rest, and the step that reaches the end yields a token.
 
 mod context_full;
+mod pictures;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use cairn_kv::{CacheScope, RecomputedTokens, Restore, SeqId};
 use cairn_prompt::StopFilter;
 use cairn_tensor::AdapterUse;
-use cairn_tier::TierKind;
+use cairn_tier::{Key, TierKind};
 use cairn_tokenizer::{Decoder, Tokenizer};
 
 use crate::client::Client;
@@ -20,6 +21,7 @@ use crate::context_full::ContextRoom;
 use crate::generation::EventSender;
 use crate::logprobs::Logprobs;
 use crate::model_use::ModelUse;
+use crate::picture::{PromptPicture, SequencePicture, TowerIdentity};
 use crate::queue::QueuePlace;
 use crate::request::{
     Delta, Event, Finish, FinishReason, GenerateError, MAX_ANSWER_CONTEXTS, Request, RestoreUsage, Usage,
@@ -54,6 +56,12 @@ pub(crate) struct Sequence {
     job: Job,
     /// Prompt and generated tokens that are in the context.
     history: Vec<u32>,
+    /// Cache keys of the history.
+    keys: Vec<Key>,
+    /// Pictures of the history, in order.
+    pictures: Vec<SequencePicture>,
+    /// The model's tower, if it has one.
+    tower: Option<TowerIdentity>,
     /// All generated tokens.
     answer: Vec<u32>,
     /// Tokens of the history whose rows are in the cache.
@@ -95,9 +103,12 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// A sequence whose first `cached` tokens need no computing. `cached` is less than the prompt's length.
     pub(crate) fn new(mut job: Job, seq: SeqId, cached: usize, seed: u64, tokenizer: Arc<Tokenizer>) -> Self {
-        Self {
+        let mut sequence = Self {
             seq,
             history: job.request.prompt.clone(),
+            keys: Vec::new(),
+            pictures: Vec::new(),
+            tower: None,
             answer: Vec::new(),
             computed: cached,
             cached,
@@ -121,12 +132,24 @@ impl Sequence {
             unread_since: None,
             served: (0, 0),
             lost_slice: false,
-        }
+        };
+        sequence.read_history();
+        sequence
+    }
+
+    /// Sets the tower that its pictures are encoded with, and the keys that follow from it.
+    pub(crate) fn with_keys(self, keys: Vec<Key>, tower: Option<TowerIdentity>) -> Self {
+        Self { keys, tower, ..self }
     }
 
     /// Tokens to compute before the next one can be chosen. Never empty.
     pub(crate) fn pending(&self) -> &[u32] {
         &self.history[self.computed..]
+    }
+
+    /// Cache keys of the pending tokens.
+    pub(crate) fn pending_keys(&self) -> &[Key] {
+        &self.keys[self.computed..]
     }
 
     /// The slot of the first pending token.
@@ -176,6 +199,7 @@ impl Sequence {
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.computed += tokens;
         self.lost_slice = false;
+        self.drop_picture_rows();
     }
 
     /// Waits for the mask of the next token, so that [`Sequence::choose`] does not wait.
@@ -213,6 +237,7 @@ impl Sequence {
         // A step needs room for its events, so the client has read.
         self.unread_since = None;
         self.history.push(token);
+        self.keys.push(Key::token(token));
         self.answer.push(token);
         if self.tokenizer.is_end(token) {
             return Ok(self.end(FinishReason::Stop));
@@ -329,8 +354,24 @@ impl Sequence {
     }
 
     /// All tokens in the context so far.
+    #[cfg(test)]
     pub(crate) fn history(&self) -> &[u32] {
         &self.history
+    }
+
+    /// Cache keys of all tokens in the context so far.
+    pub(crate) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Whether the context has pictures.
+    pub(crate) fn has_pictures(&self) -> bool {
+        !self.pictures.is_empty()
+    }
+
+    /// The pictures of the request.
+    pub(crate) fn request_pictures(&self) -> &[PromptPicture] {
+        &self.job.request.pictures
     }
 
     /// Ends with an error.

@@ -94,6 +94,7 @@ impl Inference {
             force,
             weights: model.weights.map(WeightsDigest),
             adapters: model.adapters.clone(),
+            projector: None,
         };
         let keep_alive = keep_alive.map(engine_keep_alive);
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, keep_alive).await?;

@@ -83,7 +83,7 @@ impl Inference {
                 (fitted.rendered.tokens, cut, fitted.all_tokens)
             };
             let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
-            let found = lease.lookup_prefix(&tokens, None::<Arc<str>>);
+            let found = lease.lookup_prefix(&tokens, &[], None::<Arc<str>>);
             Ok(Traced { tokens: all_tokens, ..traced(&lease, &tokens, found) })
         })
         .await
@@ -92,7 +92,7 @@ impl Inference {
 
 /// Looks up a prompt and returns [`Traced::reason`]. Blocks.
 pub(super) fn miss_reason(lease: &Lease, tokens: &[u32], scope: Option<Arc<str>>) -> &'static str {
-    traced(lease, tokens, lease.lookup_prefix(tokens, scope)).reason
+    traced(lease, tokens, lease.lookup_prefix(tokens, &[], scope)).reason
 }
 
 fn traced(lease: &Lease, tokens: &[u32], lookup: PrefixLookup) -> Traced {

@@ -116,21 +116,21 @@ impl RestorePoll {
 
 impl Cache {
     /// Starts to restore the rows of this sequence's tokens that are in tiers and not in pages, if that is faster than computing them.
-    pub fn begin_restore(&mut self, seq: SeqId, tokens: &[u32]) -> RestoreLookup {
+    pub fn begin_restore<K: Copy + Into<Key>>(&mut self, seq: SeqId, tokens: &[K]) -> RestoreLookup {
         self.start_restore(seq, tokens, false)
     }
 
     /// Like [`Cache::begin_restore`], from local tiers only: for a sequence that computes because the remote tier was too slow.
-    pub fn begin_local_restore(&mut self, seq: SeqId, tokens: &[u32]) -> Option<Restore> {
+    pub fn begin_local_restore<K: Copy + Into<Key>>(&mut self, seq: SeqId, tokens: &[K]) -> Option<Restore> {
         self.start_restore(seq, tokens, true).restore
     }
 
-    fn start_restore(&mut self, seq: SeqId, tokens: &[u32], only_local: bool) -> RestoreLookup {
+    fn start_restore<K: Copy + Into<Key>>(&mut self, seq: SeqId, tokens: &[K], only_local: bool) -> RestoreLookup {
         let have = self.len(seq);
         let usable = tokens.len().saturating_sub(1);
         let scope = self.sequence(seq).scope.name.clone();
         let missing = |stored: usize, reason| RecomputedTokens::new(reason, usable.saturating_sub(stored.max(have)));
-        let keys: Vec<Key> = tokens[..usable].iter().copied().map(Key::token).collect();
+        let keys: Vec<Key> = tokens[..usable].iter().copied().map(Into::into).collect();
         let in_trie = self
             .window_tokens
             .filter(|_| !self.is_recurrent())
@@ -210,7 +210,7 @@ impl Cache {
     }
 
     /// Extends a sequence of full pages with pages of the trie, up to the end of these tokens.
-    fn extend_from_trie(&mut self, seq: SeqId, found: &TrieMatch, tokens: &[u32]) {
+    fn extend_from_trie<K: Copy + Into<Key>>(&mut self, seq: SeqId, found: &TrieMatch, tokens: &[K]) {
         let first = self.sequence(seq).published;
         for &node in &found.nodes[first..tokens.len().div_ceil(PAGE_TOKENS)] {
             let page = self.trie.page(node);
@@ -218,7 +218,7 @@ impl Cache {
             self.sequence_mut(seq).pages.push(page);
         }
         let sequence = self.sequence_mut(seq);
-        sequence.keys.extend(tokens[first * PAGE_TOKENS..].iter().copied().map(Key::token));
+        sequence.keys.extend(tokens[first * PAGE_TOKENS..].iter().copied().map(Into::into));
         sequence.published = tokens.len() / PAGE_TOKENS;
         if let Some(last) = sequence.published.checked_sub(1) {
             sequence.node = found.nodes[last];
@@ -226,11 +226,11 @@ impl Cache {
     }
 
     /// Writes the next chunk that has arrived to the sequence's pages. Never blocks.
-    pub fn poll_restore(
+    pub fn poll_restore<K: Copy + Into<Key>>(
         &mut self,
         backend: &mut dyn Backend,
         seq: SeqId,
-        tokens: &[u32],
+        tokens: &[K],
         restore: &mut Restore,
     ) -> RestorePoll {
         if let Some(next) = restore.results.pop_front() {
@@ -268,11 +268,11 @@ impl Cache {
         restore.results.pop_front().expect("the end was just added")
     }
 
-    fn write_chunk(
+    fn write_chunk<K: Copy + Into<Key>>(
         &mut self,
         backend: &mut dyn Backend,
         seq: SeqId,
-        tokens: &[u32],
+        tokens: &[K],
         restore: &mut Restore,
         restored: RestoredChunk,
     ) -> Result<RestorePoll, RestorePoll> {

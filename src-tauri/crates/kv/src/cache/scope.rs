@@ -66,10 +66,10 @@ impl Owners {
 
 impl Cache {
     /// The part of a prompt whose rows are in pages. Does not count as a use.
-    pub fn find_prefix(&self, tokens: &[u32], scope: Option<&str>) -> PrefixMatch {
+    pub fn find_prefix<K: Copy + Into<Key>>(&self, tokens: &[K], scope: Option<&str>) -> PrefixMatch {
         let root = scope.map_or(Some(ROOT), |name| self.scopes.roots.get(name).copied());
         let Some(mut node) = root else { return PrefixMatch { tokens: 0, next: None } };
-        let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
+        let keys: Vec<Key> = tokens.iter().copied().map(Into::into).collect();
         let mut pages = keys.chunks(PAGE_TOKENS);
         let mut found = 0;
         for page in &mut pages {

@@ -12,6 +12,7 @@ use cairn_tier::{Fingerprint, Key, LookupTrace, Owner};
 use super::{Engine, Lease};
 use crate::adapters;
 use crate::command::{CacheCommand, Command};
+use crate::picture::{self, PromptPicture};
 use crate::scheduler::FLUSH_TIMEOUT;
 
 /// Timeout for a cache command.
@@ -51,20 +52,22 @@ impl Engine {
 }
 
 impl Lease {
-    /// The cached prefix of a prompt in a scope, and the reason why it is not longer. Rows are those of the model's adapters with
-    /// the scale 1. Blocks.
-    pub fn lookup_prefix(&self, tokens: &[u32], scope: Option<Arc<str>>) -> PrefixLookup {
+    /// The cached prefix of a prompt with these pictures in a scope, and the reason why it is not longer. Rows are those of
+    /// the model's adapters with the scale 1. Blocks.
+    pub fn lookup_prefix(&self, prompt: &[u32], pictures: &[PromptPicture], scope: Option<Arc<str>>) -> PrefixLookup {
+        let mut keys = Vec::new();
+        let tower = self.model.vision.as_ref().and_then(|vision| vision.as_ref().ok());
+        picture::extend_keys(&mut keys, prompt, pictures, tower.map(|vision| &vision.identity));
         let adapters = adapters::resolve(None, self.model.adapters).unwrap_or_default();
         let scope = adapters::scope_name(scope, &adapters);
         let tiers = self.model.tiers.as_ref().map(|tiers| tiers.in_scope(scope.as_deref()));
         let (reply, found) = mpsc::channel();
-        self.model.commands.send(Command::Cache(CacheCommand::Lookup(tokens.to_vec(), scope, reply)));
+        self.model.commands.send(Command::Cache(CacheCommand::Lookup(keys.clone(), scope, reply)));
         let found = found.recv_timeout(TIMEOUT).unwrap_or(PrefixMatch { tokens: 0, next: None });
-        let keys = tokens.iter().copied().map(Key::token).collect();
         PrefixLookup {
             memory_tokens: found.tokens,
             memory_next: found.next.and_then(Key::as_token),
-            tiers: tiers.map(|tiers| tiers.tiers.trace(&tiers.prefix(keys))),
+            tiers: tiers.map(|tiers| tiers.tiers.trace(&tiers.prefix(keys.into()))),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cairn_grammar::Vocabulary;
-use cairn_models::Hparams;
+use cairn_models::{Hparams, TowerHparams};
 use cairn_prompt::Template;
 use cairn_tokenizer::Tokenizer;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use crate::command::Command;
 use crate::config::ModelId;
 use crate::constraint::ActiveConstraint;
 use crate::embedding::{EmbedJob, EmbedText};
+use crate::error::LoadError;
 use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
@@ -75,6 +76,14 @@ impl Lease {
     /// The model's shape.
     pub fn hparams(&self) -> &Hparams {
         &self.model.hparams
+    }
+
+    /// Shape of the model's vision tower; none if it has none.
+    ///
+    /// # Errors
+    /// When the tower cannot be used.
+    pub fn vision(&self) -> Result<Option<&TowerHparams>, &LoadError> {
+        self.model.vision.as_ref().map(|vision| vision.as_ref().map(|vision| &vision.hparams)).transpose()
     }
 
     /// Tokens that prompt and answer may have together.

@@ -18,7 +18,13 @@ impl Engine {
     /// Unloads models until there is room for another one: idle models first, in the order in which they expire. If every model
     /// is busy, drains one: stops routing requests to it and waits. Otherwise steady traffic would starve the new model. The
     /// drain is limited by [`LoadTimeouts`](crate::LoadTimeouts). Otherwise a client that does not read would also starve it.
-    pub(super) async fn make_room(&self, id: &str, file: &ModelFile, options: &LoadOptions) -> Result<(), LoadError> {
+    pub(super) async fn make_room(
+        &self,
+        id: &str,
+        file: &ModelFile,
+        tower_bytes: u64,
+        options: &LoadOptions,
+    ) -> Result<(), LoadError> {
         let mut drain: Option<Drain> = None;
         loop {
             let idle = self.0.idle.notified();
@@ -27,7 +33,7 @@ impl Engine {
             } else {
                 // Probed each time, because an unload frees memory.
                 let context_tokens = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
-                check_memory(file, context_tokens, self.kv_type(options), &Machine::probe())
+                check_memory(file, tower_bytes, context_tokens, self.kv_type(options), &Machine::probe())
             };
             if let Err(error @ LoadError::Model(_)) = fits {
                 return Err(error);

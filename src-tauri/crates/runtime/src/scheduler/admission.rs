@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::{PAGE_TIMEOUT, Scheduler};
 use crate::client::{Client, Priority};
+use crate::encoder::PictureEncoder;
+use crate::picture::{self, PromptPicture};
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
 
@@ -107,7 +109,7 @@ impl Scheduler {
                     self.has_changed = true;
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open_scoped(sequence.history(), sequence.scope());
+                    let (seq, cached) = self.cache.open_scoped(sequence.keys(), sequence.scope());
                     sequence.reopen(seq, cached);
                     self.begin_restore(&mut sequence);
                     active.push(*sequence);
@@ -196,13 +198,17 @@ impl Scheduler {
             GenerateError::EmptyPrompt
         } else if prompt_tokens >= context_tokens {
             GenerateError::PromptTooLong { prompt_tokens, context_tokens }
-        } else if let Some(&token) = prompt.iter().find(|&&token| token as usize >= self.vocabulary) {
+        } else if let Some(token) = self.unknown_token(prompt, &job.request.pictures) {
             // A backend rejects the whole batch, and with it the answers of all other requests.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open_scoped(prompt, &job.request.scope);
+            let tower = self.encoder.as_ref().map(|encoder| encoder.identity().clone());
+            let mut keys = Vec::with_capacity(prompt.len());
+            picture::extend_keys(&mut keys, prompt, &job.request.pictures, tower.as_ref());
+            let (seq, cached) = self.cache.open_scoped(&keys, &job.request.scope);
             self.counters.count(|metrics| metrics.add_lookup(prompt_tokens, cached));
-            let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
+            let sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
+            let mut sequence = sequence.with_keys(keys, tower);
             if sequence.finish_if_empty() {
                 self.cache.close(seq);
                 return None;
@@ -212,6 +218,20 @@ impl Scheduler {
         };
         job.events.end(Event::Error(error));
         None
+    }
+
+    /// The first number in a prompt that is no token, nor one of these pictures with all its rows.
+    pub(super) fn unknown_token(&self, prompt: &[u32], pictures: &[PromptPicture]) -> Option<u32> {
+        let tower = self.encoder.as_ref().map(PictureEncoder::hparams);
+        let is_picture = |run: &[u32]| {
+            let picture = picture::picture_index(run[0]).and_then(|index| pictures.get(index));
+            picture.zip(tower).is_some_and(|(picture, tower)| {
+                let sides = [picture.pixels.width(), picture.pixels.height()];
+                run.len() == tower.output_rows() && sides == [tower.image_size as u32; 2]
+            })
+        };
+        let mut runs = prompt.chunk_by(|a, b| a == b);
+        runs.find(|run| run[0] as usize >= self.vocabulary && !is_picture(run)).map(|run| run[0])
     }
 
     /// Frees pages when no sequence can continue. Pauses a sequence whose client does not read, else the youngest; its rows may

@@ -33,6 +33,7 @@ impl Scheduler {
     fn shift_context(&mut self, sequence: &mut Sequence, keep_tokens: usize) -> bool {
         self.has_changed = true;
         let shifted = match &self.rotation {
+            Ok(_) if sequence.has_pictures() => Err("a picture cannot be divided".to_owned()),
             Ok(rotation) => self
                 .cache
                 .shift(self.backend.as_mut(), sequence.seq, keep_tokens, rotation)
@@ -66,13 +67,13 @@ impl Scheduler {
             }
             Err(TryRecvError::Disconnected) => return false,
         };
-        let has_valid_tokens = prompt.iter().all(|&token| (token as usize) < self.vocabulary);
-        if !has_valid_tokens || !sequence.replace_prompt(prompt) {
+        let has_unknown_token = self.unknown_token(&prompt, sequence.request_pictures()).is_some();
+        if has_unknown_token || !sequence.replace_prompt(prompt) {
             return false;
         }
         // The old rows stay cached. The new prompt finds those up to the first turn that was dropped.
         self.cache.close(sequence.seq);
-        let (seq, cached) = self.cache.open_scoped(sequence.history(), sequence.scope());
+        let (seq, cached) = self.cache.open_scoped(sequence.keys(), sequence.scope());
         sequence.reopen(seq, cached);
         self.begin_restore(sequence);
         self.has_changed = true;

@@ -13,7 +13,7 @@ pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 impl Scheduler {
     /// Starts to restore a sequence's rows that are in tiers and not in pages, if that is faster than computing them.
     pub(super) fn begin_restore(&mut self, sequence: &mut Sequence) {
-        let lookup = self.cache.begin_restore(sequence.seq, sequence.history());
+        let lookup = self.cache.begin_restore(sequence.seq, sequence.keys());
         self.count_recomputed(sequence, lookup.recomputed);
         sequence.restore = lookup.restore;
         if sequence.is_restoring() {
@@ -26,7 +26,7 @@ impl Scheduler {
         for sequence in active {
             self.restore_late_tokens(sequence);
             let Some(mut restore) = sequence.restore.take() else { continue };
-            match self.cache.poll_restore(self.backend.as_mut(), sequence.seq, sequence.history(), &mut restore) {
+            match self.cache.poll_restore(self.backend.as_mut(), sequence.seq, sequence.keys(), &mut restore) {
                 RestorePoll::Pending => {
                     sequence.restore = Some(restore);
                     continue;
@@ -52,7 +52,7 @@ impl Scheduler {
         late.checked_at = computed;
         let restore = match sequence.pending().len() {
             0 | 1 => None,
-            _ => self.cache.begin_local_restore(sequence.seq, sequence.history()),
+            _ => self.cache.begin_local_restore(sequence.seq, sequence.keys()),
         };
         if let Some(restore) = restore {
             sequence.restore = Some(restore);

@@ -76,7 +76,10 @@ impl Scheduler {
 
     /// The rows of a step if there are pages, and the first layer of its prompts. Continues the slice in progress, if any.
     fn choose_rows(&self, active: &[Sequence]) -> (StepRows, usize) {
-        let is_ready = |index: &usize| !active[*index].is_blocked() && !active[*index].is_waiting();
+        let is_ready = |index: &usize| {
+            let sequence = &active[*index];
+            !sequence.is_blocked() && !sequence.is_waiting() && sequence.has_next_row()
+        };
         let (decodes, prompts): (Vec<usize>, Vec<usize>) =
             (0..active.len()).filter(is_ready).partition(|&index| active[index].pending().len() == 1);
         let candidates = decodes.into_iter().map(|index| {
@@ -112,7 +115,8 @@ impl Scheduler {
         let take = |index: usize| {
             let is_own = first.is_some_and(|first| active[first].client() == active[index].client());
             let limit = if is_own { own_limit } else { others_limit }.min(BATCH_ROWS - decode_rows);
-            let tokens = active[index].pending().len().min(limit.saturating_sub(taken));
+            // A picture may displace rows of answers, which then wait for the next step.
+            let tokens = active[index].part(limit.saturating_sub(taken), BATCH_ROWS - taken);
             taken += tokens;
             PromptPart { index, tokens }
         };
@@ -134,6 +138,8 @@ impl Scheduler {
         batch.snapshots.resize(sequences, SnapshotTable::default());
         batch.adapters.clear();
         batch.adapters.extend(rows.sequences().map(|(index, _)| active[index].adapters().to_vec()));
+        batch.embeddings.clear();
+        let is_causal = self.encoder.as_ref().is_none_or(|encoder| encoder.hparams().is_causal);
         let prompt_rows = rows.prompt_rows();
         let tables = batch.tables.iter_mut().zip(&mut batch.snapshots);
         for ((seq, (index, tokens)), (table, snapshots)) in (0..).zip(rows.sequences()).zip(tables) {
@@ -143,10 +149,12 @@ impl Scheduler {
             table.extend_from_slice(self.cache.pages(sequence.seq));
             self.cache.write_snapshots(sequence.seq, snapshots);
             let has_logits = rows.layers.end == self.layers || batch.rows.len() >= prompt_rows;
-            for (offset, &token) in pending[..tokens].iter().enumerate() {
+            for offset in 0..tokens {
                 let slot = sequence.computed() + offset;
                 let is_last = offset + 1 == pending.len();
-                batch.rows.push(Row::text(seq, token, slot as u32, is_last && has_logits));
+                let (input, until) = sequence.row_input(slot, &mut batch.embeddings, is_causal);
+                let row = Row::text(seq, 0, slot as u32, is_last && has_logits);
+                batch.rows.push(Row { input, until: until as u32, ..row });
             }
         }
         let is_slice = prompt_rows > 0 && rows.layers != (0..self.layers);

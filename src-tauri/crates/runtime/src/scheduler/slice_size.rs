@@ -2,7 +2,8 @@
 
 /// Rows of a slice, about: enough to share the reads of weights, keys and values.
 const ROWS: usize = 64;
-/// Most steps of a slice, about. Other prompts wait until it is complete.
+/// Most steps of a slice of this many rows, about. Other prompts wait until it is complete. Only a picture has more rows than the
+/// time allows, because it is not divided: then a slice has more steps.
 const MAX_STEPS: usize = 8;
 
 /// Returns the number of rows of a slice, if a step has time for `full_rows` rows in all layers.
@@ -15,7 +16,8 @@ pub(super) fn slice_rows(full_rows: f64, layers: usize) -> usize {
 /// have `left` layers to go; steps of nearly equal size waste least.
 pub(super) fn slice_layers(full_rows: f64, rows: usize, layers: usize, left: usize) -> usize {
     let possible = (full_rows * layers as f64 / rows.max(1) as f64) as usize;
-    let steps = left.div_ceil(possible.clamp(layers.div_ceil(MAX_STEPS), layers));
+    let max_steps = MAX_STEPS * rows.div_ceil(ROWS).max(1);
+    let steps = left.div_ceil(possible.clamp(layers.div_ceil(max_steps), layers));
     left.div_ceil(steps)
 }
 

@@ -116,6 +116,11 @@ impl StepCost {
         self.base.is_none() || self.shared_steps >= MAX_SHARED_STEPS
     }
 
+    /// Time that other work may add to a step with this many decode rows.
+    pub(crate) fn prompt_time(&self, decode_rows: usize) -> Duration {
+        self.decode(decode_rows).map_or(Duration::ZERO, |decode| Duration::from_nanos((PROMPT_SHARE * decode) as u64))
+    }
+
     /// Number of prompt rows, in all layers, for a step with this many decode rows. At least one, so that prompts make progress if the
     /// measurements are wrong.
     pub(crate) fn prompt_rows(&self, decode_rows: usize) -> f64 {

@@ -35,6 +35,7 @@ impl Sequence {
         }
         self.history = prompt;
         self.history.extend_from_slice(&self.answer);
+        self.read_history();
         self.has_full_prompt = false;
         true
     }
@@ -44,6 +45,7 @@ impl Sequence {
         self.computed -= tokens.len();
         self.dropped_tokens += tokens.len();
         self.history.drain(tokens);
+        self.read_history();
         self.has_full_prompt = false;
     }
 

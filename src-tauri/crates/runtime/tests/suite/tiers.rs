@@ -402,8 +402,9 @@ async fn cancelled_and_deleted_generation_leaves_no_rows() {
         // The scheduler has closed the sequence by now.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let lease = Arc::clone(&lease);
-        let found =
-            tokio::task::spawn_blocking(move || lease.lookup_prefix(&tokens, None)).await.expect("it does not panic");
+        let found = tokio::task::spawn_blocking(move || lease.lookup_prefix(&tokens, &[], None))
+            .await
+            .expect("it does not panic");
         assert_eq!(found.memory_tokens, 0, "round {round}: deleted rows are in no page");
     }
 }

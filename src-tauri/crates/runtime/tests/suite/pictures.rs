@@ -1,0 +1,288 @@
+//! Prompts with pictures: answers from their pixels, rows that are found again, and steps of other answers in between.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cairn_gguf::DType;
+use cairn_image::Picture;
+use cairn_models::ModelFile;
+use cairn_runtime::{
+    Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, Projector, PromptPicture, Request,
+    Source, remove_cut_pictures,
+};
+use cairn_tensor::{Backend, Batch, Input, Limits, PageId, Reference, Row};
+use cairn_testkit::tower::TowerSpec;
+use cairn_testkit::{ModelSpec, families};
+use cairn_tier::WeightsDigest;
+use tempfile::TempDir;
+
+use super::common::{answer, config, greedy, prompt};
+use super::tiers::{engine, tiers, unload};
+
+/// Elements of a row of the text model.
+const WIDTH: u64 = 64;
+/// Output rows of a picture.
+const ROWS: usize = 16;
+/// Pixels of a side of a picture.
+const SIDE: u32 = 48;
+
+fn tower() -> TowerSpec {
+    TowerSpec { image_size: u64::from(SIDE), ..TowerSpec::tiny(WIDTH) }
+}
+
+/// Files of a text model, every second layer of which has a window of 100 tokens, and of a tower for it.
+fn files(folder: &TempDir) -> [PathBuf; 2] {
+    let spec = ModelSpec {
+        layers: 4,
+        context: 8192,
+        width: WIDTH,
+        heads: 2,
+        kv_heads: 1,
+        head_dim: 32,
+        ffn: 64,
+        ..cairn_testkit::tiny(&families::GEMMA3)
+    };
+    let paths = ["text.gguf", "tower.gguf"].map(|name| folder.path().join(name));
+    cairn_testkit::write_file(&spec, &paths[0]).expect("the folder is writable");
+    std::fs::write(&paths[1], tower().write()).expect("the folder is writable");
+    paths
+}
+
+fn picture(seed: u8) -> PromptPicture {
+    let rgb = (0..SIDE * SIDE * 3).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
+    PromptPicture::new(Picture::new(SIDE, SIDE, rgb).expect("the bytes fit the size"))
+}
+
+/// A prompt of texts with pictures between them.
+fn with_pictures(texts: &[Vec<u32>]) -> Vec<u32> {
+    let mut prompt = texts[0].clone();
+    for (index, text) in texts[1..].iter().enumerate() {
+        prompt.extend([PromptPicture::number(index); ROWS]);
+        prompt.extend(text);
+    }
+    prompt
+}
+
+/// Options with this tower in a separate file.
+fn options(tower: Option<&Path>) -> LoadOptions {
+    let projector =
+        tower.map(|path| Projector { source: Source::File(path.to_owned()), weights: Some(WeightsDigest([9; 32])) });
+    let weights = Some(WeightsDigest([7; 32]));
+    LoadOptions { context_tokens: Some(8192), weights, projector, ..LoadOptions::default() }
+}
+
+async fn lease(engine: &Engine, [text, tower]: &[PathBuf; 2]) -> Lease {
+    let loaded = engine.acquire("m".to_owned(), Source::File(text.clone()), options(Some(tower)), None);
+    loaded.await.expect("the model loads")
+}
+
+fn request(prompt: Vec<u32>, pictures: &[PromptPicture]) -> Request {
+    Request { pictures: pictures.to_vec(), logprobs: Some(5), ..greedy(prompt, 8) }
+}
+
+/// Reads log probabilities and the end of an answer.
+async fn read(lease: &Lease, request: Request) -> (Vec<Logprob>, Finish) {
+    let mut events = lease.generate(request);
+    let mut logprobs = Vec::new();
+    loop {
+        match events.recv().await.expect("a generation has a last event") {
+            Event::ContextFull(_) => {}
+            Event::Delta(text) => logprobs.extend(text.logprobs),
+            Event::Finish(finish) => return (logprobs, finish),
+            Event::Error(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn ask(
+    engine: &Engine,
+    files: &[PathBuf; 2],
+    prompt: &[u32],
+    pictures: &[PromptPicture],
+) -> (Vec<Logprob>, Finish) {
+    read(&lease(engine, files).await, request(prompt.to_vec(), pictures)).await
+}
+
+fn metrics(engine: &Engine) -> ModelMetrics {
+    engine.metrics().into_iter().find(|(id, _)| id == "m").expect("the model was loaded").1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn picture_is_encoded_once_and_its_rows_are_found_again() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
+    let question = with_pictures(&[prompt(1, 40), prompt(2, 30)]);
+    let (first, finish) = ask(&engine, &files, &question, &[picture(3)]).await;
+    assert_eq!((finish.usage.prompt_tokens, finish.usage.cached_tokens), (40 + ROWS + 30, 0), "nothing is cached");
+    assert_eq!(metrics(&engine).pictures, 1, "the tower has run");
+
+    let (again, finish) = ask(&engine, &files, &question, &[picture(3)]).await;
+    assert_eq!(finish.usage.cached_tokens, question.len() - 1, "all but the last token were cached");
+    assert_eq!((again, metrics(&engine).pictures), (first.clone(), 1), "the same answer without a run of the tower");
+
+    let (other, finish) = ask(&engine, &files, &question, &[picture(4)]).await;
+    assert_eq!(finish.usage.cached_tokens, 40, "rows before the other picture");
+    assert_eq!(metrics(&engine).pictures, 2, "the tower has run for the other picture");
+    assert_ne!(other, first, "another picture gives other log probabilities");
+
+    let moved = with_pictures(&[prompt(5, 41), prompt(2, 30)]);
+    let (_, finish) = ask(&engine, &files, &moved, &[picture(3)]).await;
+    assert_eq!((finish.usage.cached_tokens, metrics(&engine).pictures), (0, 2), "other text before the same picture");
+
+    // The number in the prompt does not identify a picture.
+    let both = with_pictures(&[prompt(1, 40), prompt(2, 30), prompt(3, 9)]);
+    let (_, finish) = ask(&engine, &files, &both, &[picture(3), picture(4)]).await;
+    assert_eq!(finish.usage.cached_tokens, question.len(), "the first question, and no further picture");
+    assert_eq!(metrics(&engine).pictures, 2, "both were encoded before");
+}
+
+/// Logits behind a prompt with a picture, from the oracle.
+fn exact(files: &[PathBuf; 2], prompt: &[u32], picture: &Picture, is_causal: bool) -> Vec<f32> {
+    let tower_file = ModelFile::open(&files[1]).expect("the file is whole");
+    let mut backend = Reference::new();
+    let tower = cairn_models::vision::load(&tower_file, WIDTH as usize, &mut backend).expect("the tower is whole");
+    let (out, hparams) = (tower.plan.logits.expect("a tower has an output"), tower.hparams);
+    let plan = backend.prepare(tower.plan, hparams.limits()).expect("the plan fits");
+    backend.grow_pages(hparams.pages()).expect("a few pages fit");
+    backend.run(plan, &Batch { embeddings: hparams.unfold(picture), ..hparams.batch() }).expect("the batch is sound");
+    let mut embeddings = vec![0.0; ROWS * WIDTH as usize];
+    backend.read(plan, out, 0..ROWS, &mut embeddings);
+
+    let text = ModelFile::open(&files[0]).expect("the file is whole");
+    let mut backend = Reference::with_kv_type(DType::F32);
+    let model = cairn_models::load(&text, 8192, &mut backend).expect("the model is whole");
+    let out = model.plan.logits.expect("a model has logits");
+    let plan = backend.prepare(model.plan, Limits { rows: prompt.len(), logit_rows: 1 }).expect("the plan fits");
+    let pages = prompt.len().div_ceil(64);
+    backend.grow_pages(pages).expect("a few pages fit");
+    let first = prompt.iter().position(|number| *number >= cairn_runtime::FIRST_PICTURE).expect("it has a picture");
+    let row = |(slot, number): (usize, &u32)| {
+        let row = Row::text(0, *number, slot as u32, slot + 1 == prompt.len());
+        match (first..first + ROWS).contains(&slot) {
+            false => row,
+            true => Row {
+                input: Input::Embedding((slot - first) as u32),
+                until: if is_causal { row.until } else { (first + ROWS) as u32 },
+                ..row
+            },
+        }
+    };
+    let rows = prompt.iter().enumerate().map(row).collect();
+    let table = (0..pages as u32).map(PageId).collect();
+    backend
+        .run(plan, &Batch { rows, tables: vec![table], embeddings, ..Batch::default() })
+        .expect("the batch is sound");
+    let mut logits = vec![0.0; model.hparams.vocab];
+    backend.read(plan, out, 0..1, &mut logits);
+    logits
+}
+
+/// Largest difference between log probabilities of an answer's first token and those of exact logits.
+fn difference(found: &Logprob, logits: &[f32]) -> f64 {
+    let most = logits.iter().fold(f32::NEG_INFINITY, |most, logit| most.max(*logit));
+    let sum: f64 = logits.iter().map(|logit| f64::from(logit - most).exp()).sum();
+    let exact = |token: u32| f64::from(logits[token as usize] - most) - sum.ln();
+    found.top.iter().map(|top| (top.logprob - exact(top.token)).abs()).fold(0.0, f64::max)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_picture_attend_to_each_other_as_in_the_oracle() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
+    let question = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
+    let (logprobs, _) = ask(&engine, &files, &question, &[picture(3)]).await;
+    let rgb: Vec<u8> = (0..SIDE * SIDE * 3).map(|at| (at as u8).wrapping_mul(3).wrapping_add(3)).collect();
+    let pixels = Picture::new(SIDE, SIDE, rgb).expect("the bytes fit the size");
+    let exact = [false, true].map(|is_causal| exact(&files, &question, &pixels, is_causal));
+    let [apart, causal] = exact.map(|logits| difference(&logprobs[0], &logits));
+    assert!(apart < 0.05, "log probabilities differ by {apart} from the oracle's");
+    assert!(causal > 4.0 * apart, "causal attention would differ by {causal}, and this by {apart}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_with_parts_of_pictures_are_restored() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    let tiers = tiers(&folder.path().join("kept"));
+    let (tiered, plain) = (engine(Some(&tiers)), engine(None));
+    let holders = Arc::strong_count(&tiers);
+    // The first picture is in two chunks of 256 tokens, and the second one at the end of the third chunk.
+    let question = with_pictures(&[prompt(1, 250), prompt(2, 486), prompt(3, 90)]);
+    let pictures = [picture(3), picture(5)];
+    let (first, finish) = ask(&tiered, &files, &question, &pictures).await;
+    assert_eq!(finish.usage.cached_tokens, 0, "empty tiers");
+    assert_eq!(first, ask(&plain, &files, &question, &pictures).await.0, "the answer without tiers");
+    unload(&tiered, &tiers, holders).await;
+    let (again, finish) = ask(&tiered, &files, &question, &pictures).await;
+    assert_eq!(finish.usage.cached_tokens, question.len() - 1, "all but the last token were restored");
+    assert_eq!((again, metrics(&tiered).pictures), (first, 2), "the same answer, and nothing is encoded again");
+
+    for (texts, pictures) in [
+        // It diverges behind the first picture, and from the first chunk on within it.
+        (vec![prompt(1, 250), prompt(8, 40)], vec![picture(3)]),
+        (vec![prompt(1, 250), prompt(2, 300)], vec![picture(4)]),
+        (vec![prompt(1, 250), prompt(2, 486), prompt(8, 40)], vec![picture(3), picture(5)]),
+        (vec![prompt(1, 250), prompt(2, 486), prompt(3, 90)], vec![picture(3), picture(3)]),
+    ] {
+        unload(&tiered, &tiers, holders).await;
+        let edited = with_pictures(&texts);
+        let (answer, finish) = ask(&tiered, &files, &edited, &pictures).await;
+        let expected = ask(&plain, &files, &edited, &pictures).await.0;
+        assert_eq!(answer, expected, "{} tokens, of which {} were restored", edited.len(), finish.usage.cached_tokens);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tower_in_the_models_own_file_gives_the_same_answers() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let question = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
+    let separate = ask(&engine, &files, &question, &[picture(3)]).await.0;
+    let both = folder.path().join("both.gguf");
+    let text = std::fs::read(&files[0]).expect("the file was written");
+    std::fs::write(&both, tower().write_into(&text)).expect("the folder is writable");
+    let loaded = engine.acquire("both".to_owned(), Source::File(both), options(None), None).await.expect("it loads");
+    let vision = loaded.vision().expect("the tower is whole").expect("there is a tower");
+    assert_eq!((vision.image_size, vision.output_rows()), (SIDE as usize, ROWS), "shape");
+    assert_eq!(read(&loaded, request(question, &[picture(3)])).await.0, separate, "the same answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_pictures_are_refused_and_other_requests_are_not() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let with_tower = lease(&engine, &files).await;
+    let text = engine.acquire("text".to_owned(), Source::File(files[0].clone()), options(None), None).await;
+    let text = text.expect("the model loads");
+    assert!(text.vision().expect("no tower is broken").is_none(), "a model without a tower");
+    let wrong_size = PromptPicture::new(Picture::new(1, 1, vec![0; 3]).expect("one pixel"));
+    let whole = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
+    let mut cut = whole.clone();
+    cut.remove(25);
+    for (name, lease, prompt, pictures) in [
+        ("no tower", &text, &whole, vec![picture(3)]),
+        ("no picture", &with_tower, &whole, vec![]),
+        ("another size", &with_tower, &whole, vec![wrong_size]),
+        ("a part of a picture", &with_tower, &cut, vec![picture(3)]),
+    ] {
+        let error = answer(lease.generate(request(prompt.clone(), &pictures))).await.expect_err("it is impossible");
+        assert!(matches!(error, GenerateError::UnknownToken { .. }), "{name}: {error}");
+    }
+    remove_cut_pictures(&mut cut, ROWS);
+    assert_eq!(cut.len(), 30, "the text is left");
+    answer(with_tower.generate(request(cut, &[picture(3)]))).await.expect("text can be answered");
+
+    let broken = folder.path().join("broken.gguf");
+    std::fs::write(&broken, TowerSpec { output: WIDTH + 32, ..tower() }.write()).expect("the folder is writable");
+    let loaded = engine.acquire("text".to_owned(), Source::File(files[0].clone()), options(Some(&broken)), None).await;
+    drop(loaded.expect("it is loaded already"));
+    drop(text);
+    assert!(engine.unload("text"), "the model was loaded");
+    let loaded = engine.acquire("text".to_owned(), Source::File(files[0].clone()), options(Some(&broken)), None).await;
+    let loaded = loaded.expect("text needs no tower");
+    let error = loaded.vision().err().expect("the tower is for another model").to_string();
+    assert!(error.contains("rows of 96 elements for a model with rows of 64"), "{error}");
+    answer(loaded.generate(greedy(prompt(1, 9), 3))).await.expect("text can be answered");
+}
