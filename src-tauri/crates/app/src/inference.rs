@@ -18,6 +18,7 @@ mod local_answer;
 mod location;
 mod options;
 mod overflow;
+mod pictures;
 mod relay;
 mod remote;
 mod remote_answer;

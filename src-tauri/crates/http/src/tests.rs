@@ -24,6 +24,7 @@ mod openai;
 mod operations;
 mod overflow;
 mod panics;
+mod pictures;
 mod pulls;
 mod pushes;
 mod registry;

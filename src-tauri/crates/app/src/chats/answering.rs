@@ -51,10 +51,7 @@ impl ChatSessions {
     /// # Errors
     /// If the chat, message or model does not exist, an answer is in progress, or the chat cannot be written.
     pub async fn ask_in_chat(&self, id: &str, ask: SendRequest, held: impl Send + 'static) -> Result<Follower, Error> {
-        if !ask.images.is_empty() {
-            return Err(inference::Error::Unsupported("reading images").into());
-        }
-        if ask.content.trim().is_empty() && ask.files.is_empty() {
+        if ask.content.trim().is_empty() && ask.files.is_empty() && ask.images.is_empty() {
             return Err(Error::Empty);
         }
         let (app, id) = (self.clone(), id.to_owned());
@@ -139,7 +136,8 @@ impl ChatSessions {
         let parent = ask.parent.unwrap_or(chat.head);
         let now_ms = self.now_ms();
         let created_at = Timestamp::from_unix_ms(now_ms);
-        let user = ChatMessage { files: ask.files, ..ChatMessage::new("user", ask.content, created_at) };
+        let user =
+            ChatMessage { files: ask.files, images: ask.images, ..ChatMessage::new("user", ask.content, created_at) };
         let title = match title::first_words(&user.content) {
             words if words.is_empty() => user.files.first().map(|file| file.name.clone()).unwrap_or_default(),
             words => words,

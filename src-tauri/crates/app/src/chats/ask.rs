@@ -1,12 +1,14 @@
 //! The inference request for the answer to a user's message.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
 use serde_json::{Map, Value};
 
 use super::ids::{is_temporary, owner};
 use crate::inference::Chat;
 use crate::values::Think;
-use cairn_prompt::Message;
+use cairn_prompt::{Image, Message};
 use cairn_runtime::CacheScope;
 
 /// Text that replaces an image that the model cannot see.
@@ -30,6 +32,7 @@ pub(super) fn request(
         messages: system.into_iter().chain(messages).collect(),
         options: Some(all),
         think: think.or(chat.think),
+        unseen_images: Some(UNSEEN),
         scope: CacheScope {
             owner: Some(owner(&chat.row.id)),
             incognito: is_temporary(&chat.row.id),
@@ -54,10 +57,10 @@ fn prompt_message(message: &ChatMessage) -> Message {
         content += &format!("{name}:\n{fence}\n{text}{end}{fence}\n\n");
     }
     content += &message.content;
-    for _ in &message.images {
-        content = format!("{content}\n{UNSEEN}");
-    }
-    Message { thinking: message.thinking.clone(), ..Message::new(&message.role, content) }
+    // An image that is not valid base64 has no bytes, and is refused with its number.
+    let image = |text: &String| Image { bytes: BASE64_STANDARD.decode(text).unwrap_or_default() };
+    let images = message.images.iter().map(image).collect();
+    Message { thinking: message.thinking.clone(), images, ..Message::new(&message.role, content) }
 }
 
 #[cfg(test)]
@@ -83,8 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn imported_images_become_a_note() {
-        let message = ChatMessage { images: vec!["x".to_owned()], ..question("Look") };
-        assert_eq!(prompt_message(&message).content, format!("Look\n{UNSEEN}"), "the note replaces the image");
+    fn images_are_decoded() {
+        let message = ChatMessage { images: vec!["aGk=".to_owned(), "x".to_owned()], ..question("Look") };
+        let Message { content, images, .. } = prompt_message(&message);
+        let bytes: Vec<Vec<u8>> = images.into_iter().map(|image| image.bytes).collect();
+        assert_eq!((content.as_str(), bytes), ("Look", vec![b"hi".to_vec(), vec![]]), "valid and invalid base64");
     }
 }

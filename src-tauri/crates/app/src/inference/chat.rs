@@ -57,6 +57,8 @@ pub struct Chat {
     pub render_only: bool,
     /// Text of an earlier answer to continue.
     pub prefix: Option<AnswerPrefix>,
+    /// Text in place of each image, if the model cannot see. Without it, images are refused then.
+    pub unseen_images: Option<&'static str>,
     /// Look up why the cached prefix of the prompt ends, for [`Usage::recomputed`](crate::values::Usage::recomputed).
     pub explain_miss: bool,
 }
@@ -101,10 +103,11 @@ impl Chat {
         let rendering = Rendering { is_think_optional: self.is_think_optional, ..rendering };
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
         let conversation = conversation.with_prefix(self.prefix).with_tools(self.tools)?;
-        conversation.check_images(&self.messages)?;
-        let fitted = conversation.fit(with_model_messages(model, self.messages), self.whole)?;
+        let mut messages = with_model_messages(model, self.messages);
+        let conversation = conversation.with_images(&lease, &mut messages, self.unseen_images)?;
+        let fitted = conversation.fit(messages, self.whole)?;
         if self.render_only {
-            return Ok(Reply::Rendered(fitted.rendered.text));
+            return Ok(Reply::Rendered(conversation.readable(fitted.rendered.text)));
         }
         let Parsing { parser, visible_tokens, thinking } = conversation.parsing(&fitted.rendered.text);
         let expected = conversation.expected(self.format, self.tool_use)?;
@@ -124,8 +127,9 @@ impl Chat {
             ..Truncated::empty(Overflow::PromptTooLong, conversation.context_tokens as u64)
         };
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
-        let cache_miss =
-            self.explain_miss.then(|| trace::miss_reason(&lease, &request.prompt, self.scope.name.clone()));
+        let cache_miss = self
+            .explain_miss
+            .then(|| trace::miss_reason(&lease, &request.prompt, &request.pictures, self.scope.name.clone()));
         let request = Request {
             logprobs: self.logprobs,
             scope: self.scope,

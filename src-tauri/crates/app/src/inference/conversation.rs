@@ -5,7 +5,9 @@ use std::time::UNIX_EPOCH;
 
 use cairn_grammar::{Constraint, Matcher, Part};
 use cairn_prompt::{self as prompt, AnswerParser, CallLimits, ThinkingStart};
-use cairn_runtime::{AdapterUse, Constrained, ContextFullPolicy, Lease, Request, ThinkingTags};
+use cairn_runtime::{
+    AdapterUse, Constrained, ContextFullPolicy, Lease, PromptPicture, Request, ThinkingTags, remove_cut_pictures,
+};
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -14,6 +16,7 @@ use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
 use super::handle::Inference;
 use super::options::Chosen;
+use super::pictures::Pictures;
 use super::tool_use::ToolUse;
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
@@ -162,6 +165,8 @@ pub(crate) struct Conversation {
     prefix: Option<AnswerPrefix>,
     /// Tools in the format of OpenAI's API; null for none.
     tools: Value,
+    /// Pictures that have marks in the messages.
+    pictures: Option<Pictures>,
     /// Name with the registry, for errors.
     full_name: String,
 }
@@ -198,6 +203,7 @@ impl Conversation {
             thinks,
             prefix: None,
             tools: Value::Null,
+            pictures: None,
             full_name: model.full_name(),
         })
     }
@@ -229,9 +235,39 @@ impl Conversation {
         }
     }
 
-    /// Refuses images.
-    pub(crate) fn check_images(&self, messages: &[prompt::Message]) -> Result<(), Error> {
-        if messages.iter().any(|message| !message.images.is_empty()) { Err(self.lacks("vision")) } else { Ok(()) }
+    /// Decodes the images of messages, and puts marks in their place. If the model cannot see, each image is replaced by the text
+    /// `unseen`.
+    ///
+    /// # Errors
+    /// When the model cannot see and there is no such text, or when an image cannot be decoded.
+    pub(crate) fn with_images(
+        self,
+        lease: &Lease,
+        messages: &mut [prompt::Message],
+        unseen: Option<&str>,
+    ) -> Result<Self, Error> {
+        if let Some(unseen) = unseen.filter(|_| !matches!(lease.vision(), Ok(Some(_)))) {
+            for message in messages {
+                for _ in std::mem::take(&mut message.images) {
+                    message.content += &format!("\n{unseen}");
+                }
+            }
+            return Ok(self);
+        }
+        Ok(Self { pictures: Pictures::place(lease, &self.full_name, messages)?, ..self })
+    }
+
+    /// Returns a rendered text for readers, without marks.
+    pub(crate) fn readable(&self, text: String) -> String {
+        match &self.pictures {
+            Some(pictures) => pictures.readable(&text),
+            None => text,
+        }
+    }
+
+    /// The pictures of the prompt.
+    pub(crate) fn pictures(&self) -> &[PromptPicture] {
+        self.pictures.as_ref().map_or(&[], Pictures::list)
     }
 
     /// Returns what an answer must match: the format, calls of the tools, or either.
@@ -342,8 +378,16 @@ impl Conversation {
         })
     }
 
-    /// Encodes text. `starts` is true if no tokens precede it.
+    /// Encodes text with marks of pictures. `starts` is true if no tokens precede it.
     pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
+        match &self.pictures {
+            None => self.encode_text(text, starts),
+            Some(pictures) => pictures.encode(text, starts, |text, starts| self.encode_text(text, starts)),
+        }
+    }
+
+    /// Encodes text.
+    fn encode_text(&self, text: &str, starts: bool) -> Vec<u32> {
         let tokenizer = &self.tokenizer;
         let mut tokens = tokenizer.encode(text, EncodeOptions { add_special: starts, parse_special: true });
         // Many templates write the begin token themselves, and the tokenizer adds it again.
@@ -393,7 +437,10 @@ impl Conversation {
         let bos = i64::from(self.tokenizer.adds_bos());
         let keep_tokens =
             if chosen.keep_tokens < 0 { chosen.keep_tokens } else { chosen.keep_tokens.saturating_add(bos).max(head) };
-        let prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
+        let mut prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
+        if let Some(pictures) = self.pictures.as_ref().filter(|_| prompt.len() < all_tokens) {
+            remove_cut_pictures(&mut prompt, pictures.rows());
+        }
         tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
         let cut_tokens = all_tokens - prompt.len();
         let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
@@ -405,8 +452,9 @@ impl Conversation {
         let Chosen { sampling, stop, max_tokens, adapter_scale, .. } = chosen;
         let adapters = 0..self.adapters as u32;
         let adapters = Some(adapters.map(|adapter| AdapterUse { adapter, scale: adapter_scale }).collect());
+        let pictures = self.pictures().to_vec();
         Ok((
-            Request { prompt, sampling, stop, max_tokens, on_context_full, adapters, ..Request::default() },
+            Request { prompt, pictures, sampling, stop, max_tokens, on_context_full, adapters, ..Request::default() },
             cut_tokens,
         ))
     }

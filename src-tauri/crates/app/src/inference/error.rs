@@ -33,6 +33,30 @@ pub enum Error {
         /// Ollama's name of the capability.
         capability: &'static str,
     },
+    /// The model's vision tower cannot be used.
+    #[error("{model} does not support vision: {reason}")]
+    VisionUnusable {
+        /// The model's full name.
+        model: String,
+        /// Why its tower cannot be used.
+        reason: String,
+    },
+    /// An image cannot be decoded.
+    #[error("image {number} of the request: {source}")]
+    Image {
+        /// Number of the image in the request, from 1.
+        number: usize,
+        /// Why it cannot be decoded.
+        source: cairn_image::DecodeError,
+    },
+    /// A request has too many images.
+    #[error("the request has {count} images; the maximum is {max}: send fewer")]
+    TooManyImages {
+        /// Images of the request.
+        count: usize,
+        /// The maximum.
+        max: usize,
+    },
     /// An embedding model cannot answer. Contains the name, as the client sent it, and Ollama's name of the request.
     #[error("{model:?} does not support {request}")]
     NoAnswers {

@@ -94,16 +94,18 @@ impl Generate {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        conversation.check_images(&[prompt::Message { images: self.images, ..prompt::Message::default() }])?;
+        let mut asked = [prompt::Message { images: self.images, ..prompt::Message::new("user", self.prompt) }];
+        let conversation = conversation.with_images(&lease, &mut asked, None)?;
+        let [asked] = asked;
         let conversation = match self.template.filter(|text| !text.is_empty()) {
             Some(source) => conversation.with_template(&source)?,
             None => conversation,
         };
         let mut tokens = check_tokens(&self.context, lease.tokenizer().vocab_size())?;
         let text = if self.raw {
-            self.prompt
+            asked.content
         } else if let Some(suffix) = self.suffix.filter(|text| !text.is_empty()) {
-            conversation.insert(&self.prompt, &suffix)?
+            conversation.insert(&asked.content, &suffix)?
         } else {
             let mut messages: Vec<prompt::Message> = Vec::new();
             let system = self.system.or_else(|| model.system.clone()).filter(|text| !text.is_empty());
@@ -111,11 +113,11 @@ impl Generate {
             if tokens.is_empty() {
                 messages.extend(model.messages.iter().cloned());
             }
-            messages.push(prompt::Message::new("user", self.prompt));
+            messages.push(asked);
             conversation.render(&messages)?
         };
         if self.render_only {
-            return Ok(Reply::Rendered(text));
+            return Ok(Reply::Rendered(conversation.readable(text)));
         }
         // The text of a raw prompt is not that of a template.
         let (parser, visible_tokens, thinking) = match self.raw {

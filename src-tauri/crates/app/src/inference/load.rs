@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::values::KeepAlive;
 use cairn_gguf::DType;
-use cairn_runtime::{Lease, LoadOptions};
+use cairn_runtime::{Lease, LoadOptions, Projector, Source};
 use cairn_tier::WeightsDigest;
 
 use super::answer::Answer;
@@ -94,7 +94,10 @@ impl Inference {
             force,
             weights: model.weights.map(WeightsDigest),
             adapters: model.adapters.clone(),
-            projector: None,
+            projector: model.projectors.first().map(|path| Projector {
+                source: Source::File(path.clone()),
+                weights: model.projector_weights.map(WeightsDigest),
+            }),
         };
         let keep_alive = keep_alive.map(engine_keep_alive);
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, keep_alive).await?;

@@ -49,7 +49,9 @@ impl LocalAnswer {
         started_at: Instant,
     ) -> Self {
         let prompt_tokens = request.prompt.len();
-        let context = wants_context.then(|| request.prompt.clone());
+        // Clients send the context back without the pictures.
+        let is_token = |number: &u32| *number < runtime::FIRST_PICTURE;
+        let context = wants_context.then(|| request.prompt.iter().copied().filter(is_token).collect());
         let events = lease.generate(request);
         let load = Duration::from_nanos(lease.load_ns());
         Self { lease: Some(lease), prompt_tokens, overflow, ..Self::of(events, parser, context, load, started_at) }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::values::Think;
-use cairn_runtime::{Lease, PrefixLookup};
+use cairn_runtime::{Lease, PrefixLookup, PromptPicture};
 use cairn_tier::TierKind;
 use cairn_tier::tiers::{MissReason, RemovalReason};
 use serde_json::{Map, Value};
@@ -72,18 +72,20 @@ impl Inference {
         run_prompt_work(move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
             let conversation = conversation.with_tools(trace.tools)?;
+            let mut messages = if trace.raw { trace.messages } else { with_model_messages(&model, trace.messages) };
+            let conversation = conversation.with_images(&lease, &mut messages, None)?;
             let (tokens, cut, all_tokens) = if trace.raw {
-                let text: String = trace.messages.into_iter().map(|message| message.content).collect();
+                let text: String = messages.into_iter().map(|message| message.content).collect();
                 let tokens = conversation.encode(&text, true);
                 let all_tokens = tokens.len();
                 (tokens, Cut::After(0), all_tokens)
             } else {
-                let fitted = conversation.fit(with_model_messages(&model, trace.messages), false)?;
+                let fitted = conversation.fit(messages, false)?;
                 let cut = conversation.cut(&fitted.messages, &fitted.rendered.tokens, &chosen)?;
                 (fitted.rendered.tokens, cut, fitted.all_tokens)
             };
             let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
-            let found = lease.lookup_prefix(&tokens, &[], None::<Arc<str>>);
+            let found = lease.lookup_prefix(&tokens, conversation.pictures(), None::<Arc<str>>);
             Ok(Traced { tokens: all_tokens, ..traced(&lease, &tokens, found) })
         })
         .await
@@ -91,8 +93,13 @@ impl Inference {
 }
 
 /// Looks up a prompt and returns [`Traced::reason`]. Blocks.
-pub(super) fn miss_reason(lease: &Lease, tokens: &[u32], scope: Option<Arc<str>>) -> &'static str {
-    traced(lease, tokens, lease.lookup_prefix(tokens, &[], scope)).reason
+pub(super) fn miss_reason(
+    lease: &Lease,
+    tokens: &[u32],
+    pictures: &[PromptPicture],
+    scope: Option<Arc<str>>,
+) -> &'static str {
+    traced(lease, tokens, lease.lookup_prefix(tokens, pictures, scope)).reason
 }
 
 fn traced(lease: &Lease, tokens: &[u32], lookup: PrefixLookup) -> Traced {

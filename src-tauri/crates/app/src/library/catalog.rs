@@ -77,6 +77,8 @@ pub(crate) struct Model {
     pub(crate) adapters: Vec<AdapterSource>,
     /// Projectors, which encode images for the model.
     pub(crate) projectors: Vec<PathBuf>,
+    /// SHA-256 of the first projector, if it is available.
+    pub(crate) projector_weights: Option<[u8; 32]>,
     /// Oldest version of Ollama that can run the model; empty for any.
     pub(crate) requires: String,
     /// Messages that precede every conversation.
@@ -294,6 +296,7 @@ impl Model {
             licenses: Vec::new(),
             adapters: Vec::new(),
             projectors: Vec::new(),
+            projector_weights: None,
             requires: String::new(),
             messages: Vec::new(),
             template: None,
@@ -356,9 +359,11 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     let adapters: Vec<AdapterSource> = of_kind(LayerKind::Other(ADAPTER.to_owned()))
         .map(|layer| Ok(AdapterSource { path: library.blob(layer)?, digest: Some(*layer.digest.as_bytes()) }))
         .collect::<Result<_, LibraryError>>()?;
-    // Models with other adapters share the file, but not the loaded model.
+    let projector = of_kind(LayerKind::Other(PROJECTOR.to_owned())).next();
+    // Models with other adapters or another projector share the file, but not the loaded model.
     let key = of_kind(LayerKind::Other(ADAPTER.to_owned()))
-        .fold(layer.digest.hex(), |key, adapter| format!("{key}+{}", adapter.digest.hex()));
+        .chain(projector)
+        .fold(layer.digest.hex(), |key, other| format!("{key}+{}", other.digest.hex()));
     Ok(Model {
         key,
         source,
@@ -368,6 +373,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         licenses: library.texts(&stored.manifest, &LayerKind::License)?,
         adapters,
         projectors: paths(PROJECTOR)?,
+        projector_weights: projector.map(|layer| *layer.digest.as_bytes()),
         requires: config.requires,
         messages: text(LayerKind::Messages)?.map(|json| preceding(&summary.name, &json)).unwrap_or_default(),
         template: text(LayerKind::Template)?.filter(|text| !text.is_empty()),

@@ -13,7 +13,7 @@ use crate::library::catalog::Model;
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::summary::Summary;
-use crate::library::summary::{Details, capabilities, parameter_count};
+use crate::library::summary::{Details, VISION, capabilities, parameter_count};
 use crate::library::{head, pebble, template};
 use cairn_prompt::Message;
 
@@ -68,7 +68,21 @@ impl ModelLibrary {
             Source::File(path) => head::read(path)?,
             Source::Builtin { .. } => pebble::head(),
         };
-        Ok(shown(model, &head.gguf, self.settings.models.go_template, verbose))
+        let has_vision = has_vision(&model, &head.gguf);
+        let mut shown = shown(model, &head.gguf, self.settings.models.go_template, verbose);
+        if has_vision {
+            shown.summary.capabilities.push(VISION.to_owned());
+        }
+        Ok(shown)
+    }
+}
+
+/// Whether the engine can compute the vision tower of a model: that of its projector, or the one in its file.
+fn has_vision(model: &Model, gguf: &Gguf) -> bool {
+    let projector = model.projectors.first().map(|path| head::read(path).map(|head| head.gguf));
+    match projector {
+        None => cairn_runtime::has_tower(gguf, gguf),
+        Some(projector) => projector.is_ok_and(|projector| cairn_runtime::has_tower(&projector, gguf)),
     }
 }
 

@@ -75,8 +75,12 @@ impl Details {
     }
 }
 
-/// Capabilities that the daemon implements. Requests for others (vision) are refused.
+/// Capabilities that the daemon implements for all models that have them. Whether it can compute a vision tower depends on the
+/// tower's head.
 const SUPPORTED: [&str; 5] = ["completion", "tools", "insert", "thinking", "embedding"];
+
+/// Name of the capability to read images.
+pub(crate) const VISION: &str = "vision";
 
 /// Returns the capabilities of a model, from its metadata and template.
 pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {

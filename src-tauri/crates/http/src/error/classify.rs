@@ -443,6 +443,9 @@ fn of_inference(error: &inference::Error) -> Class {
         E::TooManyTexts { .. } | E::ForeignInput(_) | E::EmptyTokens | E::EmbeddingNotFinite => {
             with_reason(BAD, Code::InvalidRequest, error)
         }
+        E::VisionUnusable { .. } | E::Image { .. } | E::TooManyImages { .. } => {
+            with_reason(BAD, Code::InvalidRequest, error)
+        }
         E::CapabilityMissing { model, capability } => {
             Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", capability)
         }

@@ -1,0 +1,191 @@
+//! Pictures of a conversation: decoded once, and in the prompt at the place of their message.
+//!
+//! The engine needs a prompt of tokens and pictures, but templates render texts. So each picture has a mark in the text of its
+//! message, and the rendered text is divided at the marks before it is encoded. A mark occurs in no message, so that no text is taken
+//! for a picture.
+
+use cairn_image::Picture;
+use cairn_prompt::{Image, Message};
+use cairn_runtime::{Lease, PromptPicture, TowerHparams};
+
+use super::error::Error;
+
+/// Maximum number of pictures of a request. Each is decoded before the context is checked.
+const MAX_PICTURES: usize = 256;
+
+/// The pictures of a conversation.
+#[derive(Debug, Clone)]
+pub(super) struct Pictures {
+    tower: TowerHparams,
+    /// Begins and ends each mark.
+    mark: String,
+    pictures: Vec<PromptPicture>,
+}
+
+/// A part of a rendered text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    Text(&'a str),
+    /// Index of a picture.
+    Picture(usize),
+}
+
+impl Pictures {
+    /// Decodes the images of messages, and puts marks in their place: in front of the message's text, as Ollama does. Returns `None`
+    /// if there are none.
+    ///
+    /// # Errors
+    /// When the model cannot see, or an image cannot be decoded. Contains `name` as the model's.
+    pub(super) fn place(lease: &Lease, name: &str, messages: &mut [Message]) -> Result<Option<Self>, Error> {
+        let images = messages.iter().map(|message| message.images.len()).sum::<usize>();
+        if images == 0 {
+            return Ok(None);
+        }
+        let missing = || Error::CapabilityMissing { model: name.to_owned(), capability: "vision" };
+        let tower = match lease.vision() {
+            Ok(tower) => tower.ok_or_else(missing)?,
+            Err(reason) => {
+                return Err(Error::VisionUnusable { model: name.to_owned(), reason: reason.to_string() });
+            }
+        };
+        if images > MAX_PICTURES {
+            return Err(Error::TooManyImages { count: images, max: MAX_PICTURES });
+        }
+        let mut pictures = Self { tower: tower.clone(), mark: unused_mark(messages), pictures: Vec::new() };
+        for message in messages {
+            let images = std::mem::take(&mut message.images);
+            let marks: Result<String, Error> = images.iter().map(|image| pictures.add(image)).collect();
+            message.content.insert_str(0, &marks?);
+        }
+        Ok(Some(pictures))
+    }
+
+    /// Adds a picture and returns its mark.
+    fn add(&mut self, image: &Image) -> Result<String, Error> {
+        let number = self.pictures.len() + 1;
+        let resized = |picture: Picture| self.tower.resize(&picture).expect("the tower's size is not zero");
+        let picture = cairn_image::decode(&image.bytes).map_err(|source| Error::Image { number, source })?;
+        self.pictures.push(PromptPicture::new(resized(picture)));
+        Ok(format!("{0}{1}{0}", self.mark, number - 1))
+    }
+
+    /// Divides a text at the marks.
+    pub(super) fn parts<'a>(&self, text: &'a str) -> Vec<Part<'a>> {
+        let mut parts = Vec::new();
+        for (at, part) in text.split(self.mark.as_str()).enumerate() {
+            match part.parse() {
+                Ok(index) if at % 2 == 1 && index < self.pictures.len() => parts.push(Part::Picture(index)),
+                _ => parts.push(Part::Text(part)),
+            }
+        }
+        parts
+    }
+
+    /// Returns a text for readers: with Ollama's tags in place of the marks.
+    pub(super) fn readable(&self, text: &str) -> String {
+        let part = |part: Part<'_>| match part {
+            Part::Text(text) => text.to_owned(),
+            Part::Picture(index) => format!("[img-{index}]"),
+        };
+        self.parts(text).into_iter().map(part).collect()
+    }
+
+    /// Encodes a text with marks. `encode` encodes a text; its second argument is true for the beginning of the prompt.
+    pub(super) fn encode(&self, text: &str, starts: bool, encode: impl Fn(&str, bool) -> Vec<u32>) -> Vec<u32> {
+        let [before, after] = self.tower.prompt_texts;
+        let (mut tokens, mut pending, mut is_first) = (Vec::new(), String::new(), starts);
+        for part in self.parts(text) {
+            match part {
+                Part::Text(text) => pending.push_str(text),
+                Part::Picture(index) => {
+                    pending.push_str(before);
+                    tokens.extend(encode(&pending, std::mem::take(&mut is_first)));
+                    tokens.extend(std::iter::repeat_n(PromptPicture::number(index), self.rows()));
+                    after.clone_into(&mut pending);
+                }
+            }
+        }
+        if is_first || !pending.is_empty() {
+            tokens.extend(encode(&pending, is_first));
+        }
+        tokens
+    }
+
+    /// Rows of a picture in the prompt.
+    pub(super) fn rows(&self) -> usize {
+        self.tower.output_rows()
+    }
+
+    /// The pictures, in the order of their numbers.
+    pub(super) fn list(&self) -> &[PromptPicture] {
+        &self.pictures
+    }
+}
+
+/// Returns a mark that is in no message.
+fn unused_mark(messages: &[Message]) -> String {
+    let is_used = |mark: &str| {
+        let texts = |message: &Message| {
+            message.content.contains(mark) || message.thinking.as_ref().is_some_and(|text| text.contains(mark))
+        };
+        messages.iter().any(texts)
+    };
+    let marks = (0..).map(|number: u64| format!("\u{fffc}{number}\u{fffc}"));
+    marks.into_iter().find(|mark| !is_used(mark)).expect("there are more marks than characters in all messages")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pictures(count: usize) -> Pictures {
+        let tower = TowerHparams {
+            image_size: 2,
+            patch_size: 1,
+            group_size: 1,
+            embedding_length: 1,
+            feed_forward_length: 1,
+            layers: 1,
+            heads: 1,
+            epsilon: 0.0,
+            mean: [0.0; 3],
+            deviation: [1.0; 3],
+            output_length: 1,
+            prompt_texts: ["<", ">"],
+            is_causal: false,
+        };
+        let picture = || PromptPicture::new(Picture::new(2, 2, vec![0; 12]).expect("four pixels"));
+        Pictures { tower, mark: "#".to_owned(), pictures: (0..count).map(|_| picture()).collect() }
+    }
+
+    /// Tokens are the characters; the beginning of the prompt has a token in front.
+    fn encode(text: &str, starts: bool) -> Vec<u32> {
+        starts.then_some(1).into_iter().chain(text.chars().map(u32::from)).collect()
+    }
+
+    #[test]
+    fn pictures_are_encoded_between_their_texts() {
+        let tokens = pictures(2).encode("a#0#b#1#", true, encode);
+        let text = |text: &str| encode(text, false);
+        let rows = |index| vec![PromptPicture::number(index); 4];
+        let expected = [vec![1], text("a<"), rows(0), text(">b<"), rows(1), text(">")].concat();
+        assert_eq!(tokens, expected, "text and pictures in order");
+        assert_eq!(pictures(0).encode("", true, encode), [1], "an empty prompt begins, too");
+        assert_eq!(pictures(1).encode("a", false, encode), text("a"), "a text that continues");
+    }
+
+    #[test]
+    fn marks_of_unknown_pictures_are_no_pictures() {
+        assert_eq!(pictures(1).readable("x#0#y"), "x[img-0]y", "Ollama's tag");
+        for text in ["x#1#y", "x#a#y"] {
+            assert!(!pictures(1).parts(text).contains(&Part::Picture(1)), "{text}");
+        }
+    }
+
+    #[test]
+    fn mark_is_in_no_message() {
+        let mark = unused_mark(&[Message::new("user", "hi")]);
+        let next = unused_mark(&[Message::new("user", format!("hi {mark}"))]);
+        assert_ne!(mark, next, "a mark in a message is not used");
+    }
+}

@@ -1,0 +1,119 @@
+//! Images in requests of all APIs, to a model with a vision tower.
+
+use cairn_testkit::families::GEMMA3;
+use cairn_testkit::tower::TowerSpec;
+use cairn_testkit::{ModelSpec, tiny, write};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// One pixel each: PNG and GIF.
+const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+const BLACK: &str = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+/// Rows of a picture in a prompt.
+const ROWS: u64 = 4;
+
+/// A daemon with a model and its projector, and with the same model and tower in one file.
+fn daemon() -> Daemon {
+    let text = write(&ModelSpec { width: 64, heads: 2, kv_heads: 1, head_dim: 32, ffn: 64, ..tiny(&GEMMA3) });
+    let tower = TowerSpec::tiny(64);
+    let daemon = Daemon::start();
+    daemon.store("sees", &[("model", &text), ("projector", &tower.write())]);
+    daemon.store("one-file", &[("model", &tower.write_into(&text))]);
+    daemon.store("blind", &[("model", &text)]);
+    daemon
+}
+
+fn chat(model: &str, images: &[&str]) -> Value {
+    let message = json!({"role": "user", "content": "Look", "images": images});
+    let options = json!({"temperature": 0, "num_predict": 6});
+    json!({"model": model, "messages": [message], "stream": false, "options": options, "logprobs": true})
+}
+
+#[tokio::test]
+async fn answers_depend_on_the_image_in_every_api() {
+    let daemon = daemon();
+    let ask = async |path: &str, request: Value| {
+        let (status, reply) = daemon.json(path, request).await;
+        assert_eq!(status, 200, "{path}: {reply}");
+        reply
+    };
+    let none = ask("/api/chat", chat("sees", &[])).await;
+    let red = ask("/api/chat", chat("sees", &[RED])).await;
+    let count = |reply: &Value| reply["prompt_eval_count"].as_u64().unwrap_or_default();
+    assert!(count(&red) >= count(&none) + ROWS, "the prompt has the rows of the picture: {red}");
+    let black = ask("/api/chat", chat("sees", &[BLACK])).await;
+    assert_eq!(count(&red), count(&black), "pictures of one size");
+    assert_ne!(red["logprobs"], black["logprobs"], "another image gives other log probabilities");
+    let again = ask("/api/chat", chat("sees", &[RED])).await;
+    assert_eq!(red["logprobs"], again["logprobs"], "the same image");
+    let two = ask("/api/chat", chat("sees", &[RED, BLACK])).await;
+    assert_eq!(count(&two) - count(&red), count(&red) - count(&none), "two pictures");
+
+    let options = json!({"temperature": 0, "num_predict": 6});
+    let generate = |image: &str| json!({"model": "sees", "prompt": "Look", "images": [image], "stream": false, "options": options, "logprobs": true});
+    let (red, black) = (ask("/api/generate", generate(RED)).await, ask("/api/generate", generate(BLACK)).await);
+    assert_ne!(red["logprobs"], black["logprobs"], "/api/generate");
+    let context = red["context"].as_array().cloned().unwrap_or_default();
+    assert!(context.iter().all(|token| token.as_u64() < Some(1 << 31)), "the context has tokens only: {context:?}");
+
+    let openai = |image: &str| {
+        let url = format!("data:image/png;base64,{image}");
+        let parts = json!([{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": url}}]);
+        json!({"model": "sees", "messages": [{"role": "user", "content": parts}], "temperature": 0, "max_tokens": 6,
+               "logprobs": true})
+    };
+    let path = "/v1/chat/completions";
+    let (red, black) = (ask(path, openai(RED)).await, ask(path, openai(BLACK)).await);
+    assert_ne!(red["choices"][0]["logprobs"], black["choices"][0]["logprobs"], "{path}");
+
+    let source = json!({"type": "base64", "media_type": "image/png", "data": RED});
+    let content = json!([{"type": "image", "source": source}, {"type": "text", "text": "Look"}]);
+    let message = json!({"role": "user", "content": content});
+    let reply = ask("/v1/messages", json!({"model": "sees", "max_tokens": 3, "messages": [message]})).await;
+    assert!(reply["usage"]["input_tokens"].as_u64() > Some(ROWS), "{reply}");
+}
+
+#[tokio::test]
+async fn vision_is_a_capability_of_models_whose_tower_can_be_computed() {
+    let daemon = daemon();
+    let text = write(&ModelSpec { width: 64, heads: 2, kv_heads: 1, head_dim: 32, ffn: 64, ..tiny(&GEMMA3) });
+    daemon.store("other-tower", &[("model", &text), ("projector", &TowerSpec::tiny(32).write())]);
+    for (model, sees) in [("sees", true), ("one-file", true), ("blind", false), ("other-tower", false)] {
+        let shown = daemon.json("/api/show", json!({"model": model})).await.1;
+        let has_vision = shown["capabilities"].as_array().is_some_and(|names| names.contains(&json!("vision")));
+        assert_eq!(has_vision, sees, "{model}: {}", shown["capabilities"]);
+        let (status, reply) = daemon.json("/api/chat", chat(model, &[RED])).await;
+        assert_eq!(status, if sees { 200 } else { 400 }, "{model}: {reply}");
+        assert!(sees || reply["error"].as_str().is_some_and(|text| text.contains("vision")), "{model}: {reply}");
+        let (status, reply) = daemon.json("/api/chat", chat(model, &[])).await;
+        assert_eq!(status, 200, "{model} answers text: {reply}");
+    }
+    let both = [chat("sees", &[RED]), chat("one-file", &[RED])];
+    let [separate, one] =
+        [daemon.json("/api/chat", both[0].clone()).await.1, daemon.json("/api/chat", both[1].clone()).await.1];
+    assert_eq!(separate["logprobs"], one["logprobs"], "the same tower");
+}
+
+#[tokio::test]
+async fn broken_images_are_refused_with_their_number() {
+    let daemon = daemon();
+    for (image, expected) in [("aGk=", "supported format"), ("iVBORw0KGgo=", "PNG image cannot be decoded")] {
+        let (status, reply) = daemon.json("/api/chat", chat("sees", &[RED, image])).await;
+        let error = reply["error"].as_str().unwrap_or_default();
+        assert!(status == 400 && error.contains("image 2 of the request") && error.contains(expected), "{reply}");
+    }
+    let many = vec![BLACK; 257];
+    let (status, reply) = daemon.json("/api/chat", chat("sees", &many)).await;
+    assert!(status == 400 && reply.to_string().contains("257 images; the maximum is 256"), "{reply}");
+}
+
+#[tokio::test]
+async fn rendered_prompt_shows_images_as_tags() {
+    let daemon = daemon();
+    let mut request = chat("sees", &[RED, BLACK]);
+    request["_debug_render_only"] = json!(true);
+    let (_, rendered) = daemon.json("/api/chat", request).await;
+    let text = rendered["_debug_info"]["rendered_template"].as_str().unwrap_or_default();
+    assert!(text.contains("[img-0][img-1]Look"), "{rendered}");
+}
