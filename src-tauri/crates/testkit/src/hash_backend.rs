@@ -461,7 +461,7 @@ mod tests {
         plan.state(State { kind: StateKind::Window(100), kv_heads: 2, head_dim: 8 });
         plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 });
         // Recurrent states of two hashes and of one.
-        [8, 4].map(|elements| plan.recurrent(elements));
+        let _ = [8, 4].map(|elements| plan.recurrent(elements));
         plan
     }
 

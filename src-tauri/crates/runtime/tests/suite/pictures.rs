@@ -286,3 +286,46 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
     assert!(error.contains("rows of 96 elements for a model with rows of 64"), "{error}");
     answer(loaded.generate(greedy(prompt(1, 9), 3))).await.expect("text can be answered");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_answer_continues_while_a_picture_is_encoded() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    // Enough patches for many parts.
+    let spec = TowerSpec { image_size: 240, width: 96, heads: 3, ffn: 200, ..tower() };
+    std::fs::write(&files[1], spec.write()).expect("the folder is writable");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let large = |seed: u8| {
+        let rgb = (0..240 * 240 * 3).map(|at| (at as u8).wrapping_mul(seed)).collect();
+        PromptPicture::new(Picture::new(240, 240, rgb).expect("the bytes fit the size"))
+    };
+    let mut question = prompt(1, 30);
+    question.extend([PromptPicture::number(0); 400]);
+    question.extend(prompt(2, 5));
+    let lease = lease(&engine, &files).await;
+    let (alone, _) = read(&lease, request(question.clone(), &[large(3)])).await;
+    let parts_alone = metrics(&engine).picture_parts;
+
+    let mut running = lease.generate(greedy(prompt(9, 10), 100_000));
+    let Some(Event::Delta(_)) = running.recv().await else { panic!("the answer has begun") };
+    let mut other = lease.generate(request(question.clone(), &[large(5)]));
+    // The other request ends only after these events were read, because the scheduler pauses a sequence with a full channel.
+    let (mut during, mut ended) = (0, false);
+    while !ended {
+        tokio::select! {
+            event = running.recv() => match event {
+                Some(Event::Delta(_)) => during += 1,
+                // The model may choose its end token.
+                Some(Event::Finish(_)) => running = lease.generate(greedy(prompt(10 + during, 10), 100_000)),
+                event => panic!("the answer does not fail: {event:?}"),
+            },
+            event = other.recv() => ended = matches!(event, Some(Event::Finish(_))),
+        }
+    }
+    let parts = metrics(&engine).picture_parts - parts_alone;
+    assert!(parts > parts_alone && during > 10, "{parts} parts, {parts_alone} alone, {during} deltas meanwhile");
+    drop(running);
+    let (again, finish) = read(&lease, request(question, &[large(3)])).await;
+    assert_eq!(again, alone, "the same answer");
+    assert!(finish.usage.cached_tokens > 400, "its rows are cached");
+}
