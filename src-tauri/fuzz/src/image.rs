@@ -15,6 +15,6 @@ pub fn run(input: &[u8]) {
             let small = picture.resize(9, 7).expect("no side is zero");
             assert_eq!((small.width(), small.height()), (9, 7), "the requested size");
         }
-        Err(error) => assert!(!error.to_string().is_empty(), "an error says what is wrong"),
+        Err(error) => assert!(!error.to_string().is_empty(), "the error has a reason"),
     }
 }

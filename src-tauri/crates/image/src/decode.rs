@@ -9,16 +9,8 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 
 use crate::error::DecodeError;
+use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 use crate::picture::Picture;
-
-/// Maximum size of a file: that of an uncompressed photo of 10 million pixels.
-pub const MAX_FILE_BYTES: usize = 32 << 20;
-/// Maximum number of pixels: photos of phones have up to 50 million.
-pub const MAX_PIXELS: u64 = 50_000_000;
-/// Maximum length of a side: the largest that JPEG can have.
-pub const MAX_SIDE: u32 = 65_535;
-/// Maximum memory of the decoded pixels: four bytes for each of [`MAX_PIXELS`].
-pub const MAX_DECODED_BYTES: u64 = 4 * MAX_PIXELS;
 
 /// Supported formats and their names.
 const FORMATS: &[(ImageFormat, &str)] =

@@ -1,6 +1,6 @@
 //! Reasons why a picture cannot be used.
 
-use crate::decode::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
+use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 
 /// Why a file cannot be decoded.
 #[derive(Debug, thiserror::Error)]

@@ -11,8 +11,10 @@
 
 mod decode;
 mod error;
+mod limits;
 mod picture;
 
-pub use decode::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, decode};
+pub use decode::decode;
 pub use error::{DecodeError, InvalidPicture};
+pub use limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 pub use picture::{Picture, PixelDigest};

@@ -133,7 +133,7 @@ pub enum LoadError {
     },
     /// An adapter does not fit the model.
     #[error(transparent)]
-    Adapter(#[from] crate::adapter::AdapterError),
+    Adapter(#[from] crate::adapter_error::AdapterError),
     /// The backend rejected a weight or the plan.
     #[error(transparent)]
     Backend(#[from] BackendError),

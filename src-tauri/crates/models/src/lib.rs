@@ -13,6 +13,7 @@
 //! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
 
 pub mod adapter;
+mod adapter_error;
 pub mod arch;
 mod block;
 mod build;
@@ -30,7 +31,8 @@ mod runs;
 mod tiny;
 pub mod vision;
 
-pub use adapter::{Adapter, AdapterError, MAX_ADAPTERS};
+pub use adapter::Adapter;
+pub use adapter_error::{AdapterError, MAX_ADAPTERS};
 pub use arch::{ARCHITECTURES, Architecture};
 pub use build::{Builder, RequiredTensor};
 pub use cairn_gguf::Pooling;

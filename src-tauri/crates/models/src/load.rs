@@ -4,7 +4,8 @@ use cairn_gguf::{DType, Gguf, Metadata, Pooling};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
-use crate::adapter::{Adapter, AdapterError, MAX_ADAPTERS};
+use crate::adapter::Adapter;
+use crate::adapter_error::{AdapterError, MAX_ADAPTERS};
 use crate::arch::{ARCHITECTURES, Architecture};
 use crate::build::{Builder, RequiredTensor, Source};
 use crate::compat;

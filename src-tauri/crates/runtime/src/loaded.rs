@@ -282,7 +282,7 @@ fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Resul
         Some(WeightsDigest(digest)) => digest.to_vec(),
         None => salt.to_le_bytes().to_vec(),
     };
-    // As for the tiers of the text model, the whole plan and the arithmetic determine what is computed.
+    // As for the tiers of the text model, the whole plan and the arithmetic determine the results.
     let caps = backend.caps();
     let facts = (&tower.plan, &tower.hparams, caps.backend, caps.variant, caps.numerics_rev);
     identity.extend(format!("{facts:?}").into_bytes());

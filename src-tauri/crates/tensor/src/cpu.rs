@@ -18,13 +18,15 @@
 //! | `prepared` | a plan with the memory for its batches |
 //! | `pool` | pages |
 //! | `snapshots` | snapshots of recurrent states |
-//! | `squares` | sums of squared inputs, for importance matrices |
+//! | `taps` | weights of convolutions |
+//! | `squares`, `add_squares` | sums of squared inputs, for importance matrices |
 //! | `select` | which variants this machine can run |
 //!
 //! **Invariant:** work is split only between independent parts: weight rows, batch rows, elements, or spans of 256
 //! positions that are merged in ascending order. So the bits of a row are independent of the other rows, the cuts of a
 //! prompt and the number of threads.
 
+mod add_squares;
 mod attention;
 mod blocks;
 mod conv;
@@ -40,6 +42,7 @@ mod select;
 mod snapshots;
 mod squares;
 mod step;
+mod taps;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Formats, limits and broken files.
+
 use image::codecs::gif::GifEncoder;
 use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, Frame, ImageEncoder, Rgb, RgbImage, Rgba, RgbaImage};

@@ -1,3 +1,5 @@
+//! Digests and scaling.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -9,7 +9,7 @@ use cairn_gguf::DType;
 use cairn_tensor::{BufferId, Bytes, Op, Projection, Rows, Weight, WeightId};
 
 use super::{Builder, NOT_UPLOADED};
-use crate::adapter::AdapterError;
+use crate::adapter_error::AdapterError;
 
 /// State of a build with adapters.
 #[derive(Default)]

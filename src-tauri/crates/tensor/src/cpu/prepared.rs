@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cairn_kernels::Format;
 
 use super::blocks::{self, Block};
-use super::conv;
 use super::schedule::{self, Phase};
+use super::taps::taps;
 use crate::backend::{BackendError, Limits};
 use crate::batch::Batch;
 use crate::plan::{Plan, Rows};
@@ -90,7 +90,7 @@ impl PreparedPlan {
             ropes.map(|rope| buffer(limits.rows, 2 * rope.inverse_frequencies.len(), threads)).collect();
         let block_rows = blocks::block_rows(&plan);
         let partials = buffer(1, blocks::partial_elements(&plan, block_rows, threads), threads)?;
-        let taps = conv::taps(&plan, weights);
+        let taps = taps(&plan, weights);
         let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
         let (buffers, columns, angles) = (buffers?, columns?, angles?);
         let [all_rows, other_rows] = [(); 2].map(|()| BatchRows::within(limits));

@@ -4,10 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::step::Step;
-use crate::plan::{BufferId, Op};
-use crate::team::Worker;
-
 /// Squared inputs of a weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputSquares {
@@ -30,7 +26,7 @@ pub struct MatrixSquares {
 pub(super) type OpSquares = BTreeMap<usize, Vec<MatrixSquares>>;
 
 impl MatrixSquares {
-    fn add(&mut self, input: &[f32]) {
+    pub(super) fn add(&mut self, input: &[f32]) {
         self.inputs += 1;
         self.sums.resize(input.len(), 0.0);
         self.sums.iter_mut().zip(input).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
@@ -51,32 +47,4 @@ pub(super) fn join(threads: impl Iterator<Item = OpSquares>) -> OpSquares {
         joined.iter_mut().zip(matrices).for_each(|(sums, other)| sums.join(other));
     }
     all
-}
-
-impl Step<'_> {
-    /// Adds this thread's rows of a product's input.
-    pub(super) fn add_squares(&self, worker: &Worker<'_>, squares: &mut OpSquares, op: usize) {
-        let add = |matrices: &mut Vec<MatrixSquares>, matrix: usize, input: &[f32]| matrices[matrix].add(input);
-        let read = |x: BufferId, row: usize| self.buffer(x).read(worker, self.row(x, row));
-        match &self.prepared.plan.ops[op] {
-            Op::MatMul { x, .. } => {
-                let matrices = squares.entry(op).or_insert_with(|| vec![MatrixSquares::default()]);
-                self.own_rows(worker, *x).for_each(|row| add(matrices, 0, &read(*x, row)));
-            }
-            Op::MatMulId { x, routes, experts, projections } => {
-                let columns = self.weights[projections[0].weight.0 as usize].cols;
-                let matrices = squares.entry(op).or_insert_with(|| vec![MatrixSquares::default(); *experts]);
-                for row in self.own_rows(worker, *x) {
-                    let (x, routes) = (read(*x, row), read(*routes, row));
-                    // The same input for all experts of a row, or a part for each.
-                    let parts = x.len() / columns;
-                    for (slot, expert) in routes[..routes.len() / 2].iter().enumerate() {
-                        let part = if parts == 1 { 0 } else { slot };
-                        add(matrices, *expert as usize, &x[part * columns..][..columns]);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
 }
