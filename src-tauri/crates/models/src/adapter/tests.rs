@@ -7,6 +7,7 @@ use cairn_hardware::Machine;
 use cairn_tensor::{AdapterUse, Backend, Batch, Cpu, Limits, PAGE_TOKENS, PageId, Reference, Row, Team, cpu};
 
 use super::*;
+use crate::adapter_error::MAX_ADAPTERS;
 use crate::load_with_adapters;
 use crate::tiny::{Noise, Tiny, VOCAB, WIDTH};
 
