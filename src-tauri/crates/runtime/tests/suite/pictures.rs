@@ -282,7 +282,7 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
     assert!(engine.unload("text"), "the model was loaded");
     let loaded = engine.acquire("text".to_owned(), Source::File(files[0].clone()), options(Some(&broken)), None).await;
     let loaded = loaded.expect("text needs no tower");
-    let error = loaded.vision().err().expect("the tower is for another model").to_string();
+    let error = loaded.vision().expect_err("the tower is for another model").to_string();
     assert!(error.contains("rows of 96 elements for a model with rows of 64"), "{error}");
     answer(loaded.generate(greedy(prompt(1, 9), 3))).await.expect("text can be answered");
 }

@@ -113,7 +113,8 @@ fn encoder_agrees_with_the_oracle() {
 fn tiles_give_the_bits_of_one_run() {
     let bits = |values: Vec<f32>| -> Vec<u32> { values.into_iter().map(f32::to_bits).collect() };
     let variant = all_variants()[0];
-    let cases: [(&str, &dyn Fn() -> Box<dyn Backend>); 3] = [
+    type Start<'a> = &'a dyn Fn() -> Box<dyn Backend>;
+    let cases: [(&str, Start<'_>); 3] = [
         ("reference", &|| Box::new(Reference::new())),
         ("one thread", &|| Box::new(cpu(variant, 1))),
         ("three threads", &|| Box::new(cpu(variant, 3))),
