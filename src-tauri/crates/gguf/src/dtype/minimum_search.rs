@@ -5,8 +5,9 @@
 //! quants of a candidate the best scale and minimum are a weighted linear regression; the one that leaves the least
 //! weighted error wins. Sums are taken in ggml's order, so that the result is ggml's, bit for bit.
 
+use super::importance::{block_weights, mean_square};
 use super::integers::BLOCK;
-use super::lanes::{Lanes, SubBlocks, join, nearest};
+use super::lanes::{Lanes, SubBlocks, join, nearest, part};
 use super::positive_search::positive_quants;
 use half::f16;
 
@@ -45,6 +46,26 @@ impl Search {
     /// ggml's search for errors that are weighted by importance.
     pub(super) const fn weighted(levels: f32, scale_levels: f32) -> Search {
         Search { levels, first: -0.9, step: 0.05, further: 36, magnitude: false, scale_levels }
+    }
+
+    /// The grids of each block, with errors weighted by the elements' magnitudes and their spread.
+    pub(super) fn spread_blocks<const N: usize, const LEN: usize>(self, x: &[f32]) -> impl Iterator<Item = Grids<N>> {
+        x.as_chunks::<BLOCK>().0.iter().map(move |x| {
+            let x = part::<N, LEN>(x);
+            self.grids(&x, &magnitudes_and_spread(&x))
+        })
+    }
+
+    /// The grids of each block, with errors weighted by importance.
+    pub(super) fn weighted_blocks<const N: usize, const LEN: usize>(
+        self,
+        x: &[f32],
+        importance: &[f32],
+    ) -> impl Iterator<Item = Grids<N>> {
+        x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0).map(move |(x, importance)| {
+            let weights = block_weights(x, importance, 2.0 * mean_square(x));
+            self.weighted_grids(&part::<N, LEN>(x), &part(&weights))
+        })
     }
 
     /// Encodes a block: searches the sub-blocks' scales and minima, makes small integers of them, and rounds each element

@@ -11,9 +11,7 @@
 //! of fifth-bit byte `l` belongs to element `l` of sub-block `j`. An element of sub-block `j` is
 //! `(d * scale[j]) * q - (dmin * minimum[j])`: the two products are rounded before they are used.
 
-use super::importance::{block_weights, mean_square};
-use super::lanes::part;
-use super::minimum_search::{Grids, Search, magnitudes_and_spread};
+use super::minimum_search::{Grids, Search};
 use super::scales::scale;
 use super::unpacked::UnpackedRow;
 use super::{k_scales, q4_k};
@@ -67,18 +65,12 @@ const SEARCH: Search = Search { first: -0.5, step: 0.1, further: 15, ..WEIGHTED 
 
 /// Searches each sub-block's scale and minimum for the least weighted error.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
-    for x in x.as_chunks::<BLOCK>().0 {
-        let x = part::<8, 32>(x);
-        pack(&SEARCH.grids(&x, &magnitudes_and_spread(&x)), out);
-    }
+    SEARCH.spread_blocks::<8, 32>(x).for_each(|grids| pack(&grids, out));
 }
 
 /// Like [`encode`], with errors weighted by importance.
 pub(super) fn encode_weighted(x: &[f32], importance: &[f32], out: &mut Vec<u8>) {
-    for (x, importance) in x.as_chunks::<BLOCK>().0.iter().zip(importance.as_chunks().0) {
-        let weights = block_weights(x, importance, 2.0 * mean_square(x));
-        pack(&WEIGHTED.weighted_grids(&part::<8, 32>(x), &part(&weights)), out);
-    }
+    WEIGHTED.weighted_blocks::<8, 32>(x, importance).for_each(|grids| pack(&grids, out));
 }
 
 fn pack(grids: &Grids<8>, out: &mut Vec<u8>) {
