@@ -59,6 +59,24 @@ pub fn target_folder(repo: &Repo) -> anyhow::Result<PathBuf> {
     Ok(text(&metadata(repo, &["--no-deps"])?, "target_directory")?.into())
 }
 
+/// Builds all programs and examples of the workspace for debugging. Cargo chooses the features of a dependency by the
+/// selected targets: a build of these programs alone, or without examples, would compile most dependencies again before
+/// `cargo test --workspace` compiles them with the features that tests add.
+///
+/// # Errors
+/// A program does not compile.
+pub fn build_programs(repo: &Repo) -> anyhow::Result<()> {
+    process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--examples", "--quiet"]))
+}
+
+/// The path of a program that [`build_programs`] built.
+///
+/// # Errors
+/// As [`members`].
+pub fn program(repo: &Repo, name: &str) -> anyhow::Result<PathBuf> {
+    Ok(target_folder(repo)?.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
+}
+
 /// The supported systems. Dependencies for other systems only are never part of a build.
 pub(crate) const SYSTEMS: &[&str] = &[
     "x86_64-unknown-linux-gnu",

@@ -7,12 +7,13 @@ mod typescript;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
 use super::{Verb, no_arguments};
-use crate::{Repo, licence, process};
+use crate::needs::{For, ensure};
+use crate::{Repo, licence, process, ui, workspace};
 
 /// Definition of this command.
 pub const VERB: Verb = Verb { name: "gen", about: "Write the generated files", run };
@@ -40,6 +41,10 @@ const ALL: &[Generated] = &[
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     no_arguments(args)?;
+    // Examples print tables, and one build makes all programs.
+    ensure(For::Desktop)?;
+    ui::build(repo)?;
+    workspace::build_programs(repo)?;
     for generated in ALL {
         let text = (generated.make)(repo)?;
         if current(repo, generated) != text {
@@ -53,11 +58,12 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks that the generated files are up to date.
+/// Checks that the generated files are up to date. Builds the programs, so the interface must be built.
 ///
 /// # Errors
 /// A file is stale or cannot be generated.
 pub fn check(repo: &Repo) -> anyhow::Result<()> {
+    workspace::build_programs(repo)?;
     for generated in ALL {
         if current(repo, generated) != (generated.make)(repo)? {
             bail!("{} is stale: run `cargo xtask gen`", generated.path);
@@ -68,12 +74,12 @@ pub fn check(repo: &Repo) -> anyhow::Result<()> {
 
 /// The table of settings, printed by an example of `cairn-app`.
 fn settings(repo: &Repo) -> anyhow::Result<String> {
-    example(repo, "cairn-app", "settings")
+    example(repo, "settings")
 }
 
-/// Runs an example of a crate and returns its output.
-fn example(repo: &Repo, package: &str, name: &str) -> anyhow::Result<String> {
-    process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", package, "--example", name]))
+/// Runs an example that [`workspace::build_programs`] built, and returns its output.
+fn example(repo: &Repo, name: &str) -> anyhow::Result<String> {
+    process::output(&mut Command::new(workspace::program(repo, &format!("examples/{name}"))?))
 }
 
 /// Rust files below a folder, in the order of their paths.
@@ -93,7 +99,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// `SECURITY.md` with the access table, printed by an example of `cairn-http`.
 fn security(repo: &Repo) -> anyhow::Result<String> {
-    let table = example(repo, "cairn-http", "access")?;
+    let table = example(repo, "access")?;
     let text = fs::read_to_string(repo.root().join(SECURITY)).with_context(|| format!("cannot read {SECURITY}"))?;
     let (before, rest) = text.split_once(TABLE_START).with_context(|| format!("{SECURITY} has no {TABLE_START:?}"))?;
     let (_, after) = rest.split_once(TABLE_END).with_context(|| format!("{SECURITY} has no {TABLE_END:?}"))?;

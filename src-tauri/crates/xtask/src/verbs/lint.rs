@@ -25,11 +25,11 @@ pub(super) fn check(repo: &Repo) -> anyhow::Result<()> {
     process::run(&mut process::cargo(repo, &["fetch", "--locked", "--quiet"]))?;
     process::run(&mut process::cargo(repo, &["fmt", "--all", "--check"]))?;
     tidy::check(repo)?;
-    generate::check(repo)?;
     // The desktop app needs the web view and the built interface to compile.
     ensure(For::Desktop)?;
     ui::build(repo)?;
     ui::types(repo)?;
+    generate::check(repo)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     process::run(&mut process::cargo(repo, &clippy))?;
     // The smallest build: stand-ins replace the optional services.

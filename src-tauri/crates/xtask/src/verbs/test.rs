@@ -32,10 +32,9 @@ pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
     let python = python::for_tests(repo)?;
     ui::build(repo)?;
-    process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
+    workspace::build_programs(repo)?;
     ui::units(repo)?;
-    let cairn = workspace::target_folder(repo)?.join("debug").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
-    ui::journeys(repo, &cairn)?;
+    ui::journeys(repo, &workspace::program(repo, "cairn")?)?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
     if let Some(server) = llama::built(repo, llama::SERVER)? {
         tests.env(llama::SERVER_VARIABLE, server);

@@ -39,7 +39,7 @@ pub(super) fn table(repo: &Repo) -> anyhow::Result<String> {
 
 /// The document without schemas, printed by an example of `cairn-http`.
 fn operations(repo: &Repo) -> anyhow::Result<Value> {
-    serde_json::from_str(&example(repo, "cairn-http", "operations")?).context("the example prints no JSON")
+    serde_json::from_str(&example(repo, "operations")?).context("the example prints no JSON")
 }
 
 /// Adds the schemas of all referenced types.
