@@ -476,6 +476,8 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Template(reason) => with_reason(BAD, Code::PromptFailed, reason),
         E::Load(error) => of_load(error),
         E::Generate(GenerateError::Displaced(reason)) => with_reason(BUSY, Code::GenerationDisplaced, reason),
+        // The constraint is part of the request. Clients would repeat a request that fails with 500.
+        E::Generate(reason @ GenerateError::Constraint(_)) => with_reason(BAD, Code::InvalidRequest, reason),
         E::Generate(reason) => with_reason(INTERNAL, Code::GenerationFailed, reason),
         E::EngineGone => Class::new(INTERNAL, Code::GenerationInterrupted),
         E::Panicked(error) => with_reason(INTERNAL, Code::Internal, error),
@@ -572,6 +574,14 @@ mod tests {
         assert_eq!((class.status, class.code), (BAD, Code::RemoteResponseInvalid), "fewer texts may succeed");
         assert_eq!(class.params["remote"], "gpu");
         assert!(class.params["reason"].contains("more than 64 MiB"), "{:?}", class.params);
+    }
+
+    #[test]
+    fn constraint_that_stops_an_answer_is_the_fault_of_the_request() {
+        let stopped = GenerateError::Constraint("it needs too much work".to_owned());
+        let class = classify(&inference::Error::Generate(stopped).into());
+        assert_eq!((class.status, class.code), (BAD, Code::InvalidRequest), "the same request would fail again");
+        assert!(class.params["reason"].contains("too much work"), "{:?}", class.params);
     }
 
     #[test]
