@@ -95,6 +95,7 @@ fn attend(variant: &Variant, dtype: DType, queries: usize) {
         (variant.attend)(AttendSpan {
             q: &q,
             head_dim: 128,
+            value_dim: 128,
             queries,
             first: &vec![0; queries],
             until: &vec![256; queries],
@@ -102,6 +103,7 @@ fn attend(variant: &Variant, dtype: DType, queries: usize) {
             dtype,
             k: [&page; 4],
             v: [&page; 4],
+            value_stride: dtype.row_bytes(128),
             next: &[],
             scale: 0.1,
             softcap: 0.0,

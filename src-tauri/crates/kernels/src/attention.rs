@@ -21,8 +21,10 @@ pub const SPAN_POSITIONS: usize = 4 * PAGE_POSITIONS;
 pub struct AttendSpan<'a> {
     /// `[queries, head_dim]`.
     pub q: &'a [f32],
-    /// Elements of one head.
+    /// Elements of one head's queries and keys.
     pub head_dim: usize,
+    /// Elements of one head's values.
+    pub value_dim: usize,
     /// Query rows: those of all query heads that share the key/value head.
     pub queries: usize,
     /// First absolute position that each query attends to, `[queries]`.
@@ -35,8 +37,11 @@ pub struct AttendSpan<'a> {
     pub dtype: DType,
     /// Keys, four pages of `[64, head_dim]`. A page of which nothing is visible may be empty.
     pub k: [&'a [u8]; 4],
-    /// Values, likewise.
+    /// Values, likewise: rows of `value_dim` elements. If they are parts of the keys, each slice begins with the value of its page's
+    /// first slot.
     pub v: [&'a [u8]; 4],
+    /// Bytes from one value to the next, at least those of a value.
+    pub value_stride: usize,
     /// Bytes that the next call of this thread reads first, if they are known. They are only prefetched.
     pub next: &'a [u8],
     /// Factor on the scores.
@@ -49,7 +54,7 @@ pub struct AttendSpan<'a> {
     pub max: &'a mut [f32],
     /// Receives the sum of `exp(score - max)`. `[queries]`
     pub sum: &'a mut [f32],
-    /// Receives the values weighted by `exp(score - max)`, not yet divided by the sum. `[queries, head_dim]`
+    /// Receives the values weighted by `exp(score - max)`, not yet divided by the sum. `[queries, value_dim]`
     pub acc: &'a mut [f32],
 }
 
@@ -59,11 +64,14 @@ impl AttendSpan<'_> {
     /// # Panics
     /// When the operands do not fit each other.
     pub(crate) fn check(&self) {
-        let Self { head_dim, queries, dtype, .. } = *self;
+        let Self { head_dim, value_dim, queries, dtype, .. } = *self;
         assert!(KV_TYPES.contains(&dtype), "{dtype} is no type of keys and values");
-        assert!(head_dim.is_multiple_of(dtype.block()), "{head_dim} elements are no whole blocks of {dtype}");
+        for dim in [head_dim, value_dim] {
+            assert!(dim.is_multiple_of(dtype.block()), "{dim} elements are no whole blocks of {dtype}");
+        }
+        assert!(self.value_stride >= dtype.row_bytes(value_dim), "values are apart");
         assert_eq!(self.q.len(), queries * head_dim, "queries");
-        assert_eq!(self.acc.len(), queries * head_dim, "accumulators");
+        assert_eq!(self.acc.len(), queries * value_dim, "accumulators");
         for (len, what) in
             [(self.first.len(), "first"), (self.until.len(), "until"), (self.max.len(), "max"), (self.sum.len(), "sum")]
         {
@@ -71,9 +79,14 @@ impl AttendSpan<'_> {
         }
     }
 
-    /// Bytes of a page of keys, or of values.
+    /// Bytes of a page of keys.
     pub(crate) fn page_bytes(&self) -> usize {
         PAGE_POSITIONS * self.dtype.row_bytes(self.head_dim)
+    }
+
+    /// Bytes of the values of these many slots, from the first value to the end of the last.
+    pub(crate) fn values_bytes(&self, slots: usize) -> usize {
+        slots.saturating_sub(1) * self.value_stride + self.dtype.row_bytes(self.value_dim)
     }
 
     /// Returns the slots of this span that query `index` attends to; empty if it attends to none.
@@ -91,7 +104,7 @@ pub struct Softmax<'a> {
     pub max: &'a mut [f32],
     /// Sum of `exp(score - max)`. `[queries]`
     pub sum: &'a mut [f32],
-    /// Weighted values. `[queries, head_dim]`
+    /// Weighted values. `[queries, value_dim]`
     pub acc: &'a mut [f32],
 }
 
@@ -109,7 +122,7 @@ impl Softmax<'_> {
 pub struct AttendScratch {
     /// One page's keys, transposed: `[head_dim, PAGE_POSITIONS]`.
     pub(crate) keys: Vec<[f32; PAGE_POSITIONS]>,
-    /// One page's values: `[PAGE_POSITIONS, head_dim]`.
+    /// One page's values: `[PAGE_POSITIONS, value_dim]`.
     pub(crate) values: Vec<f32>,
     /// Scores, then weights: `[queries, SPAN_POSITIONS]`.
     pub(crate) scores: Vec<[f32; SPAN_POSITIONS]>,
@@ -122,11 +135,11 @@ impl AttendScratch {
         Self::default()
     }
 
-    /// Makes room for calls of up to this many queries and elements of a head, so that they allocate nothing.
-    pub fn reserve(&mut self, queries: usize, head_dim: usize) {
+    /// Makes room for calls of up to this many queries and elements of keys and values, so that they allocate nothing.
+    pub fn reserve(&mut self, queries: usize, head_dim: usize, value_dim: usize) {
         let additional = |capacity: usize, len: usize| capacity.saturating_sub(len);
         self.keys.reserve(additional(head_dim, self.keys.len()));
-        self.values.reserve(additional(PAGE_POSITIONS * head_dim, self.values.len()));
+        self.values.reserve(additional(PAGE_POSITIONS * value_dim, self.values.len()));
         self.scores.reserve(additional(queries, self.scores.len()));
     }
 }

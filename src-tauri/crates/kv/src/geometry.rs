@@ -122,7 +122,7 @@ impl Geometry {
             let out = &mut rows.payload[begin..];
             backend.read_section(pages[index], state, kv, out);
             if index + 1 == pages.len() {
-                self.clear(state, out, rows.tokens - index * PAGE_TOKENS);
+                self.clear(state, kv, out, rows.tokens - index * PAGE_TOKENS);
             }
             rows.pieces += 1;
         }
@@ -165,20 +165,21 @@ impl Geometry {
     }
 
     /// Clears the slots of a section from `used` on.
-    fn clear(&self, state: StateId, section: &mut [u8], used: usize) {
-        let row_bytes = self.layout.row_bytes[state.0 as usize];
+    fn clear(&self, state: StateId, kv: Kv, section: &mut [u8], used: usize) {
+        let row_bytes = self.layout.row_bytes[state.0 as usize][kv as usize];
         for head in section.chunks_exact_mut(PAGE_TOKENS * row_bytes) {
             head[used * row_bytes..].fill(0);
         }
     }
 
-    /// A page's sections in the layers of a group, in storage order.
+    /// A page's sections in the layers of a group, in storage order. Values that are parts of the keys have none.
     fn parts(&self, group: Group) -> impl Iterator<Item = (StateId, Kv)> + use<'_> {
         let states = match group {
             Group::Full => &self.full,
             Group::Window => &self.window,
         };
-        states.iter().flat_map(|&state| Kv::ALL.map(|kv| (state, kv)))
+        let all = states.iter().flat_map(|&state| Kv::ALL.map(|kv| (state, kv)));
+        all.filter(|&(state, kv)| !self.layout.section(state, kv).is_empty())
     }
 }
 
@@ -193,4 +194,53 @@ pub fn groups(layout: &PageLayout) -> Groups {
     let full = windows.clone().any(|window| window.is_none());
     let recurrent = layout.snapshot.bytes > 0;
     Groups { full: true, window_tokens: windows.flatten().max().filter(|_| full), recurrent }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_gguf::DType;
+    use cairn_tensor::{Limits, Plan, Reference, State, Values};
+
+    use super::*;
+
+    #[test]
+    fn value_in_a_key_is_stored_once() {
+        let mut plan = Plan::default();
+        let kind = StateKind::Full;
+        plan.state(State { kind, kv_heads: 1, head_dim: 96, values: Values::InKeys(64) });
+        plan.state(State { kind, kv_heads: 2, head_dim: 96, values: Values::Rows(32) });
+        let layout = plan.page_layout(DType::F16);
+        let mut backend = Reference::with_kv_type(DType::F16);
+        backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("the states are sound");
+        backend.grow_pages(4).expect("a few pages fit");
+        let geometry = Geometry::new(&layout);
+        let sections = geometry.sections(Group::Full, 100);
+        let found: Vec<_> = sections.iter().map(|section| (section.layer, section.kind, section.bytes)).collect();
+        let pages = 2 * PAGE_TOKENS as u32;
+        let expected = [
+            (0, SectionKind::Keys, pages * 96 * 2),
+            (1, SectionKind::Keys, pages * 2 * 96 * 2),
+            (1, SectionKind::Values, pages * 2 * 32 * 2),
+        ];
+        assert_eq!(found, expected, "each row once, with its own size");
+
+        let bytes =
+            |seed: usize| (0..layout.page_bytes).map(|at| ((at * 31 + seed) % 251 + 1) as u8).collect::<Vec<u8>>();
+        let pages = [0, 1].map(PageId);
+        pages.iter().for_each(|page| backend.write_page(*page, &bytes(page.0 as usize)));
+        let mut rows = geometry.begin(Group::Full, 100, None);
+        assert!(geometry.copy(&backend, &pages, &mut rows, usize::MAX), "all at once");
+        let payload = rows.into_payload();
+        assert_eq!(payload.len() as u64, geometry.chunk_bytes(Group::Full, 100), "the size of a chunk");
+        for (index, page) in [2, 3].map(PageId).into_iter().enumerate() {
+            geometry.place(&mut backend, Group::Full, page, &payload, index);
+            let (mut found, mut expected) = (vec![0; layout.page_bytes], bytes(index));
+            backend.read_page(page, &mut found);
+            if index == 1 {
+                // Slots after the last token are cleared.
+                layout.slots(100 - PAGE_TOKENS..PAGE_TOKENS).for_each(|range| expected[range].fill(0));
+            }
+            assert!(found == expected, "page {index} has its rows");
+        }
+    }
 }

@@ -48,7 +48,8 @@ impl Rotation {
         }
         let mut ropes = vec![None; plan.states.len()];
         for (at, op) in plan.ops.iter().enumerate() {
-            let Op::StoreKv { state, k, .. } = op else { continue };
+            // The keys of a latent begin with the elements that have a position.
+            let (Op::StoreKv { state, k, .. } | Op::StoreLatent { state, k, .. }) = op else { continue };
             let state = state.0 as usize;
             if plan.states[state].kind != StateKind::Full {
                 return Err(RotationError::Window(state));
@@ -105,6 +106,8 @@ fn last_rope(ops: &[Op], k: BufferId) -> Option<Option<usize>> {
                 }
                 rope = Some(*index);
             }
+            // Parts of the keys that are copied after a rotation have no position, or that of another buffer.
+            Op::CopyHeads { to, .. } | Op::MatMulHeads { to, .. } if to.buffer == k && rope.is_none() => return None,
             op if fills(op, k) => break,
             op => changed |= changes(op, k),
         }
@@ -118,6 +121,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
         Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|p| p.out == k)
         }
+        Op::CopyHeads { to, .. } | Op::MatMulHeads { to, .. } => to.buffer == k,
         Op::Embed { out, .. }
         | Op::Input { out }
         | Op::Route { out, .. }

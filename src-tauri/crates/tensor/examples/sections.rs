@@ -30,7 +30,7 @@ fn main() {
     for kv_type in KV_TYPES {
         let mut plan = Plan::default();
         let [layers, kv_heads, head_dim] = SHAPE;
-        plan.states = vec![State { kind: StateKind::Full, kv_heads, head_dim }; layers];
+        plan.states = vec![State::new(StateKind::Full, kv_heads, head_dim); layers];
         let layout = plan.page_layout(kv_type);
         let mut backend = Cpu::new(variant, Arc::clone(&team)).with_kv_type(kv_type);
         backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("an empty plan is sound");

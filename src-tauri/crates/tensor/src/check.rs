@@ -4,6 +4,7 @@
 //! row. Nothing here computes, so the CPU backend and the oracle share it.
 
 mod experts;
+mod heads;
 mod recurrent;
 
 use cairn_gguf::DType;
@@ -12,7 +13,7 @@ use crate::backend::{BackendError, Limits};
 use crate::batch::{AdapterUse, Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
 use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows};
-use crate::state::{State, StateId, StateKind};
+use crate::state::{State, StateId, StateKind, Values};
 use crate::weight::{Weight, WeightId};
 
 /// Checks the size of a weight against its shape.
@@ -45,7 +46,10 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
         return Err(BackendError::Plan { step: end, why: format!("buffer {empty} has no width") });
     }
     for (index, state) in plan.states.iter().enumerate() {
-        if state.kv_heads == 0 || state.head_dim == 0 || state.kind == StateKind::Window(0) {
+        // A key has elements beside the value in it.
+        let is_all_value = matches!(state.values, Values::InKeys(elements) if elements >= state.head_dim);
+        let is_empty = state.kv_heads == 0 || state.head_dim == 0 || state.value_dim() == 0 || is_all_value;
+        if is_empty || state.kind == StateKind::Window(0) {
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
         }
     }
@@ -157,6 +161,8 @@ impl PlanCheck<'_> {
                 }
                 Ok(())
             }
+            Op::MatMulHeads { from, weight, to } => self.multiply_heads(*from, *weight, *to),
+            Op::CopyHeads { from, to, width } => self.copy_heads(*from, *to, *width),
             Op::Route { logits, router, out } => self.route(*logits, router, *out),
             Op::MatMulId { x, routes, experts, projections } => {
                 let routes = self.routes(step, *routes, *x)?;
@@ -182,18 +188,16 @@ impl PlanCheck<'_> {
                 })?;
                 require(width % head_dim == 0, || format!("{width} elements are not whole heads of {head_dim}"))
             }
-            Op::StoreKv { state, k, v } => {
-                let State { kv_heads, head_dim, .. } = self.state(*state)?;
-                self.batch_rows(*k, kv_heads * head_dim)?;
-                self.batch_rows(*v, kv_heads * head_dim)
-            }
+            Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
+            Op::StoreLatent { state, k, v } => self.store_latent(*state, *k, *v),
             Op::Attention { state, q, heads, softcap, sinks, out, .. } => {
-                let State { kv_heads, head_dim, .. } = self.state(*state)?;
+                let state = self.state(*state)?;
+                let State { kv_heads, head_dim, .. } = state;
                 require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
                     format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
                 })?;
                 self.batch_rows(*q, heads * head_dim)?;
-                self.batch_rows(*out, heads * head_dim)?;
+                self.batch_rows(*out, heads * state.value_dim())?;
                 sinks.map_or(Ok(()), |sinks| self.vector(sinks, *heads))?;
                 softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
                 Self::apart(*q, *out)

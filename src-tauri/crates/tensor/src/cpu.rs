@@ -13,6 +13,7 @@
 //! | `experts` | routing, and the products of each expert with the rows that chose it |
 //! | `expert_groups` | rows grouped by expert |
 //! | `attention` | attention by spans |
+//! | `heads` | latent attention: products, copies and stores by head |
 //! | `blocks` | blocks of rows for attention |
 //! | `conv` | convolutions along the tokens of a sequence |
 //! | `prepared` | a plan with the memory for its batches |
@@ -33,6 +34,7 @@ mod conv;
 mod elements;
 mod expert_groups;
 mod experts;
+mod heads;
 mod pool;
 mod prepared;
 mod product;

@@ -7,6 +7,8 @@
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
 //!
+//! If values are parts of the keys, the layer's section of values is empty.
+//!
 //! All rows have one type, and each row is encoded separately, as blocks of that type along `head_dim`: the bytes of a
 //! slot do not depend on its neighbours, and rows of one type are the same bytes on every backend.
 
@@ -15,7 +17,7 @@ use std::ops::Range;
 use cairn_gguf::DType;
 
 use crate::snapshot::SnapshotLayout;
-use crate::state::{Recurrent, State, StateId, StateKind};
+use crate::state::{Recurrent, State, StateId, StateKind, Values};
 
 /// Slots in a page.
 pub const PAGE_TOKENS: usize = 64;
@@ -57,8 +59,10 @@ pub struct PageLayout {
     pub kinds: Vec<StateKind>,
     /// Byte offsets of keys and values in the page, for each state.
     pub sections: Vec<[usize; 2]>,
-    /// Bytes of one head's key (or value) row for one slot, for each state.
-    pub row_bytes: Vec<usize>,
+    /// Bytes of one head's key and value rows for one slot, for each state. A value that is a part of the key has none.
+    pub row_bytes: Vec<[usize; 2]>,
+    /// Byte offset of the value in its row, for each state: 0 unless values are parts of the keys.
+    pub value_offsets: Vec<usize>,
     /// Number of key/value heads, for each state.
     pub kv_heads: Vec<usize>,
     /// Bytes of a whole page.
@@ -72,16 +76,25 @@ impl PageLayout {
     /// such a plan: [`Plan::kv_type`](crate::Plan::kv_type) returns a type that fits.
     pub fn new(states: &[State], dtype: DType) -> Self {
         let mut end = 0;
-        let mut section = |state: &State| {
+        let rows = |state: &State| {
+            let key = dtype.row_bytes(state.head_dim);
+            match state.values {
+                Values::Rows(elements) => ([key, dtype.row_bytes(elements)], 0),
+                Values::InKeys(elements) => ([key, 0], key - dtype.row_bytes(elements)),
+            }
+        };
+        let (row_bytes, value_offsets): (Vec<[usize; 2]>, _) = states.iter().map(rows).unzip();
+        let mut section = |kv_heads: usize, row_bytes: usize| {
             let at = end;
-            end += (state.kv_heads * PAGE_TOKENS * dtype.row_bytes(state.head_dim)).next_multiple_of(64);
+            end += (kv_heads * PAGE_TOKENS * row_bytes).next_multiple_of(64);
             at
         };
-        let sections = states.iter().map(|state| [section(state), section(state)]).collect();
+        let sections = states.iter().zip(&row_bytes);
+        let sections = sections.map(|(state, rows)| rows.map(|bytes| section(state.kv_heads, bytes))).collect();
         let kinds = states.iter().map(|state| state.kind).collect();
-        let row_bytes = states.iter().map(|state| dtype.row_bytes(state.head_dim)).collect();
         let kv_heads = states.iter().map(|state| state.kv_heads).collect();
-        Self { dtype, kinds, sections, row_bytes, kv_heads, page_bytes: end, snapshot: SnapshotLayout::default() }
+        let snapshot = SnapshotLayout::default();
+        Self { dtype, kinds, sections, row_bytes, value_offsets, kv_heads, page_bytes: end, snapshot }
     }
 
     /// Adds snapshots of these states.
@@ -94,7 +107,7 @@ impl PageLayout {
     pub fn section(&self, state: StateId, kv: Kv) -> Range<usize> {
         let state = state.0 as usize;
         let start = self.sections[state][kv as usize];
-        start..start + self.kv_heads[state] * PAGE_TOKENS * self.row_bytes[state]
+        start..start + self.kv_heads[state] * PAGE_TOKENS * self.row_bytes[state][kv as usize]
     }
 
     /// The byte ranges that hold these slots, in all layers and heads.
@@ -102,7 +115,7 @@ impl PageLayout {
         let sections = self.sections.iter().zip(&self.row_bytes).zip(&self.kv_heads);
         sections.flat_map(move |((sections, row_bytes), kv_heads)| {
             let slots = slots.clone();
-            sections.iter().flat_map(move |section| {
+            sections.iter().zip(row_bytes).flat_map(move |(section, row_bytes)| {
                 let slots = slots.clone();
                 (0..*kv_heads).map(move |head| {
                     let first = section + head * PAGE_TOKENS * row_bytes;

@@ -123,6 +123,25 @@ pub struct Projection {
     pub out: BufferId,
 }
 
+/// Elements of each head of a buffer `[rows, heads * width]`, from `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadPart {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Number of heads in a row.
+    pub heads: usize,
+    /// First element of the part in each head.
+    pub first: usize,
+}
+
+impl HeadPart {
+    /// Range of the part of a head, with this number of elements, in a row of `row_width` elements.
+    pub(crate) fn range(&self, head: usize, width: usize, row_width: usize) -> Range<usize> {
+        let start = head * (row_width / self.heads) + self.first;
+        start..start + width
+    }
+}
+
 /// One step of a forward pass. In-place use (`out` equal to an input) is allowed where stated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -205,6 +224,24 @@ pub enum Op {
         /// The adapter's own factor; any finite number.
         factor: f32,
     },
+    /// Multiplies the part of each head by a matrix of its own: `to = from · weightᵀ`.
+    MatMulHeads {
+        /// Input, of `in width` elements.
+        from: HeadPart,
+        /// `[heads * out width, in width]`.
+        weight: WeightId,
+        /// Receives `out width` elements, in as many heads. Another buffer.
+        to: HeadPart,
+    },
+    /// Copies the part of each head, or of the only head to all of them.
+    CopyHeads {
+        /// Source.
+        from: HeadPart,
+        /// Target. Another buffer.
+        to: HeadPart,
+        /// Elements of a part.
+        width: usize,
+    },
     /// Chooses and weighs the experts of each row.
     Route {
         /// `[rows, experts]`.
@@ -251,7 +288,17 @@ pub enum Op {
         state: StateId,
         /// `[rows, kv_heads * head_dim]`.
         k: BufferId,
-        /// `[rows, kv_heads * head_dim]`.
+        /// `[rows, kv_heads * value_dim]`.
+        v: BufferId,
+    },
+    /// Writes each row's key, which contains its value, into the sequence's pages at the row's slot. The state has one key/value
+    /// head.
+    StoreLatent {
+        /// State of the layer.
+        state: StateId,
+        /// First elements of the keys, with the position: `[rows, head_dim - value_dim]`.
+        k: BufferId,
+        /// The other elements of the keys, which are the values: `[rows, value_dim]`.
         v: BufferId,
     },
     /// Softmax attention of each row over the visible slots of its own sequence; query heads are grouped over key/value
@@ -270,7 +317,7 @@ pub enum Op {
         /// `[heads]`: an additional score of each query head, unscaled, that takes part in the softmax and has no
         /// value.
         sinks: Option<WeightId>,
-        /// Receives `[rows, heads * head_dim]`. Not `q`.
+        /// Receives `[rows, heads * value_dim]`. Not `q`.
         out: BufferId,
     },
     /// Causal convolution along the tokens of a sequence, separately for each element: the output of a row is the sum over its last
@@ -512,10 +559,10 @@ impl Plan {
     /// Returns the type of this plan's pages: `wanted`, or f16 with the reason if some heads are not whole blocks of
     /// `wanted`.
     pub fn kv_type(&self, wanted: DType) -> (DType, Option<UnevenHead>) {
-        let uneven = |state: &&State| !state.head_dim.is_multiple_of(wanted.block());
-        match self.states.iter().find(uneven) {
+        let dims = self.states.iter().flat_map(|state| [state.head_dim, state.value_dim()]);
+        match dims.into_iter().find(|dim| !dim.is_multiple_of(wanted.block())) {
             None => (wanted, None),
-            Some(state) => (DType::F16, Some(UnevenHead { dtype: wanted, head_dim: state.head_dim })),
+            Some(head_dim) => (DType::F16, Some(UnevenHead { dtype: wanted, head_dim })),
         }
     }
 }

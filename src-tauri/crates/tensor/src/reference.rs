@@ -11,6 +11,7 @@
 mod arithmetic;
 mod conv;
 mod experts;
+mod heads;
 mod step;
 
 use std::ops::Range;

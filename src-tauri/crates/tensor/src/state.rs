@@ -1,5 +1,7 @@
 //! Declared per-sequence state: the rows that each attention layer stores in pages, and the states of recurrent layers.
 
+use std::fmt;
+
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId(pub u32);
@@ -34,15 +36,54 @@ impl StateKind {
     }
 }
 
-/// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].
+/// Where the values of an attention layer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// In rows of their own, with this number of elements.
+    Rows(usize),
+    /// In the keys: this number of last elements (multi-head latent attention: DeepSeek-V2, arXiv 2405.04434, section 2.1). They are
+    /// stored once.
+    InKeys(usize),
+}
+
+/// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct State {
     /// The positions that are stored.
     pub kind: StateKind,
     /// Key/value heads.
     pub kv_heads: usize,
-    /// Elements of one head, the same for keys and values.
+    /// Elements of one head's key.
     pub head_dim: usize,
+    /// Its values.
+    pub values: Values,
+}
+
+impl State {
+    /// Creates the state of a layer with keys and values of the same number of elements.
+    pub fn new(kind: StateKind, kv_heads: usize, head_dim: usize) -> Self {
+        Self { kind, kv_heads, head_dim, values: Values::Rows(head_dim) }
+    }
+
+    /// Elements of one head's value.
+    pub fn value_dim(&self) -> usize {
+        match self.values {
+            Values::Rows(elements) | Values::InKeys(elements) => elements,
+        }
+    }
+}
+
+/// The text of a plan identifies cached rows, so a state with keys and values of equal size has the text of versions without others.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, kv_heads, head_dim, values } = self;
+        let mut text = f.debug_struct("State");
+        text.field("kind", kind).field("kv_heads", kv_heads).field("head_dim", head_dim);
+        if *values != Values::Rows(*head_dim) {
+            text.field("values", values);
+        }
+        text.finish()
+    }
 }
 
 /// One declared recurrent state, by its position in [`Plan::recurrent`](crate::Plan::recurrent).

@@ -9,6 +9,8 @@
 mod common;
 #[path = "suite/hybrid.rs"]
 mod hybrid;
+#[path = "suite/latent.rs"]
+mod latent;
 #[path = "suite/varied.rs"]
 mod varied;
 
@@ -20,6 +22,7 @@ use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Slice};
 
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
 use hybrid::{Snapshots, hybrid};
+use latent::latent;
 use varied::varied;
 
 /// Allocations so far, on all threads.
@@ -54,6 +57,7 @@ fn run_after_the_first_steps_allocates_nothing() {
     check(tiny, 2);
     check(varied, 2);
     check(hybrid, 4);
+    check(latent, 2);
 }
 
 fn check(model: Model, layers: usize) {

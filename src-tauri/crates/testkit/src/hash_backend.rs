@@ -74,14 +74,15 @@ impl HashModel {
         let layout = plan.page_layout(kv_type);
         let mut words = 0;
         let layers = plan.states.iter().enumerate().map(|(index, state)| {
-            let row_bytes = layout.row_bytes[index];
-            assert!(row_bytes.is_multiple_of(WORD_BYTES), "rows of {row_bytes} bytes are not a whole number of hashes");
+            let row_bytes: usize = layout.row_bytes[index].iter().sum();
+            let is_whole = layout.row_bytes[index].iter().all(|bytes| bytes.is_multiple_of(WORD_BYTES));
+            assert!(is_whole, "rows of {:?} bytes are not a whole number of hashes", layout.row_bytes[index]);
             let window = match state.kind {
                 StateKind::Full | StateKind::Around(_) => None,
                 StateKind::Window(tokens) => Some(tokens as usize),
             };
             let first_word = words;
-            words += 2 * state.kv_heads * row_bytes / WORD_BYTES;
+            words += state.kv_heads * row_bytes / WORD_BYTES;
             Layer { window, first_word, words: words - first_word }
         });
         let layers: Vec<Layer> = layers.collect();
@@ -258,10 +259,13 @@ impl HashBackend {
         let layout = &self.prepared().layout;
         let (sections, row_bytes) = (layout.sections[layer], layout.row_bytes[layer]);
         let (heads, slot) = (layout.kv_heads[layer], slot % PAGE_TOKENS);
-        let rows = sections
-            .into_iter()
-            .flat_map(move |section| (0..heads).map(move |head| section + (head * PAGE_TOKENS + slot) * row_bytes));
-        rows.flat_map(move |row| (row..row + row_bytes).step_by(WORD_BYTES))
+        let rows = sections.into_iter().zip(row_bytes).flat_map(move |(section, row_bytes)| {
+            (0..heads).map(move |head| {
+                let row = section + (head * PAGE_TOKENS + slot) * row_bytes;
+                row..row + row_bytes
+            })
+        });
+        rows.flat_map(|row| row.step_by(WORD_BYTES))
     }
 
     /// Computes the contribution of a slot in a layer from its page.
@@ -458,8 +462,8 @@ mod tests {
 
     fn plan() -> Plan {
         let mut plan = Plan::default();
-        plan.state(State { kind: StateKind::Window(100), kv_heads: 2, head_dim: 8 });
-        plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 });
+        plan.state(State::new(StateKind::Window(100), 2, 8));
+        plan.state(State::new(StateKind::Full, 1, 16));
         // Recurrent states of two hashes and of one.
         let _ = [8, 4].map(|elements| plan.recurrent(elements));
         plan
@@ -525,9 +529,10 @@ mod tests {
             let visible = (0..PAGE_TOKENS).any(|slot| {
                 let position = page * PAGE_TOKENS + slot;
                 let inside = |layer: u32| {
-                    let rows = Kv::ALL.map(|kv| layout.section(StateId(layer), kv));
-                    rows.iter().any(|rows| {
-                        rows.contains(&at) && (at - rows.start) / layout.row_bytes[layer as usize] % PAGE_TOKENS == slot
+                    Kv::ALL.into_iter().any(|kv| {
+                        let rows = layout.section(StateId(layer), kv);
+                        let row_bytes = layout.row_bytes[layer as usize][kv as usize];
+                        rows.contains(&at) && (at - rows.start) / row_bytes % PAGE_TOKENS == slot
                     })
                 };
                 position < 130 && ((position >= 30 && inside(0)) || inside(1))

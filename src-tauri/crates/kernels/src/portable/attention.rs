@@ -12,7 +12,7 @@ use cairn_gguf::DType;
 use super::Arith;
 use super::arith::{LANES, Lanes, sum};
 use super::exp::{exp, tanh};
-use super::rows::{self, Half, Q40, Q80, UpperHalf};
+use super::rows::{self, Half, Q40, Q80, Strided, UpperHalf};
 use crate::attention::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
 /// Queries whose scores or values are computed together.
@@ -75,7 +75,10 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
 /// Whether the variant has its own functions for this call.
 #[inline(always)]
 fn has_few_queries<A: Arith>(s: &AttendSpan<'_>) -> bool {
-    s.dtype == DType::F16 && s.queries <= A::few_queries() && s.head_dim.is_multiple_of(LANES)
+    let whole = s.head_dim.is_multiple_of(LANES) && s.value_dim.is_multiple_of(LANES);
+    // Values that are parts of keys have gaps between them.
+    let dense = s.value_stride == s.dtype.row_bytes(s.value_dim);
+    s.dtype == DType::F16 && s.queries <= A::few_queries() && whole && dense
 }
 
 /// The part of the slots `slots` that is in `page`, counted from the page's start.
@@ -168,17 +171,18 @@ fn softmax<A: Arith>(s: &mut AttendSpan<'_>, query: usize) {
 /// The rows `part` of one page's values to `f32`.
 #[inline(always)]
 fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize>) {
-    let (row_bytes, dim) = (s.dtype.row_bytes(s.head_dim), s.head_dim);
-    assert_eq!(s.v[page].len(), s.page_bytes(), "a visible page of values is there");
+    let (row_bytes, stride, dim) = (s.dtype.row_bytes(s.value_dim), s.value_stride, s.value_dim);
+    assert!(s.v[page].len() >= s.values_bytes(PAGE_POSITIONS), "a visible page of values is there");
     s.scratch.values.resize((PAGE_POSITIONS * dim).max(s.scratch.values.len()), 0.0);
     let next = next_visible(&s.v, page + 1).unwrap_or(s.next);
-    let values = &s.v[page][part.start * row_bytes..part.end * row_bytes];
+    let values = &s.v[page][part.start * stride..][..s.values_bytes(part.len())];
+    let rows = Strided { rows: values, row_bytes, stride };
     let out = &mut s.scratch.values[part.start * dim..part.end * dim];
     match s.dtype {
-        DType::F16 => rows::read::<A, Half>(values, row_bytes, dim, out, next),
-        DType::BF16 => rows::read::<A, UpperHalf>(values, row_bytes, dim, out, next),
-        DType::Q8_0 => rows::read::<A, Q80>(values, row_bytes, dim, out, next),
-        DType::Q4_0 => rows::read::<A, Q40>(values, row_bytes, dim, out, next),
+        DType::F16 => rows::read::<A, Half>(rows, dim, out, next),
+        DType::BF16 => rows::read::<A, UpperHalf>(rows, dim, out, next),
+        DType::Q8_0 => rows::read::<A, Q80>(rows, dim, out, next),
+        DType::Q4_0 => rows::read::<A, Q40>(rows, dim, out, next),
         other => unreachable!("`check` has refused {other}"),
     }
 }
@@ -217,7 +221,7 @@ fn values<A: Arith, const N: usize, const W: usize>(
     if part.is_empty() {
         return;
     }
-    let dim = s.head_dim;
+    let dim = s.value_dim;
     let slots = page * PAGE_POSITIONS + part.start..page * PAGE_POSITIONS + part.end;
     let weights: [&[f32]; N] = std::array::from_fn(|n| &s.scratch.scores[query + n][slots.clone()]);
     let has_few_queries = has_few_queries::<A>(s);

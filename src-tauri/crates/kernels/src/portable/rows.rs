@@ -114,19 +114,25 @@ fn place(tile: &[Lanes], columns: &mut [Column], group: usize) {
     }
 }
 
+/// Rows with equal distances.
+#[derive(Clone, Copy)]
+pub(crate) struct Strided<'a> {
+    /// From the first row to the end of the last one.
+    pub(crate) rows: &'a [u8],
+    /// Bytes of a row.
+    pub(crate) row_bytes: usize,
+    /// Bytes from one row to the next, at least those of a row.
+    pub(crate) stride: usize,
+}
+
 /// Rows one after the other, `[rows, elements]`. Meanwhile `next`, the rows that are read after them, is prefetched.
 #[inline(always)]
-pub(crate) fn read<A: Arith, T: KvRowType>(
-    rows: &[u8],
-    row_bytes: usize,
-    elements: usize,
-    out: &mut [f32],
-    next: &[u8],
-) {
-    let mut next = next.chunks(row_bytes);
-    for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(elements)) {
+pub(crate) fn read<A: Arith, T: KvRowType>(rows: Strided<'_>, elements: usize, out: &mut [f32], next: &[u8]) {
+    let Strided { rows, row_bytes, stride } = rows;
+    let mut next = next.chunks(stride);
+    for (row, out) in rows.chunks(stride).zip(out.chunks_exact_mut(elements)) {
         A::prefetch(next.next().unwrap_or_default());
-        let ((chunks, bytes), (whole, rest)) = (T::chunks(row), T::values(out));
+        let ((chunks, bytes), (whole, rest)) = (T::chunks(&row[..row_bytes]), T::values(out));
         for (chunk, values) in chunks.iter().zip(whole) {
             *values = T::read::<A>(chunk);
         }

@@ -9,12 +9,16 @@ use crate::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_POSITIONS,
 struct Case {
     dtype: DType,
     head_dim: usize,
+    value_dim: usize,
+    /// Whether values are the last elements of the keys.
+    values_in_keys: bool,
     /// `[queries, head_dim]`
     q: Vec<f32>,
     first: Vec<u32>,
     until: Vec<u32>,
     /// Pages of `[64, head_dim]`. The slots past `positions` contain NaN.
     k: Vec<Vec<u8>>,
+    /// Pages of `[64, value_dim]`; unused if values are in the keys.
     v: Vec<Vec<u8>>,
     softcap: f32,
 }
@@ -26,8 +30,20 @@ impl Case {
     /// Creates a causal case: the last query is at the last position, the others at the positions before it. Each
     /// attends to at most `window` positions up to its own.
     fn causal(dtype: DType, head_dim: usize, positions: usize, queries: usize, window: usize, softcap: f32) -> Self {
+        Self::with_values(dtype, [head_dim; 2], positions, queries, window, softcap)
+    }
+
+    /// Creates a causal case with keys and values of these numbers of elements.
+    fn with_values(
+        dtype: DType,
+        [head_dim, value_dim]: [usize; 2],
+        positions: usize,
+        queries: usize,
+        window: usize,
+        softcap: f32,
+    ) -> Self {
         let mut noise = Noise((head_dim * 31 + positions * 7 + queries) as u64);
-        let mut pages = |scale: f32| -> Vec<Vec<u8>> {
+        let mut pages = |head_dim: usize, scale: f32| -> Vec<Vec<u8>> {
             (0..positions.div_ceil(SPAN_POSITIONS) * 4)
                 .map(|page| {
                     let filled = positions.saturating_sub(page * PAGE_POSITIONS).min(PAGE_POSITIONS);
@@ -40,35 +56,51 @@ impl Case {
                 })
                 .collect()
         };
-        let (k, v) = (pages(2.0), pages(1.0));
+        let (k, v) = (pages(head_dim, 2.0), pages(value_dim, 1.0));
         let until: Vec<u32> = (0..queries).map(|i| (positions - (queries - 1 - i) % positions) as u32).collect();
         let first = until.iter().map(|&until| until.saturating_sub(window as u32)).collect();
-        Self { dtype, head_dim, q: noise.floats(queries * head_dim), first, until, k, v, softcap }
+        let (q, values_in_keys) = (noise.floats(queries * head_dim), false);
+        Self { dtype, head_dim, value_dim, values_in_keys, q, first, until, k, v, softcap }
+    }
+
+    /// Values of a page, from the first one on.
+    fn values(&self, page: usize) -> &[u8] {
+        match self.values_in_keys {
+            true => self.k[page].get(self.dtype.row_bytes(self.head_dim - self.value_dim)..).unwrap_or_default(),
+            false => &self.v[page],
+        }
+    }
+
+    /// Bytes from one value to the next.
+    fn value_stride(&self) -> usize {
+        self.dtype.row_bytes(if self.values_in_keys { self.head_dim } else { self.value_dim })
     }
 
     fn scale(&self) -> f32 {
         1.0 / (self.head_dim as f32).sqrt()
     }
 
-    /// The result for the queries `queries`, `[queries, head_dim]`.
+    /// The result for the queries `queries`, `[queries, value_dim]`.
     fn run(&self, variant: &Variant, queries: std::ops::Range<usize>) -> Vec<f32> {
         let n = queries.len();
-        let dim = self.head_dim;
-        let (mut max, mut sum, mut acc) = (vec![1.0; n], vec![1.0; n], vec![1.0; n * dim]);
-        let (mut span_max, mut span_sum, mut span_acc) = (vec![9.0; n], vec![9.0; n], vec![9.0; n * dim]);
+        let (dim, value_dim) = (self.head_dim, self.value_dim);
+        let (mut max, mut sum, mut acc) = (vec![1.0; n], vec![1.0; n], vec![1.0; n * value_dim]);
+        let (mut span_max, mut span_sum, mut span_acc) = (vec![9.0; n], vec![9.0; n], vec![9.0; n * value_dim]);
         let mut scratch = AttendScratch::new();
         Softmax { max: &mut max, sum: &mut sum, acc: &mut acc }.clear();
         for span in 0..self.k.len() / 4 {
             (variant.attend)(AttendSpan {
                 q: &self.q[queries.start * dim..queries.end * dim],
                 head_dim: dim,
+                value_dim,
                 queries: n,
                 first: &self.first[queries.clone()],
                 until: &self.until[queries.clone()],
                 span_start: (span * SPAN_POSITIONS) as u32,
                 dtype: self.dtype,
                 k: std::array::from_fn(|page| self.k[4 * span + page].as_slice()),
-                v: std::array::from_fn(|page| self.v[4 * span + page].as_slice()),
+                v: std::array::from_fn(|page| self.values(4 * span + page)),
+                value_stride: self.value_stride(),
                 next: &[],
                 scale: self.scale(),
                 softcap: self.softcap,
@@ -89,11 +121,16 @@ impl Case {
     /// Plain softmax attention in `f64`.
     fn oracle(&self) -> Vec<f64> {
         let dim = self.head_dim;
-        let row = |pages: &[Vec<u8>], position: usize| -> Vec<f64> {
+        let row = |pages: &[Vec<u8>], dim: usize, position: usize| -> Vec<f64> {
             let (bytes, mut values) = (self.dtype.row_bytes(dim), vec![0.0; dim]);
             let slot = position % PAGE_POSITIONS * bytes;
             self.dtype.decode(&pages[position / PAGE_POSITIONS][slot..slot + bytes], &mut values);
             values.into_iter().map(f64::from).collect()
+        };
+        let key = |position: usize| row(&self.k, dim, position);
+        let value = |position: usize| match self.values_in_keys {
+            true => key(position).split_off(dim - self.value_dim),
+            false => row(&self.v, self.value_dim, position),
         };
         let mut out = Vec::new();
         for (query, q) in self.q.chunks_exact(dim).enumerate() {
@@ -101,16 +138,16 @@ impl Case {
             let scores: Vec<f64> = positions
                 .clone()
                 .map(|position| {
-                    let dot: f64 = q.iter().zip(row(&self.k, position)).map(|(&q, k)| f64::from(q) * k).sum();
+                    let dot: f64 = q.iter().zip(key(position)).map(|(&q, k)| f64::from(q) * k).sum();
                     let (score, cap) = (dot * f64::from(self.scale()), f64::from(self.softcap));
                     if cap == 0.0 { score } else { cap * (score / cap).tanh() }
                 })
                 .collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
-            let mut acc = vec![0.0; dim];
+            let mut acc = vec![0.0; self.value_dim];
             for (position, score) in positions.zip(&scores) {
-                for (acc, v) in acc.iter_mut().zip(row(&self.v, position)) {
+                for (acc, v) in acc.iter_mut().zip(value(position)) {
                     *acc += (score - max).exp() / sum * v;
                 }
             }
@@ -150,6 +187,25 @@ fn attention_is_independent_of_queries_computed_together() {
             for &positions in positions {
                 let case = Case::causal(dtype, head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
                 check(&case, &format!("head of {head_dim}, {positions} positions"));
+            }
+        }
+    }
+}
+
+#[test]
+fn values_can_differ_in_size_and_be_parts_of_keys() {
+    for dtype in KV_TYPES {
+        for dims in [[24, 16], [16, 24], [20, 12], [96, 64], [64, 128], [192, 128], [96, 32]] {
+            if dims.iter().any(|dim| dim % dtype.block() != 0) {
+                continue;
+            }
+            for (positions, queries, window) in [(1, 1, 1000), (65, 3, 1000), (300, 70, 1000), (600, 20, 100)] {
+                let case = Case::with_values(dtype, dims, positions, queries, window, 0.0);
+                let what = format!("keys and values of {dims:?}, {positions} positions");
+                check(&case, &what);
+                if dims[1] < dims[0] {
+                    check(&Case { values_in_keys: true, ..case }, &format!("{what}, values in keys"));
+                }
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, Batch, Cpu, Kv, Limits, PageLayout, PlanId, Row, Rows, State, Team, Weight, WeightId};
+use cairn_tensor::{
+    Backend, Batch, Cpu, HeadPart, Kv, Limits, PageLayout, PlanId, Row, Rows, State, Team, Values, Weight, WeightId,
+};
 
 use super::*;
 use crate::cache::ShiftError;
@@ -12,6 +14,8 @@ const VOCABULARY: usize = 97;
 const HEADS: usize = 2;
 const HEAD_DIM: usize = 32;
 const WIDTH: usize = HEADS * HEAD_DIM;
+/// Elements of a latent, which is the value in a key of [`WIDTH`] elements.
+const LATENT: usize = WIDTH - HEAD_DIM;
 
 /// A model of one layer. Its values are the tokens' embeddings, its keys the rotated embeddings.
 struct Model {
@@ -29,6 +33,16 @@ fn rope(style: RopeStyle, pairs: usize, magnitude: f32) -> Rope {
 
 impl Model {
     fn new(dtype: DType, rope: Rope) -> Self {
+        Self::with_plan(dtype, |table, _| plan(table, rope))
+    }
+
+    /// The same with keys that contain the values.
+    fn latent(dtype: DType, rope: Rope) -> Self {
+        Self::with_plan(dtype, |_, tables| latent_plan(tables, rope))
+    }
+
+    /// Creates the model of a plan over a table of rows, or of parts of rows.
+    fn with_plan(dtype: DType, plan: impl FnOnce(WeightId, [WeightId; 2]) -> Plan) -> Self {
         let team = Arc::new(Team::new(1, &[]).expect("one thread is the current one"));
         let variant = cairn_kernels::by_name("scalar").expect("the scalar variant runs everywhere");
         let mut backend = Cpu::new(variant, team).with_kv_type(dtype);
@@ -36,8 +50,13 @@ impl Model {
         let bytes: Vec<u8> = (0..VOCABULARY * WIDTH).flat_map(|at| value(at).to_le_bytes()).collect();
         let (name, dtype_of_table) = ("table".to_owned(), DType::F32);
         let table = Weight { name, dtype: dtype_of_table, rows: VOCABULARY, cols: WIDTH, bytes: bytes.into() };
-        let table = backend.upload(table).expect("the table has the right size");
-        let plan = plan(table, rope);
+        let part = |cols: usize| {
+            let bytes = table.bytes[..VOCABULARY * cols * size_of::<f32>()].to_vec().into();
+            Weight { name: "part".to_owned(), cols, bytes, ..table.clone() }
+        };
+        let parts = [part(HEAD_DIM), part(LATENT)];
+        let mut upload = |table: Weight| backend.upload(table).expect("the table has the right size");
+        let plan = plan(upload(table), parts.map(upload));
         let layout = plan.page_layout(dtype);
         let rotation = Rotation::from_plan(&plan, dtype).expect("RoPE is the last op");
         let plan = backend.prepare(plan, Limits { rows: 1024, logit_rows: 1 }).expect("the plan is valid");
@@ -64,17 +83,20 @@ impl Model {
     /// All keys or values of a sequence, shape `[tokens][heads * head_dim]`.
     fn rows(&self, seq: SeqId, kv: Kv) -> Vec<Vec<f32>> {
         let state = StateId(0);
+        if self.layout.section(state, kv).is_empty() {
+            return self.rows(seq, Kv::Keys).into_iter().map(|mut key| key.split_off(WIDTH - LATENT)).collect();
+        }
         let mut section = vec![0; self.layout.section(state, kv).len()];
-        let row_bytes = self.layout.row_bytes[0];
+        let ([row_bytes, _], heads) = (self.layout.row_bytes[0], self.layout.kv_heads[0]);
         let mut rows = Vec::new();
         let tokens = self.cache.len(seq);
         for (nth, &page) in self.cache.pages(seq).iter().enumerate().take(tokens.div_ceil(PAGE_TOKENS)) {
             self.backend.read_section(page, state, kv, &mut section);
             for slot in 0..(tokens - nth * PAGE_TOKENS).min(PAGE_TOKENS) {
                 let mut row = vec![0.0; WIDTH];
-                for head in 0..HEADS {
+                for (head, row) in row.chunks_mut(WIDTH / heads).enumerate() {
                     let at = (head * PAGE_TOKENS + slot) * row_bytes;
-                    self.layout.dtype.decode(&section[at..at + row_bytes], &mut row[head * HEAD_DIM..][..HEAD_DIM]);
+                    self.layout.dtype.decode(&section[at..at + row_bytes], row);
                 }
                 rows.push(row);
             }
@@ -87,11 +109,23 @@ fn plan(table: WeightId, rope: Rope) -> Plan {
     let mut plan = Plan::default();
     let rope = plan.rope(rope);
     let [k, v] = [0; 2].map(|_| plan.buffer(Rows::Batch, WIDTH));
-    let state = plan.state(State { kind: StateKind::Full, kv_heads: HEADS, head_dim: HEAD_DIM });
+    let state = plan.state(State::new(StateKind::Full, HEADS, HEAD_DIM));
     plan.push(Op::Embed { table, out: k });
     plan.push(Op::Embed { table, out: v });
     plan.push(Op::Rope { x: k, head_dim: HEAD_DIM, rope });
     plan.push(Op::StoreKv { state, k, v });
+    plan
+}
+
+fn latent_plan(tables: [WeightId; 2], rope: Rope) -> Plan {
+    let mut plan = Plan::default();
+    let rope = plan.rope(rope);
+    let [k, v] = [HEAD_DIM, LATENT].map(|width| plan.buffer(Rows::Batch, width));
+    let values = Values::InKeys(LATENT);
+    let state = plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: WIDTH, values });
+    tables.into_iter().zip([k, v]).for_each(|(table, out)| plan.push(Op::Embed { table, out }));
+    plan.push(Op::Rope { x: k, head_dim: HEAD_DIM, rope });
+    plan.push(Op::StoreLatent { state, k, v });
     plan
 }
 
@@ -101,8 +135,12 @@ fn tokens(count: usize) -> Vec<u32> {
 
 /// Compares the rows of a shifted sequence with those of a new sequence of the same tokens.
 fn check(dtype: DType, rope: Rope, tolerance: f32) {
+    check_model(Model::new, dtype, rope, tolerance);
+}
+
+fn check_model(new: fn(DType, Rope) -> Model, dtype: DType, rope: Rope, tolerance: f32) {
     let what = format!("{dtype}, {:?}, {} pairs", rope.style, rope.inverse_frequencies.len());
-    let mut model = Model::new(dtype, rope.clone());
+    let mut model = new(dtype, rope.clone());
     let mut remaining = tokens(500);
     let (seq, _) = model.open(&remaining);
     let dropped =
@@ -116,7 +154,7 @@ fn check(dtype: DType, rope: Rope, tolerance: f32) {
     model.compute(seq, remaining.len(), &more);
     remaining.extend(more);
 
-    let mut direct = Model::new(dtype, rope);
+    let mut direct = new(dtype, rope);
     let (expected, _) = direct.open(&remaining);
     assert_eq!(model.rows(seq, Kv::Values), direct.rows(expected, Kv::Values), "{what}: values have no position");
     let (found, expected) = (model.rows(seq, Kv::Keys), direct.rows(expected, Kv::Keys));
@@ -140,6 +178,30 @@ fn shifted_keys_equal_keys_of_new_positions() {
         check(DType::BF16, rope(style, HEAD_DIM / 2, 1.0), 4e-2);
         check(DType::Q8_0, rope(style, HEAD_DIM / 2, 1.0), 6e-2);
     }
+}
+
+#[test]
+fn shifted_latents_equal_latents_of_new_positions() {
+    let interleaved = |pairs: usize| rope(RopeStyle::Interleaved, pairs, 1.0);
+    check_model(Model::latent, DType::F16, interleaved(HEAD_DIM / 2), 4e-3);
+    check_model(Model::latent, DType::Q8_0, interleaved(HEAD_DIM / 4), 6e-2);
+}
+
+#[test]
+fn keys_that_are_copied_after_rotation_are_not_shifted() {
+    let part = |buffer| HeadPart { buffer, heads: 1, first: 0 };
+    let copied = |rotated_after: bool| {
+        let mut plan = plan(WeightId(0), rope(RopeStyle::Half, HEAD_DIM / 2, 1.0));
+        let store = plan.ops.pop().expect("the last op is StoreKv");
+        let rotate = plan.ops.pop().expect("the op before it is RoPE");
+        let Op::StoreKv { k, v, .. } = store else { panic!("the last op is StoreKv") };
+        let copy = Op::CopyHeads { from: part(v), to: part(k), width: HEAD_DIM };
+        plan.ops.extend(if rotated_after { [copy, rotate] } else { [rotate, copy] });
+        plan.ops.push(store);
+        Rotation::from_plan(&plan, DType::F16).err()
+    };
+    assert_eq!(copied(true), None, "the copy has the position of the keys");
+    assert_eq!(copied(false), Some(RotationError::Changed(0)), "the copy has no position");
 }
 
 #[test]

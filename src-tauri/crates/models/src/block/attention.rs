@@ -150,7 +150,7 @@ impl Attention {
             let ops = if norm == QueryKeyNorm::RotatedHead { [rotate, normalise] } else { [normalise, rotate] };
             ops.into_iter().flatten().for_each(|op| b.push(op));
         }
-        let state = declare(b, hparams, State { kind, kv_heads, head_dim });
+        let state = declare(b, hparams, State::new(kind, kv_heads, head_dim));
         b.push(Op::StoreKv { state, k, v });
         let sinks = self.sinks.then(|| b.vector(&name("attn_sinks.weight"), heads));
         b.push(Op::Attention { state, q, heads, scale, softcap, sinks, out });

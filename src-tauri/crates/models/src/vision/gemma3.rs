@@ -50,7 +50,7 @@ fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> cairn_tensor::BufferId
     let input = b.buffer(patch);
     let [x, branch, q, k, v, attended] = [width; 6].map(|width| b.buffer(width));
     let inner = b.buffer(inner_width);
-    let states = [(); 2].map(|()| b.plan.state(State { kind: StateKind::Full, kv_heads: heads, head_dim }));
+    let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Full, heads, head_dim)));
     b.push(Op::Input { out: input });
     let dims = [hparams.patch_size, hparams.patch_size, 3, width];
     let weight = b.reshaped("v.patch_embd.weight", &dims, width, patch);

@@ -35,6 +35,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)
         }
+        Op::MatMulHeads { to, .. } | Op::CopyHeads { to, .. } => to.buffer == id,
         // The summand is scaled in place.
         Op::AddAdapter { x, y, .. } => *x == id || *y == id,
         Op::AddEmbedding { x, .. }
@@ -46,7 +47,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Softcap { x, .. }
         | Op::Add { x, .. }
         | Op::Mul { x, .. } => *x == id,
-        Op::StoreKv { .. } => false,
+        Op::StoreKv { .. } | Op::StoreLatent { .. } => false,
     }
 }
 

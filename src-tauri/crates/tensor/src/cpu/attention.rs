@@ -10,12 +10,13 @@ use std::ops::Range;
 
 use cairn_kernels::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
-use super::blocks::{Block, TASKS_PER_THREAD};
+use super::blocks::{self, Block, TASKS_PER_THREAD};
 use super::pool::Section;
 use super::schedule::part;
 use super::step::{Scratch, Step};
+use crate::page::Kv;
 use crate::plan::{BufferId, Op};
-use crate::state::{State, StateId, StateKind};
+use crate::state::{State, StateId, StateKind, Values};
 use crate::team::Worker;
 use crate::weight::WeightId;
 
@@ -27,10 +28,16 @@ struct Attention {
     state: StateId,
     q: BufferId,
     out: BufferId,
-    kv_heads: usize,
-    /// Query heads that share a key/value head.
-    group: usize,
+    /// Groups of query heads: a task has one of them.
+    groups: usize,
+    /// Groups that share a key/value head.
+    groups_per_kv_head: usize,
+    /// Query heads of a group.
+    group_heads: usize,
     head_dim: usize,
+    value_dim: usize,
+    /// Bytes from one value to the next.
+    value_stride: usize,
     kind: StateKind,
     scale: f32,
     softcap: f32,
@@ -48,10 +55,16 @@ impl Attention {
         self.first(block.slot) as usize / SPAN_POSITIONS..(block.until as usize).div_ceil(SPAN_POSITIONS)
     }
 
-    /// Elements of one head's group in a row.
-    fn columns(&self, kv_head: usize) -> Range<usize> {
-        let width = self.group * self.head_dim;
-        kv_head * width..(kv_head + 1) * width
+    /// Elements of a group's queries in a row.
+    fn columns(&self, group: usize) -> Range<usize> {
+        let width = self.group_heads * self.head_dim;
+        group * width..(group + 1) * width
+    }
+
+    /// Elements of a group's results in a row.
+    fn out_columns(&self, group: usize) -> Range<usize> {
+        let width = self.group_heads * self.value_dim;
+        group * width..(group + 1) * width
     }
 }
 
@@ -68,12 +81,31 @@ impl Step<'_> {
         let Op::Attention { state, q, heads, scale, softcap, sinks, out } = *op else {
             unreachable!("called for attention only");
         };
-        let State { kind, kv_heads, head_dim } = self.state(state);
+        let State { kind, kv_heads, head_dim, values } = self.state(state);
         let softcap = softcap.unwrap_or(0.0);
-        let group = heads / kv_heads;
-        let op = Attention { state, q, out, kv_heads, group, head_dim, kind, scale, softcap, sinks };
+        let group_heads = blocks::task_heads(heads / kv_heads);
+        let row_bytes = self.pool.layout().row_bytes[state.0 as usize];
+        let (value_dim, value_stride) = match values {
+            Values::Rows(elements) => (elements, row_bytes[Kv::Values as usize]),
+            Values::InKeys(elements) => (elements, row_bytes[Kv::Keys as usize]),
+        };
+        let op = Attention {
+            state,
+            q,
+            out,
+            groups: heads / group_heads,
+            groups_per_kv_head: heads / kv_heads / group_heads,
+            group_heads,
+            head_dim,
+            value_dim,
+            value_stride,
+            kind,
+            scale,
+            softcap,
+            sinks,
+        };
         let blocks = &self.rows.blocks;
-        let tasks = blocks.len() * kv_heads;
+        let tasks = blocks.len() * op.groups;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
         // The batch alone decides, so all threads agree. All of them must reach the barriers of a split.
         if worker.threads() == 1 || spans < 2 || tasks >= TASKS_PER_THREAD * worker.threads() {
@@ -86,21 +118,21 @@ impl Step<'_> {
     /// Takes tasks dynamically, each from its first span to its last.
     fn whole_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Attention) {
         let blocks = &self.rows.blocks;
-        while let Some(task) = self.prepared.take(phase, blocks.len() * op.kv_heads) {
+        while let Some(task) = self.prepared.take(phase, blocks.len() * op.groups) {
             // The last rows of a prompt see most positions, so their task is first: as the last task, it would delay
             // all threads.
-            let (block, kv_head) = (&blocks[blocks.len() - 1 - task / op.kv_heads], task % op.kv_heads);
-            let queries = block.rows.len() * op.group;
-            let elements = queries * (op.head_dim + 2);
-            self.load(worker, scratch, op, block, kv_head);
+            let (block, group) = (&blocks[blocks.len() - 1 - task / op.groups], task % op.groups);
+            let queries = block.rows.len() * op.group_heads;
+            let elements = queries * (op.value_dim + 2);
+            self.load(worker, scratch, op, block, group);
             let (mut total, mut span) = (std::mem::take(&mut scratch.total), std::mem::take(&mut scratch.span));
-            self.start(op, kv_head, softmax(&mut total[..elements], queries));
+            self.start(op, group, softmax(&mut total[..elements], queries));
             for index in op.spans(block) {
-                self.span(worker, scratch, op, block, kv_head, index, softmax(&mut span[..elements], queries));
+                self.span(worker, scratch, op, block, group, index, softmax(&mut span[..elements], queries));
                 let before = softmax(&mut total[..elements], queries);
                 (self.variant.merge)(before, &softmax(&mut span[..elements], queries));
             }
-            self.finish(worker, op, block, kv_head, softmax(&mut total[..elements], queries));
+            self.finish(worker, op, block, group, softmax(&mut total[..elements], queries));
             (scratch.total, scratch.span) = (total, span);
         }
     }
@@ -108,9 +140,9 @@ impl Step<'_> {
     /// Splits the spans of few tasks over all threads, as many spans at a time as there is memory for.
     fn split_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, spans: usize) {
         let (blocks, partials) = (&self.rows.blocks, &self.prepared.partials);
-        let tasks = blocks.len() * op.kv_heads;
+        let tasks = blocks.len() * op.groups;
         let most_rows = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
-        let slot_len = most_rows * op.group * (op.head_dim + 2);
+        let slot_len = most_rows * op.group_heads * (op.value_dim + 2);
         // Each task has one slot for its total and, behind it, one for each span of a round.
         let round_len = (partials.len() / (tasks * slot_len) - 1).min(spans);
         let (threads, index) = (worker.threads(), worker.index());
@@ -125,34 +157,34 @@ impl Step<'_> {
             let mut loaded = None;
             for item in part(tasks * round_len, threads, index) {
                 let (task, nth) = (item / round_len, item % round_len);
-                let (block, kv_head) = (&blocks[task / op.kv_heads], task % op.kv_heads);
+                let (block, group) = (&blocks[task / op.groups], task % op.groups);
                 let span = op.spans(block).start + round + nth;
                 if span >= op.spans(block).end {
                     continue;
                 }
                 if loaded != Some(task) {
-                    self.load(worker, scratch, op, block, kv_head);
+                    self.load(worker, scratch, op, block, group);
                     loaded = Some(task);
                 }
-                let queries = block.rows.len() * op.group;
-                let mut memory = partials.write(worker, slot(task, 1 + nth, queries * (op.head_dim + 2)));
-                self.span(worker, scratch, op, block, kv_head, span, softmax(&mut memory, queries));
+                let queries = block.rows.len() * op.group_heads;
+                let mut memory = partials.write(worker, slot(task, 1 + nth, queries * (op.value_dim + 2)));
+                self.span(worker, scratch, op, block, group, span, softmax(&mut memory, queries));
             }
             worker.barrier();
             for task in part(tasks, threads, index) {
-                let (block, kv_head) = (&blocks[task / op.kv_heads], task % op.kv_heads);
-                let queries = block.rows.len() * op.group;
-                let elements = queries * (op.head_dim + 2);
+                let (block, group) = (&blocks[task / op.groups], task % op.groups);
+                let queries = block.rows.len() * op.group_heads;
+                let elements = queries * (op.value_dim + 2);
                 let mut total = partials.write(worker, slot(task, 0, elements));
                 if round == 0 {
-                    self.start(op, kv_head, softmax(&mut total, queries));
+                    self.start(op, group, softmax(&mut total, queries));
                 }
                 for nth in 0..round_len.min(op.spans(block).len().saturating_sub(round)) {
                     let mut memory = partials.write(worker, slot(task, 1 + nth, elements));
                     (self.variant.merge)(softmax(&mut total, queries), &softmax(&mut memory, queries));
                 }
                 if round + round_len >= spans {
-                    self.finish(worker, op, block, kv_head, softmax(&mut total, queries));
+                    self.finish(worker, op, block, group, softmax(&mut total, queries));
                 }
             }
         }
@@ -160,25 +192,25 @@ impl Step<'_> {
 
     /// Initial softmax of the merge: empty, or each query head's sink. A sink is a score without a value, so its weight
     /// relative to itself is `exp(0)`.
-    fn start(&self, op: &Attention, kv_head: usize, mut total: Softmax<'_>) {
+    fn start(&self, op: &Attention, group: usize, mut total: Softmax<'_>) {
         total.clear();
         if let Some(sinks) = op.sinks {
-            let sinks = &self.vectors[sinks.0 as usize][kv_head * op.group..(kv_head + 1) * op.group];
-            total.max.chunks_mut(op.group).for_each(|max| max.copy_from_slice(sinks));
+            let sinks = &self.vectors[sinks.0 as usize][group * op.group_heads..(group + 1) * op.group_heads];
+            total.max.chunks_mut(op.group_heads).for_each(|max| max.copy_from_slice(sinks));
             total.sum.fill(1.0);
         }
     }
 
     /// Gathers a task's queries, and for each query the range of positions that it attends to.
-    fn load(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, block: &Block, kv_head: usize) {
-        let (columns, group) = (op.columns(kv_head), op.group);
+    fn load(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, block: &Block, group: usize) {
+        let (columns, heads) = (op.columns(group), op.group_heads);
         for (nth, index) in block.rows.clone().enumerate() {
             let start = self.row(op.q, index).start;
             let from = self.buffer(op.q).read(worker, start + columns.start..start + columns.end);
             scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
             let row = &self.batch.rows[index];
-            scratch.first[nth * group..(nth + 1) * group].fill(op.first(row.slot));
-            scratch.until[nth * group..(nth + 1) * group].fill(op.kind.until(row.slot, row.until));
+            scratch.first[nth * heads..(nth + 1) * heads].fill(op.first(row.slot));
+            scratch.until[nth * heads..(nth + 1) * heads].fill(op.kind.until(row.slot, row.until));
         }
     }
 
@@ -190,16 +222,16 @@ impl Step<'_> {
         scratch: &mut Scratch,
         op: &Attention,
         block: &Block,
-        kv_head: usize,
+        group: usize,
         index: usize,
         to: Softmax<'_>,
     ) {
-        let queries = block.rows.len() * op.group;
+        let queries = block.rows.len() * op.group_heads;
         let (table, seen) = (&self.batch.tables[block.seq as usize], op.first(block.slot)..block.until);
         let section = |page: usize| {
             let visible =
                 page * PAGE_POSITIONS < seen.end as usize && (page + 1) * PAGE_POSITIONS > seen.start as usize;
-            visible.then(|| self.pool.read(worker, table[page], op.state, kv_head))
+            visible.then(|| self.pool.read(worker, table[page], op.state, group / op.groups_per_kv_head))
         };
         let sections: [Option<Section<'_>>; SPAN_PAGES] = array::from_fn(|nth| section(index * SPAN_PAGES + nth));
         // The next call is most often for the next span.
@@ -207,6 +239,7 @@ impl Step<'_> {
         (self.variant.attend)(AttendSpan {
             q: &scratch.q[..queries * op.head_dim],
             head_dim: op.head_dim,
+            value_dim: op.value_dim,
             queries,
             first: &scratch.first[..queries],
             until: &scratch.until[..queries],
@@ -214,6 +247,7 @@ impl Step<'_> {
             dtype: self.pool.layout().dtype,
             k: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::keys)),
             v: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::values)),
+            value_stride: op.value_stride,
             next: next.as_ref().map_or(&[][..], Section::keys),
             scale: op.scale,
             softcap: op.softcap,
@@ -225,9 +259,9 @@ impl Step<'_> {
     }
 
     /// Divides a task's total and writes it out.
-    fn finish(&self, worker: &Worker<'_>, op: &Attention, block: &Block, kv_head: usize, total: Softmax<'_>) {
+    fn finish(&self, worker: &Worker<'_>, op: &Attention, block: &Block, group: usize, total: Softmax<'_>) {
         (self.variant.finish)(total.sum, total.acc);
-        let columns = op.columns(kv_head);
+        let columns = op.out_columns(group);
         for (index, from) in block.rows.clone().zip(total.acc.chunks(columns.len())) {
             let start = self.row(op.out, index).start;
             let to = start + columns.start..start + columns.end;

@@ -7,6 +7,9 @@ use crate::plan::{Op, Plan};
 
 /// Target number of queries per task, so that rows of a page are reused often enough.
 const QUERIES: usize = 64;
+/// Most query heads of a task, unless they have no divisor from the fewest ones on.
+const MOST_HEADS: usize = 16;
+const FEWEST_HEADS: usize = 8;
 /// Tasks per thread below which spans are split over threads.
 pub(super) const TASKS_PER_THREAD: usize = 2;
 /// Spans of a full block that fit into memory before a merge. A block of one row has space for more.
@@ -38,12 +41,30 @@ impl Block {
     }
 }
 
-/// Attention ops of a plan: their state's head width and the query heads of a group.
-pub(super) fn heads(plan: &Plan) -> impl Iterator<Item = (usize, usize)> {
+/// Sizes of an attention op.
+pub(super) struct HeadShape {
+    /// Elements of a key.
+    pub(super) head_dim: usize,
+    /// Elements of a value.
+    pub(super) value_dim: usize,
+    /// Query heads of a task.
+    pub(super) group: usize,
+}
+
+/// Returns the query heads of a task, of `heads` that share a key/value head. Many heads are several tasks, so that a decode step has
+/// work for all threads: each unpacks the pages, which is a small part of its work.
+pub(super) fn task_heads(heads: usize) -> usize {
+    let few = (FEWEST_HEADS..=MOST_HEADS).rev().find(|few| heads.is_multiple_of(*few));
+    few.filter(|_| heads > MOST_HEADS).unwrap_or(heads)
+}
+
+/// Attention ops of a plan.
+pub(super) fn heads(plan: &Plan) -> impl Iterator<Item = HeadShape> {
     plan.ops.iter().filter_map(|op| match op {
         Op::Attention { state, heads, .. } => {
             let state = plan.states[state.0 as usize];
-            Some((state.head_dim, heads / state.kv_heads))
+            let (head_dim, value_dim) = (state.head_dim, state.value_dim());
+            Some(HeadShape { head_dim, value_dim, group: task_heads(heads / state.kv_heads) })
         }
         _ => None,
     })
@@ -51,13 +72,14 @@ pub(super) fn heads(plan: &Plan) -> impl Iterator<Item = (usize, usize)> {
 
 /// Batch rows that make a block.
 pub(super) fn block_rows(plan: &Plan) -> usize {
-    let smallest = heads(plan).map(|(_, group)| group).min().unwrap_or(1);
+    let smallest = heads(plan).map(|shape| shape.group).min().unwrap_or(1);
     (QUERIES / smallest).max(1)
 }
 
-/// Elements of the softmax state of a block: maxima, sums and values.
+/// Elements of the softmax state of a block, maxima, sums and values, or of its queries if they are more.
 pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
-    heads(plan).map(|(head_dim, group)| block_rows * group * (head_dim + 2)).max().unwrap_or(0)
+    let elements = |shape: HeadShape| block_rows * shape.group * (shape.head_dim.max(shape.value_dim) + 2);
+    heads(plan).map(elements).max().unwrap_or(0)
 }
 
 /// Elements of memory for spans that wait to be merged.

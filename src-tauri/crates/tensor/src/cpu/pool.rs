@@ -59,15 +59,17 @@ impl Pool {
         (page / self.pages_per_slab, page % self.pages_per_slab * self.layout.page_bytes)
     }
 
-    /// A layer's keys and values of a page, to read: the whole of the two sections, and the range of one head in each.
+    /// A layer's keys and values of a page, to read: the whole of the two sections, and the range of one head in each. If values are
+    /// parts of the keys, their range begins with the first value.
     pub(super) fn read(&self, worker: &Worker<'_>, page: PageId, state: StateId, head: usize) -> Section<'_> {
         let (slab, first) = self.place(page);
         let sections = self.layout.sections[state.0 as usize];
-        let head_bytes = self.layout.row_bytes[state.0 as usize] * PAGE_TOKENS;
-        let [k, v] = sections.map(|section| {
-            let start = section - sections[0] + head * head_bytes;
+        let [k, v] = Kv::ALL.map(|kv| {
+            let head_bytes = self.layout.row_bytes[state.0 as usize][kv as usize] * PAGE_TOKENS;
+            let start = sections[kv as usize] - sections[0] + head * head_bytes;
             start..start + head_bytes
         });
+        let v = if v.is_empty() { k.start + self.layout.value_offsets[state.0 as usize]..k.end } else { v };
         // One claim over keys and values is cheaper than two, and no thread writes between them.
         let whole = first + sections[0] + k.start..first + sections[0] + v.end;
         let offset = k.start;
@@ -78,7 +80,7 @@ impl Pool {
     /// Claims the row at `place` in a page for writing: the key or value of one slot, for one head of a layer.
     pub(super) fn write(&self, worker: &Worker<'_>, page: PageId, place: Slot) -> Write<'_, u8> {
         let (slab, first) = self.place(page);
-        let row_bytes = self.layout.row_bytes[place.state.0 as usize];
+        let row_bytes = self.layout.row_bytes[place.state.0 as usize][place.kv as usize];
         let section = self.layout.sections[place.state.0 as usize][place.kv as usize];
         let start = first + section + (place.head * PAGE_TOKENS + place.slot % PAGE_TOKENS) * row_bytes;
         self.slabs[slab].write(worker, start..start + row_bytes)
@@ -137,7 +139,7 @@ impl Section<'_> {
         &self.part[self.k.clone()]
     }
 
-    /// Rows of `[64, head_dim]`.
+    /// Rows of `[64, value_dim]`, with the distance of keys if they are parts of them.
     pub(super) fn values(&self) -> &[u8] {
         &self.part[self.v.clone()]
     }

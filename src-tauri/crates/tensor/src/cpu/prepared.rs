@@ -10,7 +10,7 @@ use super::schedule::{self, Phase};
 use super::taps::taps;
 use crate::backend::{BackendError, Limits};
 use crate::batch::Batch;
-use crate::plan::{Plan, Rows};
+use crate::plan::{Op, Plan, Rows};
 use crate::slice::SliceProgress;
 use crate::team::share::{OutOfMemory, Plain, Shared};
 use crate::weight::Weight;
@@ -73,10 +73,17 @@ impl PreparedPlan {
         // Per format: the most bytes that the columns of any product have.
         let mut largest: Vec<(Format, usize)> = Vec::new();
         for op in &plan.ops {
-            let Some((x, projections)) = op.product() else { continue };
-            let (shape, k) = (plan.buffers[x.0 as usize], weights[projections[0].weight.0 as usize].cols);
+            let (x, weight, parts) = match op {
+                Op::MatMulHeads { from, weight, .. } => (from.buffer, *weight, Some(from.heads)),
+                op => match op.product() {
+                    Some((x, projections)) => (x, projections[0].weight, None),
+                    None => continue,
+                },
+            };
+            let (shape, k) = (plan.buffers[x.0 as usize], weights[weight.0 as usize].cols);
+            let parts = parts.unwrap_or(shape.width / k);
             for format in schedule::formats(op, weights) {
-                let bytes = rows(shape.rows).saturating_mul(shape.width / k).saturating_mul(format.column_bytes(k));
+                let bytes = rows(shape.rows).saturating_mul(parts).saturating_mul(format.column_bytes(k));
                 match largest.iter_mut().find(|(earlier, _)| *earlier == format) {
                     Some((_, most)) => *most = bytes.max(*most),
                     None => largest.push((format, bytes)),

@@ -11,7 +11,7 @@ use cairn_kernels::{Columns, Format, MatMul, Scratch as ProductScratch};
 
 use super::schedule::{GROUP, STRIP, grouped_part};
 use super::step::{Scratch, Step};
-use crate::plan::Projection;
+use crate::plan::{Op, Projection};
 use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::Weight;
@@ -26,7 +26,11 @@ impl Step<'_> {
     /// Converts this thread's rows of a product's input: one column per row, or per part of a row that has its own
     /// expert.
     pub(super) fn convert(&self, worker: &Worker<'_>, op: usize, format: Format) {
-        let Some((x, projections)) = self.prepared.plan.ops[op].product() else {
+        let op = &self.prepared.plan.ops[op];
+        if let Op::MatMulHeads { from, weight, .. } = op {
+            return self.convert_heads(worker, *from, *weight, format);
+        }
+        let Some((x, projections)) = op.product() else {
             unreachable!("only products have a conversion phase");
         };
         let k = self.weights[projections[0].weight.0 as usize].cols;

@@ -84,6 +84,9 @@ fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access
 /// Returns the distinct activation formats that the matrix products of an op need.
 pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
     let mut formats = Vec::new();
+    if let Op::MatMulHeads { weight, .. } = op {
+        formats.push(Format::of(weights[weight.0 as usize].dtype));
+    }
     if let Some((_, projections)) = op.product() {
         for projection in projections {
             let format = Format::of(weights[projection.weight.0 as usize].dtype);
@@ -131,6 +134,16 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let to: Vec<Place> = projections.iter().map(|projection| Place::Buffer(projection.out)).collect();
                 schedule.push(own, accesses(None, &from, &to));
             }
+            Op::MatMulHeads { from, weight, to } => {
+                let format = Format::of(weights[weight.0 as usize].dtype);
+                let (x, columns) = (Place::Buffer(from.buffer), Place::Columns(format));
+                schedule.push(Work::Convert { op: index, format }, accesses(rows_of(from.buffer), &[x], &[columns]));
+                schedule.push(own, accesses(None, &[columns], &[Place::Buffer(to.buffer)]));
+            }
+            Op::CopyHeads { from, to, .. } => {
+                let (x, out) = (Place::Buffer(from.buffer), Place::Buffer(to.buffer));
+                schedule.push(own, accesses(rows_of(to.buffer), &[x], &[out]));
+            }
             Op::Route { logits, out, .. } => {
                 schedule.push(own, accesses(rows_of(*logits), &[Place::Buffer(*logits)], &[Place::Buffer(*out)]));
             }
@@ -141,7 +154,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::Rope { x, rope, .. } => {
                 schedule.push(own, accesses(batch, &[Place::Angles(*rope)], &[Place::Buffer(*x)]));
             }
-            Op::StoreKv { k, v, .. } => {
+            Op::StoreKv { k, v, .. } | Op::StoreLatent { k, v, .. } => {
                 schedule.push(own, accesses(batch, &[Place::Buffer(*k), Place::Buffer(*v)], &[Place::Pages]));
             }
             Op::Attention { q, out, .. } => {
@@ -225,7 +238,7 @@ mod tests {
             plan.buffer(Rows::Batch, 32);
         }
         plan.buffer(Rows::Logits, 32);
-        plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 32 });
+        plan.state(State::new(StateKind::Full, 1, 32));
         let bytes = Bytes::from(vec![0; 32 * 34]);
         let weights = [Weight { name: "w".into(), dtype: DType::Q8_0, rows: 32, cols: 32, bytes }];
         let found: Vec<bool> = phases(&plan, &weights).iter().map(|phase| phase.barrier).collect();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 use parking_lot::Mutex;
 
-use super::blocks;
+use super::blocks::{self, HeadShape};
 use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};
@@ -90,8 +90,8 @@ impl Scratch {
         });
         grow(&mut self.history, states.max().unwrap_or(0));
         // Threads take attention tasks dynamically, so each may get the largest one at any time.
-        for (head_dim, group) in blocks::heads(plan) {
-            self.attend.reserve(block_rows * group, head_dim);
+        for HeadShape { head_dim, value_dim, group } in blocks::heads(plan) {
+            self.attend.reserve(block_rows * group, head_dim, value_dim);
         }
         let elements = blocks::block_elements(plan, block_rows);
         grow(&mut self.q, elements);
@@ -175,7 +175,10 @@ impl Step<'_> {
             Op::MatMulId { .. } => self.multiply_experts(worker, scratch, op),
             Op::Combine { x, routes, out } => self.combine(worker, [*x, *routes, *out]),
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
+            Op::MatMulHeads { from, weight, to } => self.multiply_heads(worker, scratch, [*from, *to], *weight),
+            Op::CopyHeads { from, to, width } => self.copy_heads(worker, [*from, *to], *width),
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
+            Op::StoreLatent { state, k, v } => self.store_latent(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
             Op::Conv { state, x, out, .. } => self.conv(worker, &mut scratch.history, *state, [*x, *out]),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
@@ -366,14 +369,15 @@ impl Step<'_> {
     }
 
     fn store(&self, worker: &Worker<'_>, state: StateId, kv: [BufferId; 2]) {
-        let (head_dim, dtype) = (self.state(state).head_dim, self.pool.layout().dtype);
+        let dims = [self.state(state).head_dim, self.state(state).value_dim()];
+        let dtype = self.pool.layout().dtype;
         for index in self.own_rows(worker, kv[0]) {
             let row = &self.batch.rows[index];
             let slot = row.slot as usize;
             let page = self.batch.tables[row.seq as usize][slot / crate::PAGE_TOKENS];
-            for (kv, buffer) in Kv::ALL.into_iter().zip(kv) {
+            for ((kv, buffer), dim) in Kv::ALL.into_iter().zip(kv).zip(dims) {
                 let from = self.buffer(buffer).read(worker, self.row(buffer, index));
-                for (head, from) in from.chunks(head_dim).enumerate() {
+                for (head, from) in from.chunks(dim).enumerate() {
                     let mut to = self.pool.write(worker, page, Slot { state, kv, head, slot });
                     (self.variant.encode_row)(dtype, from, &mut to);
                 }

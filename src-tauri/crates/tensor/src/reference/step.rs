@@ -72,19 +72,22 @@ impl Step<'_> {
                     x.chunks_mut(*head_dim).for_each(|head| arithmetic::rotate(head, rope, row.pos[0]));
                 }
             }
+            Op::MatMulHeads { from, weight, to } => self.multiply_heads(*from, *weight, *to),
+            Op::CopyHeads { from, to, width } => self.copy_heads(*from, *to, *width),
             Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
+            Op::StoreLatent { state, k, v } => self.store_latent(*state, *k, *v),
             Op::Attention { state, q, heads, scale, softcap, sinks, out } => {
                 let mut y = self.copy(*out);
-                let head_dim = self.state(*state).head_dim;
-                let (q, width) = (self.copy(*q), heads * head_dim);
+                let (head_dim, value_dim) = (self.state(*state).head_dim, self.state(*state).value_dim());
+                let q = self.copy(*q);
                 let sinks = sinks.map(|sinks| self.weight_row(sinks, 0));
                 for (index, row) in self.batch.rows.iter().enumerate() {
                     let group = heads / self.state(*state).kv_heads;
                     for kv_head in 0..self.state(*state).kv_heads {
                         let seen = self.visible(*state, row, kv_head);
                         for head in kv_head * group..(kv_head + 1) * group {
-                            let at = index * width + head * head_dim;
-                            let (q, y) = (&q[at..at + head_dim], &mut y[at..at + head_dim]);
+                            let nth = index * heads + head;
+                            let (q, y) = (&q[nth * head_dim..][..head_dim], &mut y[nth * value_dim..][..value_dim]);
                             let sink = sinks.as_ref().map(|sinks| sinks[head]);
                             arithmetic::attend(q, &seen, *scale, *softcap, sink, y);
                         }
@@ -161,6 +164,11 @@ impl Step<'_> {
         self.plan.states[id.0 as usize]
     }
 
+    /// Elements of a key and of a value.
+    fn dims(&self, id: StateId) -> [usize; 2] {
+        [self.state(id).head_dim, self.state(id).value_dim()]
+    }
+
     /// One row of a weight as f32, exactly.
     pub(super) fn weight_row(&self, id: WeightId, row: usize) -> Vec<f32> {
         let Weight { dtype, cols, bytes, .. } = &self.weights[id.0 as usize];
@@ -193,24 +201,27 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the page of a slot, and the byte range of its key or value for one head.
-    fn place(&self, state: StateId, seq: u32, slot: usize, kv_head: usize) -> (usize, [Range<usize>; 2]) {
+    /// Returns the page of a slot, and the byte ranges of its key and value for one head.
+    pub(super) fn place(&self, state: StateId, seq: u32, slot: usize, kv_head: usize) -> (usize, [Range<usize>; 2]) {
         let page = self.batch.tables[seq as usize][slot / PAGE_TOKENS].0 as usize;
-        let row_bytes = self.layout.row_bytes[state.0 as usize];
-        let place = |section: usize| {
+        let place = |kv: usize| {
+            let row_bytes = self.layout.row_bytes[state.0 as usize][kv];
+            let section = self.layout.sections[state.0 as usize][kv];
             let at = section + (kv_head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
             at..at + row_bytes
         };
-        (page, self.layout.sections[state.0 as usize].map(place))
+        let (key, value) = (place(0), place(1));
+        let inside = key.start + self.layout.value_offsets[state.0 as usize]..key.end;
+        (page, [key, if value.is_empty() { inside } else { value }])
     }
 
     fn store(&mut self, state: StateId, k: BufferId, v: BufferId) {
-        let State { kv_heads, head_dim, .. } = self.state(state);
+        let (kv_heads, dims) = (self.state(state).kv_heads, self.dims(state));
         for (index, row) in self.batch.rows.iter().enumerate() {
             for kv_head in 0..kv_heads {
                 let (page, places) = self.place(state, row.seq, row.slot as usize, kv_head);
-                for (buffer, place) in [k, v].into_iter().zip(places) {
-                    let from = &self.buffers[buffer.0 as usize][(index * kv_heads + kv_head) * head_dim..][..head_dim];
+                for ((buffer, place), dim) in [k, v].into_iter().zip(places).zip(dims) {
+                    let from = &self.buffers[buffer.0 as usize][(index * kv_heads + kv_head) * dim..][..dim];
                     let mut row = Vec::new();
                     self.layout
                         .dtype
@@ -231,9 +242,10 @@ impl Step<'_> {
             StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),
         };
         let at = |slot| {
-            let (page, places) = self.place(state, row.seq, slot, kv_head);
-            places.map(|place| {
-                let mut values = vec![0.0; self.state(state).head_dim];
+            let (page, [key, value]) = self.place(state, row.seq, slot, kv_head);
+            let [key_dim, value_dim] = self.dims(state);
+            [(key, key_dim), (value, value_dim)].map(|(place, dim)| {
+                let mut values = vec![0.0; dim];
                 self.layout.dtype.decode(&self.pages[page][place], &mut values);
                 values
             })

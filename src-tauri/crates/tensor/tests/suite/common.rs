@@ -93,7 +93,7 @@ pub(crate) fn layered(backend: &mut dyn Backend, dtype: DType, limits: Limits, l
     plan.push(Op::Embed { table: weight(dtype, VOCABULARY, WIDTH, 1.0), out: x });
     let kinds = [(StateKind::Full, None), (StateKind::Window(300), Some(5.0))];
     for (kind, softcap) in kinds.into_iter().cycle().take(layers) {
-        let state = plan.state(State { kind, kv_heads, head_dim });
+        let state = plan.state(State::new(kind, kv_heads, head_dim));
         let norm = weight(DType::F32, 1, WIDTH, 1.0);
         plan.push(Op::RmsNorm { x, weight: norm, eps: 1e-5, group: WIDTH, out: normed });
         let bias = weight(DType::F32, 1, q_width(), 0.1);

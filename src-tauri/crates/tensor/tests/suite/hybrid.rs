@@ -90,7 +90,7 @@ impl Model<'_> {
         let [q, out] = [heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
         let [k, v] = [kv_heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
         self.multiply(self.branch, &[q, k, v]);
-        let state = self.plan.state(State { kind, kv_heads, head_dim });
+        let state = self.plan.state(State::new(kind, kv_heads, head_dim));
         self.plan.push(Op::StoreKv { state, k, v });
         self.plan.push(Op::Attention { state, q, heads, scale: 0.05, softcap: None, sinks: None, out });
         self.multiply(out, &[self.branch]);

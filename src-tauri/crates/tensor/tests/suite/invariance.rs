@@ -6,6 +6,7 @@ use cairn_tensor::{Backend, Batch, Limits};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
 use crate::hybrid::{Snapshots, hybrid};
+use crate::latent::latent;
 use crate::model::Model;
 use crate::varied::varied;
 
@@ -144,6 +145,14 @@ fn convolutions_give_identical_logits_in_any_batch() {
     for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
         check(hybrid, dtype);
     }
+}
+
+#[test]
+fn latent_attention_gives_identical_logits_in_any_batch() {
+    for dtype in [DType::F32, DType::Q4_K] {
+        check(latent, dtype);
+    }
+    check_pages(Case { model: latent, dtype: DType::Q8_0, kv_type: DType::Q8_0 });
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod common;
 mod experts;
 mod hybrid;
 mod invariance;
+mod latent;
+mod latent_ops;
 mod model;
 mod ops;
 mod pages;

@@ -3,7 +3,7 @@
 use cairn_gguf::DType;
 use cairn_tensor::{
     Backend, Batch, BufferId, Glu, Growth, Limits, Op, Plan, Projection, RecurrentId, Reference, Rope, RopeStyle, Row,
-    Rows, SnapshotId, State, StateKind, Weight,
+    Rows, SnapshotId, State, StateKind, Values, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
@@ -51,7 +51,7 @@ fn batches() -> Vec<Batch> {
 }
 
 /// Runs one plan over all batches. Pages are filled with NaN first, because a reused page may contain any bits.
-fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId) -> Vec<Vec<f32>> {
+pub(crate) fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId) -> Vec<Vec<f32>> {
     let mut bench = Bench { backend, plan: Plan::default(), random: Random(11) };
     let out = build(&mut bench);
     let Bench { plan, .. } = bench;
@@ -91,7 +91,12 @@ pub(crate) fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend)
 }
 
 /// The same with these types of pages: the oracle's, and the other backend's.
-fn compare_types(what: &str, kv: [DType; 2], bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
+pub(crate) fn compare_types(
+    what: &str,
+    kv: [DType; 2],
+    bound: f64,
+    outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>,
+) {
     let exact = outputs(&mut Reference::with_kv_type(kv[0]));
     for variant in all_variants() {
         for threads in [1, 3] {
@@ -198,14 +203,23 @@ fn rope_matches_reference() {
 }
 
 /// One layer's attention; a second layer shows that states are separate.
-fn attend(bench: &mut Bench<'_>, state: State, heads: usize, softcap: Option<f32>, sinks: bool) -> BufferId {
-    let State { kv_heads, head_dim, .. } = state;
-    let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| bench.input(heads * head_dim));
+pub(crate) fn attend(bench: &mut Bench<'_>, state: State, heads: usize, softcap: Option<f32>, sinks: bool) -> BufferId {
+    let State { kv_heads, head_dim, values, .. } = state;
+    let value_dim = state.value_dim();
+    let q = bench.input(heads * head_dim);
+    let [k, v] = match values {
+        Values::Rows(_) => [kv_heads * head_dim, kv_heads * value_dim],
+        Values::InKeys(_) => [head_dim - value_dim, value_dim],
+    }
+    .map(|width| bench.input(width));
     for _ in 0..2 {
         let state = bench.plan.state(state);
-        bench.plan.push(Op::StoreKv { state, k, v });
+        bench.plan.push(match values {
+            Values::Rows(_) => Op::StoreKv { state, k, v },
+            Values::InKeys(_) => Op::StoreLatent { state, k, v },
+        });
     }
-    let (out, scale) = (bench.plan.buffer(Rows::Batch, heads * head_dim), 0.2);
+    let (out, scale) = (bench.plan.buffer(Rows::Batch, heads * value_dim), 0.2);
     let sinks = sinks.then(|| bench.weight(DType::F32, 1, heads, 8.0));
     bench.plan.push(Op::Attention { state: cairn_tensor::StateId(0), q, heads, scale, softcap, sinks, out });
     out
@@ -226,7 +240,7 @@ fn attention_agrees_with_the_oracle() {
         (StateKind::Around(0), 2, 1, 32, None, true),
     ] {
         let what = format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}, sinks: {sinks}");
-        let state = State { kind, kv_heads, head_dim };
+        let state = State::new(kind, kv_heads, head_dim);
         check(&what, 1e-3, |bench| attend(bench, state, heads, softcap, sinks));
     }
 }
@@ -238,7 +252,7 @@ fn attention_over_all_page_types_agrees_with_the_oracle() {
         (StateKind::Full, 3, 3, 96, Some(3.0), true),
         (StateKind::Window(100), 2, 1, 128, None, false),
     ] {
-        let state = State { kind, kv_heads, head_dim };
+        let state = State::new(kind, kv_heads, head_dim);
         // Both backends store the same bits, with less precision than the oracle's f32.
         for (dtype, rounding) in [(DType::F16, 1e-3), (DType::BF16, 5e-3), (DType::Q8_0, 1e-2), (DType::Q4_0, 0.2)] {
             let what = format!("{dtype}: {kind:?}, {heads} heads on {kv_heads} of {head_dim}, sinks: {sinks}");
@@ -254,7 +268,7 @@ fn attention_over_all_page_types_agrees_with_the_oracle() {
 #[test]
 fn windows_at_page_and_span_borders_agree_with_the_oracle() {
     for window in [2, 63, 64, 65, 255, 256, 257, 319, 320, 610, 611, 719, 720, 721, u32::MAX] {
-        let state = State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 16 };
+        let state = State::new(StateKind::Window(window), 1, 16);
         check(&format!("a window of {window}"), 1e-3, |bench| attend(bench, state, 2, None, false));
     }
 }
@@ -264,7 +278,7 @@ fn rows_of_an_encoder_attend_in_both_directions() {
     for kind in [StateKind::Full, StateKind::Around(0), StateKind::Around(63), StateKind::Around(256)] {
         compare(&format!("{kind:?} in both directions"), 1e-3, |backend| {
             let mut bench = Bench { backend, plan: Plan::default(), random: Random(12) };
-            let out = attend(&mut bench, State { kind, kv_heads: 2, head_dim: 32 }, 4, None, false);
+            let out = attend(&mut bench, State::new(kind, 2, 32), 4, None, false);
             let Bench { plan, .. } = bench;
             let id = backend.prepare(plan, Limits { rows: 640, logit_rows: 0 }).expect("the plan is sound");
             let tables: Vec<_> = (0..2).map(|seq| table(seq, 2, SLOTS)).collect();
@@ -289,7 +303,7 @@ fn window_includes_the_row_itself_and_earlier_rows() {
         let [zero, numbers] = [zero, numbers].map(|weight| backend.upload(weight).expect("the bytes fit the shape"));
         let mut plan = Plan::default();
         let [qk, v, out] = [8; 3].map(|width| plan.buffer(Rows::Batch, width));
-        let state = plan.state(State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 8 });
+        let state = plan.state(State::new(StateKind::Window(window), 1, 8));
         plan.push(Op::Embed { table: zero, out: qk });
         plan.push(Op::Embed { table: numbers, out: v });
         plan.push(Op::StoreKv { state, k: qk, v });

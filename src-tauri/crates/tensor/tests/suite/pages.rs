@@ -10,8 +10,8 @@ use crate::model::logits;
 /// A backend with pages of one layer, of 64 KiB or more, so that some hundred fill several slabs.
 fn with_pages(backend: &mut dyn Backend, pages: usize) -> PageLayout {
     let mut plan = Plan::default();
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
+    plan.state(State::new(StateKind::Full, 4, 64));
+    plan.state(State::new(StateKind::Full, 4, 64));
     let layout = plan.page_layout(backend.caps().kv_type);
     backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("an empty plan is sound");
     backend.grow_pages(3).expect("a few pages can be had");
@@ -40,7 +40,7 @@ fn page_sections_are_copied_read_and_written() {
             backend.read_page(from, &mut found);
             assert_eq!(found, bytes, "the page that is copied keeps its bytes");
             backend.read_page(to, &mut found);
-            let slot_bytes = layout.row_bytes[0];
+            let [slot_bytes, _] = layout.row_bytes[0];
             for (at, (found, written)) in found.iter().zip(&bytes).enumerate() {
                 let copied = from == to || at / slot_bytes % PAGE_TOKENS < tokens;
                 assert_eq!(*found, if copied { *written } else { 0 }, "byte {at} of {to:?} after {tokens} slots");

@@ -21,7 +21,7 @@ fn prepare(backend: &mut dyn Backend, ops: Vec<Op>) -> Result<cairn_tensor::Plan
     for (rows, width) in [(Rows::Batch, 32), (Rows::Batch, 32), (Rows::Batch, 10), (Rows::Logits, 32)] {
         plan.buffer(rows, width);
     }
-    plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim: 16 });
+    plan.state(State::new(StateKind::Full, 2, 16));
     for growth in [None, Some(Growth { factor: 1.0, step: 0 })] {
         plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: vec![1.0; 8], magnitude: 1.0, growth });
     }
@@ -214,7 +214,7 @@ fn batch_with_invalid_row_is_refused() {
 fn head_size_that_is_no_multiple_of_the_block_size_is_refused() {
     let mut plan = Plan::default();
     for head_dim in [64, 48] {
-        plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim });
+        plan.state(State::new(StateKind::Full, 2, head_dim));
     }
     let scalar = || cpu(all_variants().last().expect("scalar is usable"), 1);
     for (kv_type, uneven) in [(DType::F16, false), (DType::BF16, false), (DType::Q8_0, true), (DType::Q4_0, true)] {

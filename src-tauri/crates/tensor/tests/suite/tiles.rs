@@ -30,9 +30,8 @@ fn encoder(backend: &mut dyn Backend, states: usize) -> (PlanId, BufferId) {
     let input = plan.buffer(Rows::Batch, INPUT);
     let [x, q, k, v, attended, branch] = [WIDTH; 6].map(|width| plan.buffer(Rows::Batch, width));
     let [means, out] = [WIDTH, OUT].map(|width| plan.buffer(Rows::Logits, width));
-    let states: Vec<_> = (0..states)
-        .map(|_| plan.state(State { kind: StateKind::Full, kv_heads: WIDTH / HEAD_DIM, head_dim: HEAD_DIM }))
-        .collect();
+    let states: Vec<_> =
+        (0..states).map(|_| plan.state(State::new(StateKind::Full, WIDTH / HEAD_DIM, HEAD_DIM))).collect();
     plan.push(Op::Input { out: input });
     let bias = weight(1, WIDTH);
     plan.push(Op::MatMul {

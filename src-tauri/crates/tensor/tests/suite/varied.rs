@@ -59,7 +59,7 @@ impl Model<'_> {
         let [q, out] = [heads * head_dim; 2].map(|width| self.buffer(width));
         let [k, v] = [kv_heads * head_dim; 2].map(|width| self.buffer(width));
         [q, k, v].into_iter().for_each(|out| self.multiply(self.branch, out));
-        let state = self.plan.state(State { kind: StateKind::Window(window), kv_heads, head_dim });
+        let state = self.plan.state(State::new(StateKind::Window(window), kv_heads, head_dim));
         self.plan.push(Op::StoreKv { state, k, v });
         let sinks = Some(self.weight(DType::F32, 1, heads, 2.0));
         self.plan.push(Op::Attention { state, q, heads, scale: 0.02, softcap: None, sinks, out });

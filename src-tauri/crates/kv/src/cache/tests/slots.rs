@@ -27,7 +27,7 @@ pub(super) struct Layers {
 impl Layers {
     pub(super) fn layout(self) -> PageLayout {
         let kinds = [Some(StateKind::Full), self.window.map(|tokens| StateKind::Window(tokens as u32))];
-        let state = |kind| State { kind, kv_heads: 1, head_dim: ROW_BYTES / 2 };
+        let state = |kind| State::new(kind, 1, ROW_BYTES / 2);
         let pages = PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16);
         let recurrent = RECURRENT_ELEMENTS.map(|elements| Recurrent { elements });
         pages.with_recurrent(if self.recurrent { &recurrent } else { &[] })
