@@ -1,6 +1,7 @@
 //! The supported model families: one file and one row each.
 
 mod command_r;
+mod deepseek2;
 mod dots1;
 mod ernie4_5_moe;
 mod exaone4;
@@ -63,6 +64,7 @@ fn refuse_head_norms(b: &Builder<'_>) -> Result<(), LoadError> {
 #[rustfmt::skip]
 pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &command_r::CommandR,
+    &deepseek2::DeepSeek2,
     &dots1::Dots1,
     &ernie4_5_moe::Ernie45Moe,
     &exaone4::Exaone4,

@@ -12,6 +12,7 @@
 
 mod bert;
 mod gemma3;
+mod glm_flash;
 mod gpt_oss;
 mod layout;
 mod llama3;
@@ -42,6 +43,7 @@ const LAYOUTS: &[Layout] = &[
     // Before Gemma 3, which has the same architecture and more markers.
     gemma3::EMBEDDING_GEMMA,
     gemma3::GEMMA3,
+    glm_flash::GLM_FLASH,
     gpt_oss::GPT_OSS,
     llama3::LLAMA3,
     mistral3::MISTRAL3,

@@ -190,6 +190,19 @@ impl Hparams {
             let what = format!("a model with keys of {head_dim} and values of {value_dim} elements");
             return Err(LoadError::Unsupported { what });
         }
+        Self::read_with_shape(b, norm, kv_heads, head_dim)
+    }
+
+    /// Reads the keys that all families share, except the number of key/value heads and the elements of a head.
+    pub(crate) fn read_with_shape(
+        b: &Builder<'_>,
+        norm: NormKind,
+        kv_heads: usize,
+        head_dim: usize,
+    ) -> Result<Self, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
+        let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
         let key = norm.epsilon_key();
         let epsilon = keys.f32(key)?.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
         if !(epsilon.is_finite() && epsilon >= 0.0) {

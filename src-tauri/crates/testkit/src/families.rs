@@ -166,6 +166,56 @@ pub static COHERE2: Family = Family {
     ..COMMAND_R
 };
 
+/// Returns the keys of latent attention: as in published models, two thirds of a key have no position. `is_absorbed` if the cache has
+/// latents.
+fn latent_attention(spec: &ModelSpec, is_absorbed: bool) -> Vec<(&'static str, Value)> {
+    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+    let (plain, rotated, latent) = (spec.head_dim, spec.head_dim / 2, 4 * spec.head_dim);
+    let mut keys = vec![
+        ("rope.dimension_count", count(rotated)),
+        ("attention.kv_lora_rank", count(latent)),
+        ("attention.q_lora_rank", count(if is_absorbed { latent } else { 0 })),
+    ];
+    let lengths = [count(plain + rotated), count(plain)];
+    let [key, value] = lengths.clone();
+    if is_absorbed {
+        keys.extend([("attention.key_length_mla", key), ("attention.value_length_mla", value)]);
+        keys.extend([("attention.key_length", count(latent + rotated)), ("attention.value_length", count(latent))]);
+    } else {
+        keys.extend([("attention.key_length", key), ("attention.value_length", value)]);
+    }
+    keys.push(("attention.head_count_kv", count(if is_absorbed { 1 } else { spec.heads })));
+    keys
+}
+
+/// DeepSeek V3: latents in the cache, groups of experts with sigmoid scores and a bias, an MLP in the first layer, shared experts.
+pub static DEEPSEEK2: Family = Family {
+    name: "deepseek2",
+    pre_tokenizer: "deepseek-v3",
+    keys: |spec| {
+        let mut keys = sigmoid_experts(spec);
+        keys.extend(latent_attention(spec, true));
+        keys.extend([("expert_weights_norm", true.into()), ("rope.scaling.yarn_log_multiplier", 0.0707f32.into())]);
+        keys.extend([("expert_group_count", 4u32.into()), ("expert_group_used_count", 3u32.into())]);
+        keys
+    },
+    has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    ..PLAIN
+};
+
+/// DeepSeek V2 Lite in an old file: keys and values of all heads in the cache, experts with softmax scores.
+pub static DEEPSEEK2_LITE: Family = Family {
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.extend(latent_attention(spec, false));
+        keys.extend([("leading_dense_block_count", 1u32.into()), ("expert_shared_count", 2u32.into())]);
+        keys
+    },
+    has_tensor: |_| false,
+    down_gain: MOE_DOWN_GAIN,
+    ..DEEPSEEK2
+};
+
 /// EXAONE 4 without windows: norms over outputs of parts and over heads of queries and keys.
 pub static EXAONE4: Family = Family { name: "exaone4", pre_tokenizer: "exaone4", rope_base: 1_000_000.0, ..PLAIN };
 
@@ -516,6 +566,7 @@ pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];
 pub static ALL: &[&Family] = &[
     &COMMAND_R,
     &COHERE2,
+    &DEEPSEEK2,
     &DOTS1,
     &ERNIE4_5_MOE,
     &EXAONE4,

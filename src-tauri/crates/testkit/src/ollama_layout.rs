@@ -6,7 +6,9 @@
 
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
-use crate::families::{GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3VL, QWEN3VLMOE};
+use crate::families::{
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3VL, QWEN3VLMOE,
+};
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
 use crate::vocabulary::CONTROL;
@@ -126,6 +128,28 @@ pub fn embedding_gemma() -> EqualFiles {
     EqualFiles { name: "EmbeddingGemma", expected, files }
 }
 
+/// GLM 4.7 Flash: the architecture `glm4moelite`, and keys of the widths of heads with each other's values.
+pub fn glm_flash() -> EqualFiles {
+    let spec = small(&DEEPSEEK2);
+    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+    let expected =
+        changed(&write(&spec), Changes { keys: vec![("tokenizer.ggml.pre", "glm4".into())], ..Changes::default() });
+    let (plain, rotated, latent) = (spec.head_dim, spec.head_dim / 2, 4 * spec.head_dim);
+    let ollama = Changes {
+        architecture: Some("glm4moelite"),
+        keys: vec![
+            ("attention.head_count_kv", count(spec.heads)),
+            ("attention.key_length", count(plain + rotated)),
+            ("attention.key_length_mla", count(latent + rotated)),
+            ("attention.value_length", count(plain)),
+            ("attention.value_length_mla", count(latent)),
+        ],
+        ..Changes::default()
+    };
+    let files = vec![("glm4moelite", changed(&expected, ollama))];
+    EqualFiles { name: "GLM 4.7 Flash", expected, files }
+}
+
 /// gpt-oss: the architecture `gptoss`, other names of tensors, and no keys of experts and context extension.
 pub fn gpt_oss() -> EqualFiles {
     let expected = write(&ModelSpec { rope_scaling: YARN, ..small(&GPT_OSS) });
@@ -220,7 +244,17 @@ fn without_sections(name: &'static str, family: &'static Family) -> EqualFiles {
 
 /// Returns the files of all layouts of decoders.
 pub fn decoders() -> Vec<EqualFiles> {
-    vec![gemma3_with_tower(), gemma3_text(), gpt_oss(), olmo3(), mistral3(), qwen25vl(), qwen3vl(), qwen3vlmoe()]
+    vec![
+        gemma3_with_tower(),
+        gemma3_text(),
+        glm_flash(),
+        gpt_oss(),
+        olmo3(),
+        mistral3(),
+        qwen25vl(),
+        qwen3vl(),
+        qwen3vlmoe(),
+    ]
 }
 
 /// Returns a file of a small Llama that names another architecture.

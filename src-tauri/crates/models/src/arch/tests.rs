@@ -3,6 +3,7 @@
 mod cached;
 mod context;
 mod exact;
+mod latent;
 mod textbook;
 
 use std::collections::BTreeSet;
@@ -98,6 +99,7 @@ fn every_family_matches_textbook() {
         ("gptneox with one part after the other", &families::GPTNEOX_SEQUENTIAL),
         ("exaone4 with windows", &families::EXAONE4_WINDOWS),
         ("glm4 with sections", &families::GLM4_VISION),
+        ("deepseek2 with keys of all heads in the cache", &families::DEEPSEEK2_LITE),
     ] {
         let model = Tiny::from_family(family, 1);
         check(what, &model, &plain(&model));
@@ -181,7 +183,7 @@ fn bias_missing_in_one_block_is_reported() {
         let biases = model.tensors.keys().filter(|name| name.starts_with("blk.1.") && name.ends_with(".bias"));
         let mut biases: Vec<String> = biases.filter(is_in_both).cloned().collect();
         if biases.is_empty() {
-            let name = ["blk.1.attn_q", "blk.1.attn_qkv"].into_iter().find(|name| {
+            let name = ["blk.1.attn_q", "blk.1.attn_qkv", "blk.1.attn_q_a"].into_iter().find(|name| {
                 let weight = format!("{name}.weight");
                 model.tensors.contains_key(&weight)
             });
@@ -325,6 +327,13 @@ fn predicting_layers_are_not_computed() {
     let mut more = with_layers(&model, LAYERS + 1);
     more.set("nextn_predict_layers", 1u32);
     let tokens = tokens(9);
+    assert_eq!(run(&more, &tokens, 9), run(&model, &tokens, 9), "the last block is ignored");
+    // The appended layer of these files has tensors of its own.
+    let model = Tiny::new("deepseek2", 3);
+    let mut more = model.clone();
+    more.set("block_count", LAYERS as u32 + 1);
+    more.set("nextn_predict_layers", 1u32);
+    more.add(&mut Noise(9), &format!("blk.{LAYERS}.nextn.eh_proj.weight"), &[2 * WIDTH, WIDTH]);
     assert_eq!(run(&more, &tokens, 9), run(&model, &tokens, 9), "the last block is ignored");
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
+    /// Values of `expert_gating_func`.
+    pub(crate) const SOFTMAX: u32 = 1;
+    pub(crate) const SIGMOID: u32 = 2;
+
     /// Creates SwiGLU experts, weighted by a softmax over all experts and renormalised over the used ones.
     ///
     /// `inner` is the width inside an expert. The default is `expert_feed_forward_length`, else `feed_forward_length`
@@ -94,11 +98,16 @@ impl Experts {
 
     /// Reads how the file chooses and weighs experts. Without `expert_gating_func`, scores are sigmoids.
     pub(crate) fn router_of_file(self, b: &Builder<'_>) -> Result<Self, LoadError> {
+        self.router_of_file_or(b, Self::SIGMOID)
+    }
+
+    /// The same with another default of `expert_gating_func`.
+    pub(crate) fn router_of_file_or(self, b: &Builder<'_>, default: u32) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let renormalise = keys.bool("expert_weights_norm")?.unwrap_or(false);
-        let gating = match keys.u32("expert_gating_func")?.unwrap_or(0) {
-            1 => Gating::Softmax { renormalise },
-            0 | 2 => Gating::Sigmoid { renormalise },
+        let gating = match keys.u32("expert_gating_func")?.filter(|&number| number > 0).unwrap_or(default) {
+            Self::SOFTMAX => Gating::Softmax { renormalise },
+            Self::SIGMOID => Gating::Sigmoid { renormalise },
             3 => Gating::SoftmaxOfChosen,
             number => return Err(keys.invalid("expert_gating_func", format!("{number} is not in 1 to 3"))),
         };

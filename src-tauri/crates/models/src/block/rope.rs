@@ -27,6 +27,29 @@ use crate::hparams::{Hparams, Keys};
 
 /// Adds the model's rotation to the plan and returns its index.
 pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<usize, LoadError> {
+    let (rope, _) = rotation(b, hparams, style)?;
+    Ok(b.plan.rope(rope))
+}
+
+/// Rotation of latent attention, in which only a part of each query and key has a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LatentRope {
+    /// Index into the plan's rotations.
+    pub(crate) rope: usize,
+    /// Factor of all scores. With YaRN, it is the growth that otherwise is in queries and keys.
+    pub(crate) score_factor: f64,
+}
+
+/// Adds the rotation of latent attention to the plan.
+pub(crate) fn latent_rope(b: &mut Builder<'_>, hparams: &mut Hparams) -> Result<LatentRope, LoadError> {
+    let (rope, scaling) = rotation(b, hparams, RopeStyle::Interleaved)?;
+    let [magnitude, growth] = scaling.latent_growth();
+    let rope = b.plan.rope(Rope { magnitude: magnitude as f32, ..rope });
+    Ok(LatentRope { rope, score_factor: growth * growth })
+}
+
+/// Returns the model's rotation and its scaling.
+fn rotation(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<(Rope, Scaling), LoadError> {
     let keys = Keys::new(b.metadata())?;
     has_sections(&keys)?;
     let dims = rotated_dims(&keys, hparams)?;
@@ -40,7 +63,7 @@ pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle)
         (scaled / scaling.factor * (1.0 - kept) + scaled * kept) as f32
     };
     let inverse_frequencies = (0..dims / 2).map(frequency).collect();
-    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32, growth: None }))
+    Ok((Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32, growth: None }, scaling))
 }
 
 /// Returns whether positions have several components.
@@ -202,8 +225,20 @@ impl Scaling {
         yarn.map_or(1.0, |yarn| growth(1.0) / growth(yarn.log_multiplier)) * self.attention_factor
     }
 
+    /// Returns the magnitude of rotated elements, and the growth of queries and keys as a whole, in latent attention. Files have a
+    /// tenth of the multiplier. Without one, rotated elements grow twice, as in llama.cpp.
+    fn latent_growth(&self) -> [f64; 2] {
+        let growth = |multiplier: f64| 1.0 + 0.1 * multiplier * self.factor.max(1.0).ln();
+        let [magnitude, whole] = match self.yarn.as_ref().filter(|yarn| yarn.weight > 0.0) {
+            None => [1.0; 2],
+            Some(yarn) if yarn.log_multiplier > 0.0 => [1.0, growth(10.0 * yarn.log_multiplier)],
+            Some(_) => [growth(1.0); 2],
+        };
+        [magnitude, whole].map(|growth| growth * self.attention_factor)
+    }
+
     /// Returns the fraction of each pair's unscaled angle that is kept.
-    fn ramp(&self, dims: usize, base: f64) -> impl Fn(usize) -> f64 {
+    fn ramp(&self, dims: usize, base: f64) -> impl Fn(usize) -> f64 + use<> {
         // The pair with this number of turns within the original context.
         let context = self.original_context as f64;
         let pair = move |turns: f64| dims as f64 * (context / (turns * TAU)).ln() / (2.0 * base.ln());

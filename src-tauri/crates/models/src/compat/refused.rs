@@ -5,7 +5,6 @@ const MODELS: &[(&str, &str)] = &[
     ("deepseekocr", "DeepSeek OCR"),
     ("gemma3n", "Gemma 3n"),
     ("gemma4", "Gemma 4"),
-    ("glm4moelite", "GLM 4.7 Flash"),
     ("glmocr", "GLM OCR"),
     ("laguna", "Laguna"),
     ("llama4", "Llama 4"),

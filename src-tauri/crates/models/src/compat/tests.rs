@@ -324,7 +324,7 @@ fn model_that_cannot_run_is_refused_by_name() {
     };
     check("mllama", "Llama 3.2 Vision (architecture `mllama`)");
     check("gemma3n", "Gemma 3n (architecture `gemma3n`)");
-    check("glm4moelite", "GLM 4.7 Flash (architecture `glm4moelite`)");
+    check("laguna", "Laguna (architecture `laguna`)");
     check("lorem", "architecture `lorem`");
     let families = crate::ARCHITECTURES.iter().chain(crate::ENCODERS).flat_map(|family| family.names());
     for name in families.copied().chain(LAYOUTS.iter().flat_map(|layout| layout.architectures).copied()) {

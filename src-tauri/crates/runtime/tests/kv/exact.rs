@@ -190,22 +190,25 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
 async fn logits_from_cached_and_restored_rows_are_bit_identical() {
     let (seeds, tokens) = (scale::runs(2), if scale::is_full() { 512 } else { 40 });
     let home = TempDir::new().expect("a temporary folder");
-    let write = |name: &str, spec: ModelSpec| {
+    let write = |name: &str, head_dim: u64, spec: ModelSpec| {
         let model = home.path().join(name);
-        let spec = ModelSpec { width: 128, heads: 4, kv_heads: 2, head_dim: 32, ffn: 128, ..spec };
+        let spec = ModelSpec { width: 128, heads: 4, kv_heads: 2, head_dim, ffn: 128, ..spec };
         cairn_testkit::write_file(&spec, &model).expect("the folder is writable");
         model
     };
-    let (model, recurrent) = (write("m.gguf", tiny_llama()), write("r.gguf", tiny(&families::LFM2)));
+    let (model, recurrent) = (write("m.gguf", 32, tiny_llama()), write("r.gguf", 32, tiny(&families::LFM2)));
+    // Half as many elements have a position: a block of the page type.
+    let latent = write("l.gguf", 64, tiny(&families::DEEPSEEK2));
     let began = Instant::now();
     for seed in seeds.clone() {
         for kv_type in [DType::F16, DType::Q8_0, DType::Q4_0] {
             check(&model, kv_type, seed, tokens).await;
         }
         check(&recurrent, DType::F16, seed, tokens).await;
+        check(&latent, DType::Q8_0, seed, tokens).await;
     }
     println!(
-        "{} prompts in eight ways with three types and a recurrent model, {tokens} tokens each: the same bits, {:.0} s",
+        "{} prompts in eight ways with three types, a recurrent and a latent model, {tokens} tokens each: the same bits, {:.0} s",
         seeds.count(),
         began.elapsed().as_secs_f64()
     );

@@ -10,7 +10,8 @@ use crate::tiny::{HEAD_DIM, Tiny};
 
 #[test]
 fn rope_scaling_changes_angles_and_magnitude() {
-    for family in families() {
+    // Latent attention has fewer elements with a position, and a test of its own.
+    for family in families().filter(|family| *family != "deepseek2") {
         let scaled = |kind: &str| {
             let mut model = Tiny::new(family, 6);
             model.set("rope.freq_base", 10_000f32);

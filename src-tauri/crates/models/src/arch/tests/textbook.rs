@@ -5,6 +5,8 @@ use cairn_gguf::Value;
 
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
 
+mod latent;
+
 type Rows = Vec<Vec<f64>>;
 
 /// Rotation of heads: the number of rotated elements, the angle of each of their pairs per position, and the factor of
@@ -104,6 +106,11 @@ fn paper(model: &Tiny) -> Paper {
     let has_windows = model.keys.contains_key("attention.sliding_window");
     match model.architecture.as_str() {
         "dots1" => Paper { query_key_norm: Some(|_| HEAD_DIM), scores: sigmoids, ..plain },
+        "deepseek2" => {
+            let has_sigmoids = model.keys.contains_key("expert_gating_func");
+            let scores = if has_sigmoids { sigmoids } else { softmax };
+            Paper { adjacent_pairs: true, scores, renormalises: has_sigmoids, ..plain }
+        }
         "ernie4_5-moe" => Paper { adjacent_pairs: true, ..plain },
         "command-r" => command_r,
         "cohere2" => Paper { window: |layer| layer % 2 == 0, rotates: |layer| layer % 2 == 0, ..command_r },
@@ -210,7 +217,9 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let mixed: Rows = if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
             block.convolve(&read)
         } else {
-            let attended = block.attend(&read, rotation);
+            let is_latent = model.tensors.contains_key(&block.name("attn_kv_a_mqa.weight"));
+            let attended =
+                if is_latent { latent::attend(&block, &read, rotation) } else { block.attend(&read, rotation) };
             attended.iter().map(|mixed| block.project(mixed, "attn_output", 0..WIDTH)).collect()
         };
         for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(mixed) {
@@ -413,6 +422,19 @@ impl Block<'_> {
         let bias = self.model.tensors.get(&self.name("exp_probs_b.bias"));
         let rank = |expert: usize| scores[expert] + bias.map_or(0.0, |(_, bias)| f64::from(bias[expert]));
         let mut ranked: Vec<usize> = (0..logits.len()).collect();
+        if let Some(groups) = self.model.number("expert_group_count") {
+            // Experts of the groups with the largest sums of two ranks.
+            let size = logits.len() / groups as usize;
+            let sum = |group: usize| {
+                let mut ranks: Vec<f64> = (group * size..(group + 1) * size).map(rank).collect();
+                ranks.sort_by(|a, b| b.total_cmp(a));
+                ranks[0] + ranks[1]
+            };
+            let mut order: Vec<usize> = (0..groups as usize).collect();
+            order.sort_by(|&a, &b| sum(b).total_cmp(&sum(a)));
+            order.truncate(self.model.number("expert_group_used_count").expect("it is set") as usize);
+            ranked.retain(|expert| order.contains(&(expert / size)));
+        }
         ranked.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
         ranked.truncate(used as usize);
         let total = if self.paper.renormalises { ranked.iter().map(|&expert| scores[expert]).sum() } else { 1.0 };
