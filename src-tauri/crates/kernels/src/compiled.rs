@@ -46,6 +46,9 @@ macro_rules! kernels {
             fn sigmoid(x: &mut [f32]) {
                 portable::activation::sigmoid::<$arith>(x)
             }
+            fn silu(x: &mut [f32]) {
+                portable::activation::silu::<$arith>(x)
+            }
             fn scale(x: &mut [f32], factor: f32) {
                 portable::elementwise::scale(x, factor)
             }
@@ -63,6 +66,9 @@ macro_rules! kernels {
             }
             fn add_product(x: &mut [f32], y: &[f32], z: &[f32]) {
                 portable::elementwise::add_product::<$arith>(x, y, z)
+            }
+            fn delta(step: $crate::delta::DeltaStep<'_>) {
+                portable::delta::step::<$arith>(step)
             }
             fn encode_row(dtype: cairn_gguf::DType, x: &[f32], row: &mut [u8]) {
                 portable::rows::encode::<$arith>(dtype, x, row)

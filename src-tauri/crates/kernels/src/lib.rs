@@ -15,6 +15,7 @@
 //!   All variants give the same bits.
 //! - *Float weights*: sixteen lanes over `k`, ascending, and one tree at the end. Variants agree within rounding.
 //! - *Attention*: spans of 256 absolute positions, each from scratch, merged ascending by one function.
+//! - *Gated delta rule*: a column of the state depends on no other column, and sums over its keys have a fixed order.
 //! - *Element-wise*: an element's result depends on no other element, so tails use the same expression.
 //!
 //! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values of different revisions are not mixed.
@@ -26,6 +27,7 @@ mod attention;
 mod block;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod compiled;
+mod delta;
 mod format;
 mod matmul;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -41,6 +43,7 @@ mod x86;
 mod tests;
 
 pub use attention::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
+pub use delta::{DELTA_COLUMNS, DeltaStep};
 pub use format::{Columns, Format};
 pub use matmul::{MatMul, Scratch};
 pub use table::{all, by_name, usable};

@@ -7,6 +7,7 @@
 pub(crate) mod activation;
 pub(crate) mod arith;
 pub(crate) mod attention;
+pub(crate) mod delta;
 pub(crate) mod elementwise;
 pub(crate) mod exp;
 pub(crate) mod float;

@@ -3,6 +3,7 @@
 
 mod activation;
 mod attention;
+mod delta;
 mod dispatch;
 mod elementwise;
 mod matmul;

@@ -4,6 +4,7 @@ use cairn_gguf::DType;
 use cairn_hardware::Features;
 
 use crate::attention::{AttendSpan, Softmax};
+use crate::delta::DeltaStep;
 use crate::format::Format;
 use crate::matmul::MatMul;
 
@@ -48,6 +49,8 @@ pub struct Variant {
     pub gelu_erf: fn(&mut [f32]),
     /// `x = 1 / (1 + exp(-x))`.
     pub sigmoid: fn(&mut [f32]),
+    /// `x = x / (1 + exp(-x))`.
+    pub silu: fn(&mut [f32]),
     /// `x *= factor`.
     pub scale: fn(&mut [f32], f32),
     /// `x = cap * tanh(x / cap)`.
@@ -60,6 +63,8 @@ pub struct Variant {
     pub add_scaled: fn(&mut [f32], &[f32], f32),
     /// `x += y * z`: one tap of a convolution along rows.
     pub add_product: fn(&mut [f32], &[f32], &[f32]),
+    /// One token of linear attention by the gated delta rule, on some columns of a state.
+    pub delta: fn(DeltaStep<'_>),
     /// Encodes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES): `(dtype, x, row)`. The bytes equal
     /// those of [`DType::encode`], except that NaN stays NaN.
     pub encode_row: fn(DType, &[f32], &mut [u8]),

@@ -5,7 +5,7 @@
 //! change. Values have no position.
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, Op, PAGE_TOKENS, Plan, Rope, RopeStyle, StateId, StateKind};
+use cairn_tensor::{BufferId, DeltaRule, Op, PAGE_TOKENS, Plan, Rope, RopeStyle, StateId, StateKind};
 
 /// Why a model's keys cannot be rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +128,8 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Combine { out, .. }
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
+        | Op::DeltaRule(DeltaRule { out, .. })
+        | Op::Part { out, .. }
         | Op::Gather { out, .. }
         | Op::Mean { out, .. } => *out == k,
         _ => false,
@@ -138,7 +140,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
 fn changes(op: &Op, k: BufferId) -> bool {
     match op {
         Op::RmsNorm { out, .. } | Op::LayerNorm { out, .. } | Op::Glu { out, .. } => *out == k,
-        Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } => *x == k,
+        Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::Decay { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
         _ => false,

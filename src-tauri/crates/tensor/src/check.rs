@@ -3,6 +3,7 @@
 //! Backends index without further checks. So every error of a model file or a caller is refused here, with the step or
 //! row. Nothing here computes, so the CPU backend and the oracle share it.
 
+mod delta;
 mod experts;
 mod heads;
 mod recurrent;
@@ -203,6 +204,9 @@ impl PlanCheck<'_> {
                 Self::apart(*q, *out)
             }
             Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
+            Op::DeltaRule(rule) => self.delta_rule(rule),
+            Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
+            Op::Part { x, group, start, out } => self.part(*x, *group, *start, *out),
             Op::Glu { activation, gate, up, out } => {
                 if let Glu::Clamped { alpha, limit } = activation {
                     require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;
@@ -212,7 +216,7 @@ impl PlanCheck<'_> {
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } => self.buffer(*x).map(drop),
+            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } => self.buffer(*x).map(drop),
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))

@@ -31,6 +31,7 @@ mod add_squares;
 mod attention;
 mod blocks;
 mod conv;
+mod delta;
 mod elements;
 mod expert_groups;
 mod experts;

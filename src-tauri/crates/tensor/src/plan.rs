@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 
+use crate::delta::DeltaRule;
 use crate::page::{PageLayout, UnevenHead};
 use crate::router::Router;
 use crate::state::{Recurrent, RecurrentId, State, StateId};
@@ -332,6 +333,28 @@ pub enum Op {
         /// Receives `[rows, width]`. Not `x`.
         out: BufferId,
     },
+    /// Linear attention by the gated delta rule over the tokens of a sequence.
+    DeltaRule(DeltaRule),
+    /// `x = exp(rate * ln(1 + exp(x + bias)))` in place: factors on the states of [`Op::DeltaRule`].
+    Decay {
+        /// Input and output, `[rows, width]`.
+        x: BufferId,
+        /// `[width]`, negative in models.
+        rate: WeightId,
+        /// `[width]`.
+        bias: WeightId,
+    },
+    /// Copies the same part of each group of a row, such as the queries of rows with a query and a gate for each head.
+    Part {
+        /// `[rows, groups * group]`.
+        x: BufferId,
+        /// Elements of a group.
+        group: usize,
+        /// First element of the part in its group.
+        start: usize,
+        /// Receives `[rows, groups * len]`, where `len` is the part's length. Not `x`.
+        out: BufferId,
+    },
     /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
     Glu {
         /// The activation.
@@ -355,6 +378,11 @@ pub enum Op {
     },
     /// `x = 1 / (1 + exp(-x))` in place.
     Sigmoid {
+        /// Input and output.
+        x: BufferId,
+    },
+    /// `x = x / (1 + exp(-x))` in place.
+    Silu {
         /// Input and output.
         x: BufferId,
     },
@@ -415,6 +443,14 @@ impl Op {
             Self::MatMul { x, projections }
             | Self::MatMulAdapter { x, projections, .. }
             | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            _ => None,
+        }
+    }
+
+    /// Returns the recurrent state of an op.
+    pub(crate) fn recurrent(&self) -> Option<RecurrentId> {
+        match self {
+            Self::Conv { state, .. } | Self::DeltaRule(DeltaRule { state, .. }) => Some(*state),
             _ => None,
         }
     }

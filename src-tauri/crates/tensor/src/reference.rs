@@ -10,6 +10,7 @@
 
 mod arithmetic;
 mod conv;
+mod delta;
 mod experts;
 mod heads;
 mod step;

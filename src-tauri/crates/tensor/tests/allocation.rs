@@ -21,7 +21,7 @@ use cairn_gguf::DType;
 use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Slice};
 
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
-use hybrid::{Snapshots, hybrid};
+use hybrid::{Snapshots, hybrid, linear};
 use latent::latent;
 use varied::varied;
 
@@ -58,6 +58,7 @@ fn run_after_the_first_steps_allocates_nothing() {
     check(varied, 2);
     check(hybrid, 4);
     check(latent, 2);
+    check(linear, 3);
 }
 
 fn check(model: Model, layers: usize) {

@@ -59,6 +59,14 @@ pub(crate) fn sigmoid<A: Arith>(x: &mut [f32]) {
     }
 }
 
+/// `x = x / (1 + exp(-x))`.
+#[inline(always)]
+pub(crate) fn silu<A: Arith>(x: &mut [f32]) {
+    for x in x {
+        *x = swish::<A>(*x, 1.0);
+    }
+}
+
 /// `x = cap * tanh(x / cap)`.
 #[inline(always)]
 pub(crate) fn softcap<A: Arith>(x: &mut [f32], cap: f32) {

@@ -121,6 +121,11 @@ fn clamped_glu_clamps_at_its_limits() {
 }
 
 #[test]
+fn silu_matches_the_formula() {
+    check("silu", 1e-6, |v, x, _| (v.silu)(x), gated(|x, _| x / (1.0 + (-x).exp())));
+}
+
+#[test]
 fn sigmoid_approaches_zero_and_one() {
     check("sigmoid", 1e-6, |v, x, _| (v.sigmoid)(x), gated(|x, _| 1.0 / (1.0 + (-x).exp())));
     for variant in usable() {

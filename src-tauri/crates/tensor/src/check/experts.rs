@@ -1,6 +1,7 @@
 //! Checks of mixtures of experts: routes are computed before the ops that use them, and fit these ops.
 
 use super::{PlanCheck, require};
+use crate::delta::DeltaRule;
 use crate::plan::{Buffer, BufferId, Op, Projection};
 use crate::router::{ExpertGroups, Router};
 use crate::weight::Weight;
@@ -28,6 +29,8 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Combine { out, .. }
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
+        | Op::DeltaRule(DeltaRule { out, .. })
+        | Op::Part { out, .. }
         | Op::Glu { out, .. }
         | Op::Input { out }
         | Op::Mean { out, .. }
@@ -43,6 +46,8 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Gelu { x }
         | Op::GeluErf { x }
         | Op::Sigmoid { x }
+        | Op::Silu { x }
+        | Op::Decay { x, .. }
         | Op::Scale { x, .. }
         | Op::Softcap { x, .. }
         | Op::Add { x, .. }

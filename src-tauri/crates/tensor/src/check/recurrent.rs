@@ -2,7 +2,7 @@
 
 use super::{PlanCheck, require};
 use crate::batch::Batch;
-use crate::plan::{BufferId, Op, Plan};
+use crate::plan::{BufferId, Plan};
 use crate::snapshot::SnapshotTable;
 use crate::state::RecurrentId;
 use crate::weight::{Weight, WeightId};
@@ -16,7 +16,7 @@ const MAX_ELEMENTS: usize = 8 << 20;
 pub(super) fn states(plan: &Plan) -> Result<(), String> {
     let mut uses = vec![0; plan.recurrent.len()];
     for op in &plan.ops {
-        if let Op::Conv { state, .. } = op {
+        if let Some(state) = op.recurrent() {
             uses[state.0 as usize] += 1;
         }
     }
@@ -29,9 +29,21 @@ pub(super) fn states(plan: &Plan) -> Result<(), String> {
 }
 
 impl PlanCheck<'_> {
-    pub(super) fn conv(&self, state: RecurrentId, x: BufferId, weight: WeightId, out: BufferId) -> Result<(), String> {
+    fn elements(&self, state: RecurrentId) -> Result<usize, String> {
         let elements = self.plan.recurrent.get(state.0 as usize).map(|state| state.elements);
-        let elements = elements.ok_or_else(|| format!("there is no recurrent state {}", state.0))?;
+        elements.ok_or_else(|| format!("there is no recurrent state {}", state.0))
+    }
+
+    /// Checks the size of a recurrent state.
+    pub(super) fn recurrent(&self, state: RecurrentId, wanted: usize) -> Result<(), String> {
+        let elements = self.elements(state)?;
+        require(elements == wanted, || {
+            format!("recurrent state {} has {elements} elements, its op needs {wanted}", state.0)
+        })
+    }
+
+    pub(super) fn conv(&self, state: RecurrentId, x: BufferId, weight: WeightId, out: BufferId) -> Result<(), String> {
+        let elements = self.elements(state)?;
         let Weight { name, rows, cols, .. } = self.weight(weight)?;
         self.batch_rows(x, *rows)?;
         self.batch_rows(out, *rows)?;

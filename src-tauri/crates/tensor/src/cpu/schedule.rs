@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use cairn_kernels::Format;
 
+use crate::delta::DeltaRule;
 use crate::plan::{BufferId, Op, Plan, Rows};
 use crate::weight::Weight;
 
@@ -165,11 +166,20 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::Conv { x, out, .. } => {
                 schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
+            // The same for its snapshots.
+            Op::DeltaRule(DeltaRule { qkv, decay, beta, out, .. }) => {
+                let from = [*qkv, *decay, *beta].map(Place::Buffer);
+                schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
+            }
+            Op::Decay { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
+            Op::Part { x, out, .. } => {
+                schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
+            }
             Op::Glu { gate, up, out, .. } => {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Softcap { x, .. } => {
+            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::Softcap { x, .. } => {
                 schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)]))
             }
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),

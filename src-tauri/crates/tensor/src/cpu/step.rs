@@ -6,6 +6,7 @@ use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 use parking_lot::Mutex;
 
 use super::blocks::{self, HeadShape};
+use super::delta::DeltaScratch;
 use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};
@@ -71,12 +72,15 @@ pub(super) struct Scratch {
     pub(super) span: Vec<f32>,
     /// Rows before those of a batch, for a convolution.
     pub(super) history: Vec<f32>,
+    /// A block of a state, for linear attention.
+    pub(super) delta: DeltaScratch,
 }
 
 impl Scratch {
     /// Allocates memory for a plan.
     pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
         self.experts.fit(plan, weights, rows);
+        self.delta.fit(plan);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * schedule::STRIP);
         let tables = plan.ops.iter().filter_map(|op| match op {
@@ -181,10 +185,14 @@ impl Step<'_> {
             Op::StoreLatent { state, k, v } => self.store_latent(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
             Op::Conv { state, x, out, .. } => self.conv(worker, &mut scratch.history, *state, [*x, *out]),
+            Op::DeltaRule(rule) => self.delta_rule(worker, &mut scratch.delta, rule),
+            Op::Decay { x, rate, bias } => self.decay(worker, *x, [*rate, *bias]),
+            Op::Part { x, group, start, out } => self.part(worker, [*x, *out], *group, *start),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),
             Op::Sigmoid { x } => self.by_chunks(worker, *x, |x| (self.variant.sigmoid)(x)),
+            Op::Silu { x } => self.by_chunks(worker, *x, |x| (self.variant.silu)(x)),
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {

@@ -96,6 +96,9 @@ impl Step<'_> {
                 self.buffers[out.0 as usize] = y;
             }
             Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
+            Op::DeltaRule(rule) => self.delta_rule(rule),
+            Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
+            Op::Part { x, group, start, out } => self.part(*x, *group, *start, *out),
             Op::Glu { activation, gate, up, out } => {
                 let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
                 self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();
@@ -103,6 +106,7 @@ impl Step<'_> {
             Op::Gelu { x } => self.each(*x, arithmetic::gelu),
             Op::GeluErf { x } => self.each(*x, arithmetic::gelu_erf),
             Op::Sigmoid { x } => self.each(*x, arithmetic::sigmoid),
+            Op::Silu { x } => self.each(*x, |x| x / (1.0 + (-x).exp())),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {

@@ -1,9 +1,9 @@
-//! A tiny model that alternates short convolutions and attention, and the snapshots of its sequences.
+//! Tiny models that alternate recurrent layers and attention, and the snapshots of their sequences.
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Limits, Op, Plan, PlanId, Projection, Rows, SnapshotId, SnapshotTable, State,
-    StateKind, WeightId,
+    Backend, Batch, BufferId, DeltaRule, Glu, KeySharing, Limits, Op, Plan, PlanId, Projection, Rows, SnapshotId,
+    SnapshotTable, State, StateKind, Weight, WeightId,
 };
 
 use crate::common::{Random, VOCABULARY, WIDTH, matrix};
@@ -12,6 +12,8 @@ use crate::common::{Random, VOCABULARY, WIDTH, matrix};
 const HEADS: [usize; 3] = [4, 2, 64];
 /// Rows of the convolutions.
 const KERNELS: [usize; 2] = [3, 4];
+/// Linear attention: key heads and their width, heads and their width, which is a whole and a partial block.
+const LINEAR: [usize; 4] = [2, 24, 4, 48];
 /// Snapshots of each sequence: two in turn, and one in the middle of a run.
 pub(crate) const SNAPSHOTS: usize = 3;
 
@@ -66,6 +68,12 @@ impl Model<'_> {
         self.plan.push(Op::MatMul { x, projections });
     }
 
+    fn multiply_as(&mut self, dtype: DType, x: BufferId, out: BufferId) {
+        let before = std::mem::replace(&mut self.dtype, dtype);
+        self.multiply(x, &[out]);
+        self.dtype = before;
+    }
+
     fn norm(&mut self) {
         let weight = self.weight(DType::F32, 1, WIDTH, 1.0);
         self.plan.push(Op::RmsNorm { x: self.x, weight, eps: 1e-5, group: WIDTH, out: self.branch });
@@ -81,6 +89,40 @@ impl Model<'_> {
         self.plan.push(Op::Conv { state, x: before, weight, out: mixed });
         self.plan.push(Op::Mul { x: mixed, y: after });
         self.multiply(mixed, &[self.branch]);
+        self.plan.push(Op::Add { x: self.x, y: self.branch });
+    }
+
+    /// Linear attention with a convolution before it and a gated norm after it.
+    fn linear(&mut self, sharing: KeySharing) {
+        let [key_heads, key_dim, heads, value_dim] = LINEAR;
+        self.norm();
+        let width = 2 * key_heads * key_dim + heads * value_dim;
+        let [qkv, mixed, pairs, decay, beta, gate, out] =
+            [width, width, 2 * heads, heads, heads, heads * value_dim, heads * value_dim]
+                .map(|width| self.plan.buffer(Rows::Batch, width));
+        self.multiply(self.branch, &[qkv, pairs, gate]);
+        let (state, weight) = (self.plan.recurrent(3 * width), self.weight(DType::F32, width, 4, 1.0));
+        self.plan.push(Op::Conv { state, x: qkv, weight, out: mixed });
+        self.plan.push(Op::Silu { x: mixed });
+        [(0, beta), (1, decay)]
+            .into_iter()
+            .for_each(|(start, out)| self.plan.push(Op::Part { x: pairs, group: 2, start, out }));
+        let rate = self.backend.upload(rates(heads)).expect("the bytes are those of the shape");
+        let bias = self.weight(DType::F32, 1, heads, 1.0);
+        self.plan.push(Op::Decay { x: decay, rate, bias });
+        self.plan.push(Op::Sigmoid { x: beta });
+        let state = self.plan.recurrent(heads * key_dim * value_dim);
+        let eps = 1e-6;
+        let rule =
+            DeltaRule { state, qkv: mixed, decay, beta, key_heads, heads, key_dim, value_dim, sharing, eps, out };
+        self.plan.push(Op::DeltaRule(rule));
+        let weight = self.weight(DType::F32, 1, value_dim, 1.0);
+        self.plan.push(Op::RmsNorm { x: out, weight, eps, group: value_dim, out });
+        self.plan.push(Op::Glu { activation: Glu::Silu, gate, up: out, out: gate });
+        // The quantised types have rows of whole blocks.
+        let heads = self.plan.buffer(Rows::Batch, WIDTH);
+        self.multiply_as(DType::F32, gate, heads);
+        self.multiply(heads, &[self.branch]);
         self.plan.push(Op::Add { x: self.x, y: self.branch });
     }
 
@@ -107,18 +149,45 @@ impl Model<'_> {
     }
 }
 
-/// Writes the model into a backend. Equal seeds give equal models.
+/// Rates at which states decay.
+pub(crate) fn rates(heads: usize) -> Weight {
+    let bytes: Vec<u8> = (0..heads).flat_map(|head| (-0.05 * (head + 1) as f32).to_le_bytes()).collect();
+    Weight { name: "rates".to_owned(), dtype: DType::F32, rows: 1, cols: heads, bytes: bytes.into() }
+}
+
+/// Writes a model with short convolutions into a backend. Equal seeds give equal models.
 pub(crate) fn hybrid(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    model(backend, dtype, limits, |model| {
+        for (kernel, kind) in KERNELS.into_iter().zip([StateKind::Full, StateKind::Window(100)]) {
+            model.conv(kernel);
+            model.mlp();
+            model.attention(kind);
+        }
+    })
+}
+
+/// Writes a model with linear attention into a backend. Equal seeds give equal models.
+pub(crate) fn linear(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    model(backend, dtype, limits, |model| {
+        model.linear(KeySharing::Adjacent);
+        model.attention(StateKind::Full);
+        model.linear(KeySharing::Tiled);
+        model.mlp();
+    })
+}
+
+fn model(
+    backend: &mut dyn Backend,
+    dtype: DType,
+    limits: Limits,
+    layers: impl FnOnce(&mut Model<'_>),
+) -> (PlanId, BufferId) {
     let mut plan = Plan::default();
     let [x, branch] = [WIDTH; 2].map(|width| plan.buffer(Rows::Batch, width));
     let mut model = Model { backend, random: Random(17), plan, dtype, x, branch };
     let table = model.weight(dtype, VOCABULARY, WIDTH, 1.0);
     model.plan.push(Op::Embed { table, out: x });
-    for (kernel, kind) in KERNELS.into_iter().zip([StateKind::Full, StateKind::Window(100)]) {
-        model.conv(kernel);
-        model.mlp();
-        model.attention(kind);
-    }
+    layers(&mut model);
     let [last, logits] = [WIDTH, VOCABULARY].map(|width| model.plan.buffer(Rows::Logits, width));
     model.plan.push(Op::Gather { x, out: last });
     model.multiply(last, &[logits]);

@@ -5,7 +5,7 @@ use cairn_kernels::Variant;
 use cairn_tensor::{Backend, Batch, Limits};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
-use crate::hybrid::{Snapshots, hybrid};
+use crate::hybrid::{Snapshots, hybrid, linear};
 use crate::latent::latent;
 use crate::model::Model;
 use crate::varied::varied;
@@ -153,6 +153,13 @@ fn latent_attention_gives_identical_logits_in_any_batch() {
         check(latent, dtype);
     }
     check_pages(Case { model: latent, dtype: DType::Q8_0, kv_type: DType::Q8_0 });
+}
+
+#[test]
+fn linear_attention_gives_identical_logits_in_any_batch() {
+    for dtype in [DType::F32, DType::Q8_0] {
+        check(linear, dtype);
+    }
 }
 
 #[test]

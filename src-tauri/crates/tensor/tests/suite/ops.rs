@@ -2,12 +2,12 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Growth, Limits, Op, Plan, Projection, RecurrentId, Reference, Rope, RopeStyle, Row,
-    Rows, SnapshotId, State, StateKind, Values, Weight,
+    Backend, Batch, BufferId, DeltaRule, Glu, Growth, KeySharing, Limits, Op, Plan, Projection, RecurrentId, Reference,
+    Rope, RopeStyle, Row, Rows, SnapshotId, State, StateKind, Values, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
-use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid};
+use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid, linear, rates};
 use crate::model::logits;
 
 /// Slots that each of the three sequences may use.
@@ -376,6 +376,7 @@ fn element_wise_ops_agree_with_the_oracle() {
         alone("gelu", 1e-6, &|x| Op::Gelu { x });
         alone("gelu with erf", 1e-6, &|x| Op::GeluErf { x });
         alone("sigmoid", 1e-6, &|x| Op::Sigmoid { x });
+        alone("silu", 1e-6, &|x| Op::Silu { x });
         alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
         alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }
@@ -396,6 +397,66 @@ fn convolutions_agree_with_the_oracle() {
                 bench.plan.push(Op::Conv { state, x, weight, out });
             }
             BufferId(bench.plan.buffers.len() as u32 - 1)
+        });
+    }
+}
+
+#[test]
+fn delta_rule_agrees_with_the_oracle() {
+    for (sharing, [key_heads, key_dim], [heads, value_dim]) in [
+        (KeySharing::Adjacent, [1, 8], [1, 16]),
+        (KeySharing::Adjacent, [2, 33], [6, 32]),
+        (KeySharing::Tiled, [3, 128], [6, 128]),
+        (KeySharing::Tiled, [2, 16], [2, 75]),
+    ] {
+        check(&format!("{sharing:?} {key_heads} x {key_dim} for {heads} x {value_dim}"), 1e-5, |bench| {
+            let qkv = bench.input(2 * key_heads * key_dim + heads * value_dim);
+            let [decay, beta] = [heads; 2].map(|width| bench.input(width));
+            let rate = bench.backend.upload(rates(heads)).expect("the bytes are those of the shape");
+            let bias = bench.weight(DType::F32, 1, heads, 1.0);
+            bench.plan.push(Op::Decay { x: decay, rate, bias });
+            bench.plan.push(Op::Sigmoid { x: beta });
+            // Another state is before the one in use.
+            for _ in 0..2 {
+                let (out, eps) = (bench.plan.buffer(Rows::Batch, heads * value_dim), 1e-3);
+                let state = bench.plan.recurrent(heads * key_dim * value_dim);
+                bench.plan.push(Op::DeltaRule(DeltaRule {
+                    state,
+                    qkv,
+                    decay,
+                    beta,
+                    key_heads,
+                    heads,
+                    key_dim,
+                    value_dim,
+                    sharing,
+                    eps,
+                    out,
+                }));
+            }
+            BufferId(bench.plan.buffers.len() as u32 - 1)
+        });
+    }
+}
+
+#[test]
+fn decays_and_parts_agree_with_the_oracle() {
+    // The exponential of some inputs of the second overflows.
+    for (largest_rate, largest_bias) in [(1.0, 3.0), (1e-3, 2000.0)] {
+        check(&format!("decay with biases up to {largest_bias}"), 1e-6, |bench| {
+            let x = bench.input(30);
+            let rate = bench.weight(DType::F32, 1, 30, largest_rate);
+            let bias = bench.weight(DType::F32, 1, 30, largest_bias);
+            bench.plan.push(Op::Decay { x, rate, bias });
+            x
+        });
+    }
+    for (width, group, start, len) in [(48, 48, 0, 48), (48, 12, 0, 5), (48, 12, 7, 5), (30, 2, 1, 1)] {
+        check(&format!("{len} of {group} from {start}"), 0.0, |bench| {
+            let x = bench.input(width);
+            let out = bench.plan.buffer(Rows::Batch, width / group * len);
+            bench.plan.push(Op::Part { x, group, start, out });
+            out
         });
     }
 }
@@ -438,5 +499,6 @@ fn model_agrees_with_the_oracle() {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
         // A gated convolution multiplies three quantized projections.
         compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, hybrid, dtype, 310)]);
+        compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, linear, dtype, 310)]);
     }
 }

@@ -2,12 +2,13 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, Limits, Op, PAGE_TOKENS, Plan, Recurrent, RecurrentId, Reference, Rows, SnapshotId, SnapshotLayout,
-    SnapshotTable, WeightId,
+    Backend, Batch, DeltaRule, KeySharing, Limits, Op, PAGE_TOKENS, Plan, Recurrent, RecurrentId, Reference, Rows,
+    SnapshotId, SnapshotLayout, SnapshotTable, WeightId,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table};
-use crate::hybrid::hybrid;
+use crate::hybrid::{hybrid, linear};
+use crate::model::Model;
 
 /// Tokens of the sequence.
 const TOKENS: usize = 150;
@@ -31,10 +32,17 @@ fn copy(backend: &mut dyn Backend, layout: &SnapshotLayout, from: SnapshotId, to
 
 #[test]
 fn sequence_continues_from_any_snapshot() {
-    // The states of the model under test: its convolutions have three and four rows.
-    let layout = SnapshotLayout::new(&[2 * 256, 3 * 256].map(|elements| Recurrent { elements }));
+    // The convolutions have three and four rows.
+    check_snapshots(hybrid, &[2 * 256, 3 * 256]);
+    check_snapshots(linear, &[3 * 288, 4 * 24 * 48, 3 * 288, 4 * 24 * 48]);
+}
+
+/// Checks a model with states of this many elements.
+fn check_snapshots(model: Model, states: &[usize]) {
+    let states: Vec<Recurrent> = states.iter().map(|&elements| Recurrent { elements }).collect();
+    let layout = SnapshotLayout::new(&states);
     for mut backend in backends() {
-        let (plan, logits) = hybrid(backend.as_mut(), DType::F32, LIMITS);
+        let (plan, logits) = model(backend.as_mut(), DType::F32, LIMITS);
         backend.grow_pages(TOKENS.div_ceil(PAGE_TOKENS)).expect("a few pages can be had");
         let run = |backend: &mut dyn Backend, slots: std::ops::Range<usize>, snapshots: SnapshotTable| {
             let mut batch = Batch { tables: vec![table(0, 1, TOKENS)], snapshots: vec![snapshots], ..Batch::default() };
@@ -135,4 +143,63 @@ fn invalid_convolutions_are_refused() {
     check(0, 32, 64, in_place, "buffer 0 is both read and written");
     let to_logits = |plan: &mut Plan| plan.buffers[1].rows = Rows::Logits;
     check(0, 32, 64, to_logits, "buffer 1 is");
+}
+
+/// Checks that a plan with one op of linear attention is refused with this text.
+fn check_rule(change: impl Fn(&mut DeltaRule), expected: &str) {
+    for mut backend in backends() {
+        let mut plan = Plan::default();
+        let [qkv, decay, beta, out] = [64, 4, 4, 32].map(|width| plan.buffer(Rows::Batch, width));
+        let state = plan.recurrent(256);
+        let (sharing, eps) = (KeySharing::Tiled, 1e-6);
+        let mut rule =
+            DeltaRule { state, qkv, decay, beta, key_heads: 2, heads: 4, key_dim: 8, value_dim: 8, sharing, eps, out };
+        change(&mut rule);
+        plan.push(Op::DeltaRule(rule));
+        let error = backend.prepare(plan, LIMITS).expect_err("the plan is not sound").to_string();
+        assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn invalid_linear_attention_is_refused() {
+    check_rule(|rule| rule.heads = 3, "3 heads of 8 do not share 2 key heads of 8 evenly");
+    check_rule(|rule| rule.key_heads = 0, "4 heads of 8 do not share 0 key heads of 8 evenly");
+    check_rule(|rule| rule.key_dim = usize::MAX, "do not share 2 key heads of 18446744073709551615 evenly");
+    check_rule(|rule| rule.value_dim = 7, "recurrent state 0 has 256 elements, its op needs 224");
+    check_rule(|rule| rule.qkv = rule.out, "buffer 3 is Buffer { rows: Batch, width: 32 }, not");
+    check_rule(|rule| rule.decay = rule.qkv, "buffer 0 is Buffer { rows: Batch, width: 64 }, not");
+    check_rule(|rule| rule.beta = rule.qkv, "buffer 0 is Buffer { rows: Batch, width: 64 }, not");
+    check_rule(|rule| rule.out = rule.qkv, "buffer 0 is Buffer { rows: Batch, width: 64 }, not");
+    check_rule(|rule| rule.eps = -1.0, "eps is -1");
+    check_rule(|rule| rule.state = RecurrentId(1), "there is no recurrent state 1");
+}
+
+#[test]
+fn invalid_parts_and_decays_are_refused() {
+    for (width, group, start, expected) in [
+        (6, 0, 0, "is no part of each 0 elements"),
+        (6, 5, 0, "is no part of each 5 elements"),
+        (6, 4, 3, "is no part of each 4 elements"),
+        (6, 4, usize::MAX, "is no part of each 4 elements"),
+        (5, 4, 0, "is no part of each 4 elements"),
+        (18, 4, 0, "is no part of each 4 elements"),
+    ] {
+        for mut backend in backends() {
+            let mut plan = Plan::default();
+            let [x, out] = [12, width].map(|width| plan.buffer(Rows::Batch, width));
+            plan.push(Op::Part { x, group, start, out });
+            let error = backend.prepare(plan, LIMITS).expect_err("the plan is not sound").to_string();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    }
+    for mut backend in backends() {
+        let [rate, bias] = [4, 5]
+            .map(|len| backend.upload(matrix(&mut Random(1), DType::F32, 1, len, 1.0)).expect("the weight is sound"));
+        let mut plan = Plan::default();
+        let x = plan.buffer(Rows::Batch, 4);
+        plan.push(Op::Decay { x, rate, bias });
+        let error = backend.prepare(plan, LIMITS).expect_err("the plan is not sound").to_string();
+        assert!(error.contains("is 1 x 5, not a vector of 4"), "{error}");
+    }
 }

@@ -1,0 +1,122 @@
+//! Linear attention by the gated delta rule, split by blocks of the heads' states.
+//!
+//! A thread takes a block through all rows of a sequence, so that the block is read from a snapshot once and stays in the
+//! first-level cache. No column of a state depends on another one, so the split does not change a bit.
+
+use super::schedule::part;
+use super::step::Step;
+use crate::delta::{BLOCK, DeltaRule};
+use crate::plan::{BufferId, Op, Plan};
+use crate::team::Worker;
+use crate::weight::WeightId;
+
+/// Memory of one thread.
+#[derive(Debug, Default)]
+pub(super) struct DeltaScratch {
+    /// `[key_dim, columns]`.
+    state: Vec<f32>,
+    /// A normalised query.
+    q: Vec<f32>,
+    /// A normalised key.
+    k: Vec<f32>,
+    /// The same factor for each element of a query or a key.
+    factors: Vec<f32>,
+}
+
+impl DeltaScratch {
+    /// Allocates memory for a plan.
+    pub(super) fn fit(&mut self, plan: &Plan) {
+        let rules = plan.ops.iter().filter_map(|op| match op {
+            Op::DeltaRule(rule) => Some(rule.key_dim),
+            _ => None,
+        });
+        let dim = rules.max().unwrap_or(0).max(self.k.len());
+        self.state.resize(dim * BLOCK, 0.0);
+        [&mut self.q, &mut self.k, &mut self.factors].into_iter().for_each(|memory| memory.resize(dim, 0.0));
+    }
+}
+
+impl Step<'_> {
+    /// This thread's blocks.
+    pub(super) fn delta_rule(&self, worker: &Worker<'_>, scratch: &mut DeltaScratch, rule: &DeltaRule) {
+        let DeltaScratch { state, q, k, factors } = scratch;
+        let (q, k) = (&mut q[..rule.key_dim], &mut k[..rule.key_dim]);
+        let (blocks, width) = (rule.blocks(), rule.input_width());
+        let own = part(rule.heads * blocks, worker.threads(), worker.index());
+        let mut begin = self.rows.range.start;
+        for rows in self.batch.rows[self.rows.range.clone()].chunk_by(|a, b| a.seq == b.seq) {
+            let table = &self.batch.snapshots[rows[0].seq as usize];
+            let end = begin + rows.len();
+            let qkv = self.buffer(rule.qkv).read(worker, begin * width..end * width);
+            let [decay, beta] =
+                [rule.decay, rule.beta].map(|id| self.buffer(id).read(worker, begin * rule.heads..end * rule.heads));
+            for (head, block) in own.clone().map(|nth| (nth / blocks, nth % blocks)) {
+                let (place, columns) = (rule.place(head, block), rule.columns(block));
+                let columns = head * rule.value_dim + columns.start..head * rule.value_dim + columns.end;
+                let state = &mut state[..place.len()];
+                match table.from {
+                    Some(from) => {
+                        state.copy_from_slice(&self.snapshots.read(worker, from, rule.state, place.clone()));
+                    }
+                    None => state.fill(0.0),
+                }
+                let mut out = self.buffer(rule.out).write_columns(worker, columns.clone());
+                let [query, key] = rule.query_and_key(rule.key_head(head));
+                let mut snapshots = table.to.iter();
+                let mut next = snapshots.next();
+                for (nth, row) in rows.iter().enumerate() {
+                    let input = &qkv[nth * width..][..width];
+                    self.normalise(rule, &input[query.clone()], &mut factors[..rule.key_dim], rule.key_dim, q);
+                    self.normalise(rule, &input[key.clone()], &mut factors[..rule.key_dim], 1, k);
+                    (self.variant.delta)(cairn_kernels::DeltaStep {
+                        state,
+                        k,
+                        q,
+                        v: &input[rule.values()..][columns.clone()],
+                        decay: decay[nth * rule.heads + head],
+                        beta: beta[nth * rule.heads + head],
+                        out: out.row(begin + nth),
+                    });
+                    if let Some((_, to)) = next.filter(|(tokens, _)| *tokens == row.slot + 1) {
+                        self.snapshots.write(worker, *to, rule.state, place.clone()).copy_from_slice(state);
+                        next = snapshots.next();
+                    }
+                }
+            }
+            begin = end;
+        }
+    }
+
+    /// `out = x / sqrt(sum(x²) + eps) / sqrt(divisor)`, which is an RMS norm with other constants.
+    fn normalise(&self, rule: &DeltaRule, x: &[f32], factors: &mut [f32], divisor: usize, out: &mut [f32]) {
+        let dim = rule.key_dim as f32;
+        factors.fill(1.0 / (dim * divisor as f32).sqrt());
+        (self.variant.rms_norm)(x, factors, rule.eps / dim, out);
+    }
+
+    /// This thread's rows of the factors on states. There is one for each head, so they are computed in f64.
+    pub(super) fn decay(&self, worker: &Worker<'_>, x: BufferId, [rate, bias]: [WeightId; 2]) {
+        let [rate, bias] = [rate, bias].map(|id| &self.vectors[id.0 as usize]);
+        for row in self.own_rows(worker, x) {
+            let mut x = self.buffer(x).write(worker, self.row(x, row));
+            for ((x, rate), bias) in x.iter_mut().zip(rate).zip(bias) {
+                let input = f64::from(*x + *bias);
+                // ln(1 + exp(input)) without an overflow.
+                let softplus = input.max(0.0) + (-input.abs()).exp().ln_1p();
+                *x = (f64::from(*rate) * softplus).exp() as f32;
+            }
+        }
+    }
+
+    /// This thread's rows of a part of each group.
+    pub(super) fn part(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], group: usize, start: usize) {
+        let len = self.width(out) / (self.width(x) / group);
+        for row in self.own_rows(worker, out) {
+            let from = self.buffer(x).read(worker, self.row(x, row));
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            for (from, to) in from.chunks_exact(group).zip(to.chunks_exact_mut(len)) {
+                to.copy_from_slice(&from[start..start + len]);
+            }
+        }
+    }
+}
