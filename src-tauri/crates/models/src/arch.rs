@@ -26,6 +26,7 @@ mod qwen2;
 mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
+mod qwen3next;
 mod seed_oss;
 mod smollm3;
 mod stablelm;
@@ -89,6 +90,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &qwen2moe::Qwen2Moe,
     &qwen3::Qwen3,
     &qwen3moe::Qwen3Moe,
+    &qwen3next::Qwen3Next,
     &seed_oss::SeedOss,
     &smollm3::SmolLm3,
     &stablelm::StableLm,

@@ -18,6 +18,7 @@ mod layout;
 mod llama3;
 mod mistral3;
 mod olmo3;
+mod qwen35;
 mod qwen_vl;
 mod refused;
 mod step;
@@ -50,6 +51,8 @@ const LAYOUTS: &[Layout] = &[
     olmo3::OLMO3,
     qwen_vl::QWEN25_VL,
     qwen_vl::QWEN3_VL,
+    qwen35::QWEN35,
+    qwen35::QWEN3_NEXT,
 ];
 
 /// Translates the head of a file in Ollama's layout. Returns all others as they are.

@@ -218,7 +218,12 @@ impl Hparams {
             architecture: keys.architecture().to_owned(),
             context_length: keys.count("context_length", None, u32::MAX)?,
             embedding_length,
-            feed_forward_length: keys.count("feed_forward_length", None, MAX_WIDTH)?,
+            // Files of models without MLPs may have the width of their experts only.
+            feed_forward_length: keys.count(
+                "feed_forward_length",
+                keys.u32("expert_feed_forward_length")?,
+                MAX_WIDTH,
+            )?,
             layers,
             heads,
             kv_heads,

@@ -110,6 +110,35 @@ pub static LFM2MOE: Family = Family {
     ..LFM2
 };
 
+/// Returns the keys of a hybrid model: every second layer has attention, the others linear attention. Published models have it in
+/// three of four layers.
+fn linear_attention(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+    vec![
+        ("full_attention_interval", 2u32.into()),
+        ("ssm.conv_kernel", 4u32.into()),
+        ("ssm.state_size", count(spec.head_dim)),
+        ("ssm.group_count", count(spec.kv_heads)),
+        ("ssm.time_step_rank", count(spec.heads)),
+        ("ssm.inner_size", count(spec.heads * spec.head_dim)),
+        partial_rotation(spec),
+    ]
+}
+
+/// Returns the keys of linear attention, and of positions with three components.
+fn linear_attention_with_sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let mut keys = sections(&ModelSpec { head_dim: spec.head_dim / 2, ..spec.clone() });
+    keys.extend(linear_attention(spec));
+    keys
+}
+
+/// Returns the keys of experts and a shared one that each row weighs.
+fn weighted_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let mut keys = experts(spec);
+    keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+    keys
+}
+
 /// Returns the keys of LayerNorm.
 fn layer_norm(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())]
@@ -438,16 +467,35 @@ pub static QWEN2: Family = Family {
 };
 
 /// Qwen 2 with experts and a weighted shared one.
-pub static QWEN2MOE: Family = Family {
-    name: "qwen2moe",
-    tied: Some(false),
+pub static QWEN2MOE: Family =
+    Family { name: "qwen2moe", tied: Some(false), keys: weighted_experts, down_gain: MOE_DOWN_GAIN, ..QWEN2 };
+
+/// Qwen 3 Next: linear attention, attention with a gated output, and experts.
+pub static QWEN3NEXT: Family = Family {
+    name: "qwen3next",
     keys: |spec| {
-        let mut keys = experts(spec);
-        keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+        let mut keys = weighted_experts(spec);
+        keys.extend(linear_attention(spec));
         keys
     },
     down_gain: MOE_DOWN_GAIN,
-    ..QWEN2
+    ..QWEN3
+};
+
+/// Qwen 3.5, dense.
+pub static QWEN35: Family =
+    Family { name: "qwen35", pre_tokenizer: "qwen35", keys: linear_attention_with_sections, ..QWEN3 };
+
+/// Qwen 3.5 with experts.
+pub static QWEN35MOE: Family = Family {
+    name: "qwen35moe",
+    pre_tokenizer: "qwen35",
+    keys: |spec| {
+        let mut keys = weighted_experts(spec);
+        keys.extend(linear_attention_with_sections(spec));
+        keys
+    },
+    ..QWEN3NEXT
 };
 
 /// OLMo 2: norms over outputs of parts, and over whole rows of queries and keys.
@@ -599,6 +647,9 @@ pub static ALL: &[&Family] = &[
     &QWEN3VL,
     &QWEN3MOE,
     &QWEN3VLMOE,
+    &QWEN3NEXT,
+    &QWEN35,
+    &QWEN35MOE,
     &SEED_OSS,
     &SMOLLM3,
     &STABLELM,

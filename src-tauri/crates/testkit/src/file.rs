@@ -28,6 +28,8 @@ const BIAS_DEVIATION: f32 = 0.2;
 /// Difference of the biases of the choice of experts. It exceeds that of scores, because rounding would exchange experts with scores
 /// that are nearly equal.
 const CHOICE_BIAS_STEP: f32 = 1.25;
+/// Rate at which states of linear attention decay.
+const DECAY_RATE: f32 = 0.1;
 /// Standard deviation of the logits, set by the last norm.
 const LOGIT_DEVIATION: f32 = 3.0;
 
@@ -151,6 +153,12 @@ impl<'a> Tensors<'a, '_> {
             ("token_embd_norm.weight", _) if self.spec.family.name.starts_with("lfm2") => self.output_norm(name),
             ("output.weight", _) => self.output(),
             (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
+            _ if name.ends_with(".ssm_a") => {
+                // States decay by about a tenth in a token.
+                let mut random = Random::from_name(self.spec.seed, name);
+                let values: Vec<f32> = (0..elements).map(|_| -DECAY_RATE * random.normal().exp()).collect();
+                self.vector(name, dims, &values);
+            }
             (_, "exp_probs_b") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let order: Vec<f32> = (0..elements).map(|_| random.normal()).collect();
@@ -164,6 +172,8 @@ impl<'a> Tensors<'a, '_> {
                 self.vector(name, dims, &values);
             }
             (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
+            // It precedes the MLP.
+            (_, "post_attention_norm") if self.has_linear_attention() => self.norm(name, elements, 1.0),
             (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
             (_, "ffn_gate_inp_shexp") => {
                 let mut random = Random::from_name(self.spec.seed, name);
@@ -172,7 +182,7 @@ impl<'a> Tensors<'a, '_> {
                 self.vector(name, dims, &values);
             }
             // Rows of convolutions are shorter than blocks of quantised types.
-            (_, "conv") => self.taps(name, dims),
+            (_, "conv" | "ssm_conv1d") => self.taps(name, dims),
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
             // If queries and keys are normalised, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
@@ -181,6 +191,10 @@ impl<'a> Tensors<'a, '_> {
             (_, "ffn_down" | "ffn_down_exps" | "ffn_down_shexp") => self.matrix(name, dims, self.spec.family.down_gain),
             _ => self.matrix(name, dims, 1.0),
         }
+    }
+
+    fn has_linear_attention(&self) -> bool {
+        self.required.iter().any(|tensor| tensor.name.ends_with(".ssm_a"))
     }
 
     /// Returns whether the output of this matrix is normalised directly.

@@ -7,7 +7,8 @@
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::families::{
-    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3VL, QWEN3VLMOE,
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE, QWEN35,
+    QWEN35MOE,
 };
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
@@ -242,6 +243,55 @@ fn without_sections(name: &'static str, family: &'static Family) -> EqualFiles {
     EqualFiles { name, expected, files }
 }
 
+/// Qwen 3.5: a list of key/value heads, three sections of a rotation, another name of a tensor, a vision tower, and a layer that
+/// predicts further tokens.
+pub fn qwen35() -> EqualFiles {
+    linear_attention("Qwen 3.5", &QWEN35, TOWER_AND_PREDICTION)
+}
+
+/// Qwen 3.5 with experts.
+pub fn qwen35moe() -> EqualFiles {
+    linear_attention("Qwen 3.5 with experts", &QWEN35MOE, TOWER_AND_PREDICTION)
+}
+
+/// Qwen 3 Next: a list of key/value heads, and another name of a tensor.
+pub fn qwen3next() -> EqualFiles {
+    linear_attention("Qwen 3 Next", &QWEN3NEXT, &[("mtp.fc.weight", &[128, 64])])
+}
+
+/// A few tensors of a vision tower, and of a layer that predicts further tokens.
+const TOWER_AND_PREDICTION: &[(&str, &[u64])] = &[
+    ("v.patch_embed.weight", &[14, 14, 2, 24]),
+    ("v.blk.0.attn_k.weight", &[32, 32]),
+    ("mtp.fc.weight", &[128, 64]),
+    ("mtp.layers.0.attn_q.weight", &[64, 128]),
+];
+
+fn linear_attention(
+    name: &'static str,
+    family: &'static Family,
+    tensors: &'static [(&'static str, &'static [u64])],
+) -> EqualFiles {
+    let spec = small(family);
+    let expected = write(&spec);
+    let kv_heads = u32::try_from(spec.kv_heads).expect("it is a small model");
+    let is_next = family.name == QWEN3NEXT.name;
+    let mut ollama = Changes {
+        without: &["attention.head_count_kv", "rope.dimension_sections", "full_attention_interval"],
+        keys: vec![("attention.head_count_kv", vec![0, kv_heads].into())],
+        renames: &[(".ssm_dt.bias", ".ssm_dt")],
+        tensors,
+        ..Changes::default()
+    };
+    if !is_next {
+        ollama.keys.push(("rope.dimension_sections", vec![2i32, 1, 1].into()));
+        ollama.keys.push(("ssm.v_head_reordered", true.into()));
+        ollama.keys.push(("rope.mrope_interleaved", true.into()));
+    }
+    let files = vec![(family.name, changed(&expected, ollama))];
+    EqualFiles { name, expected, files }
+}
+
 /// Returns the files of all layouts of decoders.
 pub fn decoders() -> Vec<EqualFiles> {
     vec![
@@ -254,6 +304,9 @@ pub fn decoders() -> Vec<EqualFiles> {
         qwen25vl(),
         qwen3vl(),
         qwen3vlmoe(),
+        qwen3next(),
+        qwen35(),
+        qwen35moe(),
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Families differ in: norms of queries and keys (Henry et al., arXiv 2010.04245) and layers without rotation (Yang et
 //! al., arXiv 2501.18795), factor and cap of the scores, their growth with the position, sinks, layers with a sliding
-//! window, and whether queries, keys and values are one tensor.
+//! window, gates of the output (Qiu et al., arXiv 2505.06708), and whether queries, keys and values are one tensor.
 
 use cairn_tensor::{BufferId, Growth, Op, Projection, Rope, State, StateId, StateKind};
 
@@ -30,6 +30,8 @@ pub(crate) struct Attention {
     sinks: bool,
     /// Whether the default is one tensor `attn_qkv` instead of three.
     fused: bool,
+    /// Queries with a gate behind each head's, `[rows, heads * 2 * head_dim]`, and the gates, `[rows, heads * head_dim]`.
+    gates: Option<[BufferId; 2]>,
     q: BufferId,   // [rows, heads * head_dim]
     k: BufferId,   // [rows, kv_heads * head_dim]
     v: BufferId,   // [rows, kv_heads * head_dim]
@@ -66,6 +68,7 @@ impl Attention {
             softcap,
             sinks: false,
             fused: false,
+            gates: None,
             q,
             k,
             v,
@@ -80,6 +83,12 @@ impl Attention {
     /// Uses one tensor for queries, keys and values, unless the model has three.
     pub(crate) fn fused(self) -> Self {
         Self { fused: true, ..self }
+    }
+
+    /// Multiplies the output by the sigmoids of gates. The rows of each head's gate follow those of its query.
+    pub(crate) fn gated(self, b: &mut Builder<'_>) -> Self {
+        let width = b.plan.buffers[self.q.0 as usize].width;
+        Self { gates: Some([2 * width, width].map(|width| b.buffer(width))), ..self }
     }
 
     /// Sets the factor of scores. The default is 1 / sqrt(head_dim).
@@ -134,6 +143,11 @@ impl Attention {
         let x = stream.enter(b, Part::ATTENTION, layer);
         let projections = self.projections(b, hparams, layer);
         b.push(Op::MatMul { x, projections });
+        if let Some([both, gate]) = self.gates {
+            for (start, out) in [(0, q), (head_dim, gate)] {
+                b.push(Op::Part { x: both, group: 2 * head_dim, start, out });
+            }
+        }
         for (part, x, heads, rope) in
             [("attn_q_norm.weight", q, heads, query_rope), ("attn_k_norm.weight", k, kv_heads, rope)]
         {
@@ -154,21 +168,26 @@ impl Attention {
         b.push(Op::StoreKv { state, k, v });
         let sinks = self.sinks.then(|| b.vector(&name("attn_sinks.weight"), heads));
         b.push(Op::Attention { state, q, heads, scale, softcap, sinks, out });
+        if let Some([_, gate]) = self.gates {
+            b.push(Op::Sigmoid { x: gate });
+            b.push(Op::Mul { x: out, y: gate });
+        }
         let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
         b.push(Op::MatMul { x: out, projections });
         stream.leave(b, Part::ATTENTION, layer);
     }
 
-    /// Returns the projections into `q`, `k` and `v`: three tensors, or rows of one.
+    /// Returns the projections into `q`, `k` and `v`: three tensors, or rows of one. Queries include gates.
     fn projections(&self, b: &mut Builder<'_>, hparams: &Hparams, layer: usize) -> Vec<Projection> {
         let width = hparams.embedding_length;
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let parts = [("attn_q", self.q), ("attn_k", self.k), ("attn_v", self.v)];
+        let q = self.gates.map_or(self.q, |[both, _]| both);
+        let parts = [("attn_q", q), ("attn_k", self.k), ("attn_v", self.v)];
         let fused = b.has_tensor(&name("attn_qkv.weight")) || (self.fused && !b.has_tensor(&name("attn_q.weight")));
         if !fused {
             return parts.map(|(part, out)| b.projection(&name(part), width, out)).to_vec();
         }
-        let (wide, narrow) = (hparams.heads * hparams.head_dim, hparams.kv_heads * hparams.head_dim);
+        let [wide, narrow] = [q, self.k].map(|id| b.plan.buffers[id.0 as usize].width);
         let firsts = [0, wide, wide + narrow];
         let rows = |(first, (_, out))| b.projection_rows(&name("attn_qkv"), wide + 2 * narrow, first, width, out);
         firsts.into_iter().zip(parts).map(rows).collect()

@@ -6,6 +6,8 @@ use crate::error::LoadError;
 use crate::hparams::{Keys, MAX_WIDTH};
 
 const KV_HEADS: &str = "attention.head_count_kv";
+const RECURRENT: &str = "attention.recurrent_layers";
+const INTERVAL: &str = "full_attention_interval";
 
 /// Which layers have attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,28 @@ impl LayerKinds {
             return Err(keys.invalid(KV_HEADS, format!("{kv_heads} is not in 0 to {MAX_WIDTH}")));
         }
         Ok(Self { kv_heads: kv_heads as usize, attention: counts.iter().map(|&count| count > 0).collect() })
+    }
+
+    /// Completes the kinds of a model that may list them elsewhere: in `attention.recurrent_layers`, or as the last of each
+    /// `full_attention_interval` layers, whose default is 4.
+    pub(crate) fn or_interval(self, keys: &Keys<'_>, layers: usize) -> Result<Self, LoadError> {
+        if self.attention.contains(&false) {
+            self.check(keys, layers)?;
+            return Ok(self);
+        }
+        let attention: Vec<bool> = match keys.get(RECURRENT) {
+            Some(Value::Array(Array::Bool(recurrent))) => recurrent.iter().map(|recurrent| !recurrent).collect(),
+            Some(_) => return Err(keys.invalid(RECURRENT, "it is not a list of truth values")),
+            None => {
+                let interval = keys.count(INTERVAL, Some(4), u32::MAX)?;
+                (1..=layers).map(|layer| layer.is_multiple_of(interval)).collect()
+            }
+        };
+        // Layers that predict further tokens come last.
+        if attention.len() < layers {
+            return Err(keys.invalid(RECURRENT, format!("{} values for {layers} layers", attention.len())));
+        }
+        Ok(Self { attention, ..self })
     }
 
     /// Checks the number of layers.

@@ -34,6 +34,8 @@ pub(super) enum Marker {
     Tensor(&'static str),
     /// The file has a tensor with one of these prefixes.
     TensorPrefix(&'static [&'static str]),
+    /// The file has a tensor whose name ends so.
+    TensorSuffix(&'static str),
     /// Another condition.
     Check(fn(&Metadata) -> bool),
 }
@@ -67,6 +69,7 @@ impl Marker {
             Self::NoKey(key) => !has(key),
             Self::Tensor(name) => gguf.tensor(name).is_some(),
             Self::TensorPrefix(prefixes) => gguf.tensors().iter().any(|tensor| starts_with(&tensor.name, prefixes)),
+            Self::TensorSuffix(suffix) => gguf.tensors().iter().any(|tensor| tensor.name.ends_with(suffix)),
             Self::Check(check) => check(gguf.metadata()),
         }
     }

@@ -12,9 +12,6 @@ const MODELS: &[(&str, &str)] = &[
     ("nemotron_h", "Nemotron H"),
     ("nemotron_h_moe", "Nemotron H with experts"),
     ("nemotron_h_omni", "Nemotron Nano VL"),
-    ("qwen35", "Qwen 3.5"),
-    ("qwen35moe", "Qwen 3.5 with experts"),
-    ("qwen3next", "Qwen 3 Next"),
 ];
 
 /// Returns the name of the models with an architecture.

@@ -1,6 +1,8 @@
 //! Reference forward pass as in the papers, over whole sequences in f64, without plans, pages or shared code. It
 //! verifies the forward passes of the families.
 
+mod linear;
+
 use cairn_gguf::Value;
 
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
@@ -170,6 +172,9 @@ fn paper(model: &Tiny) -> Paper {
             ..plain
         },
         "olmoe" => Paper { query_key_norm: Some(|heads| heads * HEAD_DIM), renormalises: false, ..plain },
+        "qwen3next" | "qwen35" | "qwen35moe" => {
+            Paper { query_key_norm: Some(|_| HEAD_DIM), mlp_norm: "post_attention_norm", ..plain }
+        }
         "qwen2moe" => Paper { renormalises: false, ..plain },
         "qwen3" | "qwen3vl" | "qwen3moe" | "qwen3vlmoe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi2" => Paper { parallel: true, mlp_norm: "attn_norm", ..gelu_mlp },
@@ -216,6 +221,8 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let read: Rows = xs.iter().map(|x| block.read(x, attention_norm)).collect();
         let mixed: Rows = if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
             block.convolve(&read)
+        } else if model.tensors.contains_key(&block.name("ssm_a")) {
+            linear::mix(&block, &read)
         } else {
             let is_latent = model.tensors.contains_key(&block.name("attn_kv_a_mqa.weight"));
             let attended =
@@ -298,12 +305,21 @@ impl Block<'_> {
         let first = first * HEAD_DIM;
         let mut all = match fused {
             true => self.project(x, "attn_qkv", first..first + count * HEAD_DIM),
+            false if part == "attn_q" && self.has_gates() => {
+                let both = self.project(x, part, 0..2 * count * HEAD_DIM);
+                both.chunks(2 * HEAD_DIM).flat_map(|head| head[..HEAD_DIM].to_vec()).collect()
+            }
             false => self.project(x, part, 0..count * HEAD_DIM),
         };
         if !self.paper.normalises_rotated {
             all = self.normalise(all, part, count);
         }
         all.chunks(HEAD_DIM).map(<[f64]>::to_vec).collect()
+    }
+
+    /// Whether each head of queries is followed by its gate.
+    fn has_gates(&self) -> bool {
+        self.model.tensors[&self.name("attn_q.weight")].0[1] == 2 * (HEADS * HEAD_DIM) as u64
     }
 
     /// Normalises queries or keys of `count` heads.
@@ -348,6 +364,11 @@ impl Block<'_> {
                 let total = weights.iter().sum::<f64>() + sink;
                 let element = |i| seen.clone().zip(&weights).map(|(at, w)| w / total * vs[at][group][i]).sum::<f64>();
                 mixed.extend((0..HEAD_DIM).map(element));
+            }
+            if self.model.tensors.contains_key(&self.name("attn_q.weight")) && self.has_gates() {
+                let both = self.project(&rows[at], "attn_q", 0..2 * HEADS * HEAD_DIM);
+                let gates = both.chunks(2 * HEAD_DIM).flat_map(|head| sigmoids(&head[HEAD_DIM..]));
+                mixed.iter_mut().zip(gates).for_each(|(x, gate)| *x *= gate);
             }
             mixed
         };

@@ -1,0 +1,142 @@
+//! Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464), as in Qwen 3 Next and 3.5: a short convolution over queries,
+//! keys and values, states that decay, and a norm of each head's output that is multiplied by a gate.
+//!
+//! Sizes are `ssm.*` keys: `group_count` heads of queries and keys with `state_size` elements, and `time_step_rank` heads of values
+//! with `inner_size` elements together.
+
+use cairn_tensor::{BufferId, DeltaRule, Glu, KeySharing, Op};
+
+use super::Stream;
+use super::stream::Part;
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::{Hparams, Keys};
+
+/// Most rows of a convolution: more than in any model.
+const MAX_KERNEL: u32 = 16;
+/// Most heads: more than in any model.
+const MAX_HEADS: u32 = 1 << 12;
+/// Most elements of a query, a key or a value: more than in any model.
+const MAX_DIM: u32 = 1 << 10;
+/// Most elements of a layer's state: 128 heads of 256 x 256, twice the largest model's.
+const MAX_STATE: usize = 8 << 20;
+
+/// Parameters and buffers of a model's layers with linear attention.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeltaNet {
+    key_heads: usize,
+    heads: usize,
+    key_dim: usize,
+    value_dim: usize,
+    /// Rows that an output of the convolution depends on.
+    kernel: usize,
+    sharing: KeySharing,
+    qkv: BufferId,           // [rows, queries, keys, values]
+    mixed: BufferId,         // The same after the convolution.
+    gate: BufferId,          // [rows, values]
+    beta: BufferId,          // [rows, heads]
+    decay: BufferId,         // [rows, heads]
+    pairs: Option<BufferId>, // [rows, 2 * heads]: factors in one tensor.
+    out: BufferId,           // [rows, values]
+}
+
+impl DeltaNet {
+    /// Reads the sizes.
+    pub(crate) fn new(b: &mut Builder<'_>, sharing: KeySharing) -> Result<Self, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let kernel = keys.count("ssm.conv_kernel", None, MAX_KERNEL)?;
+        if kernel < 2 {
+            return Err(keys.invalid("ssm.conv_kernel", "a convolution of one row has no state"));
+        }
+        let key_heads = keys.count("ssm.group_count", None, MAX_HEADS)?;
+        let heads = keys.count("ssm.time_step_rank", None, MAX_HEADS)?;
+        let key_dim = keys.count("ssm.state_size", None, MAX_DIM)?;
+        let inner = keys.count("ssm.inner_size", None, MAX_HEADS * MAX_DIM)?;
+        if !heads.is_multiple_of(key_heads) {
+            let why = format!("{key_heads} heads of keys do not divide {heads} heads of values");
+            return Err(keys.invalid("ssm.group_count", why));
+        }
+        let value_dim = inner / heads;
+        if !inner.is_multiple_of(heads) || value_dim > MAX_DIM as usize {
+            let why = format!("{inner} elements are not {heads} heads of 1 to {MAX_DIM} elements");
+            return Err(keys.invalid("ssm.inner_size", why));
+        }
+        if heads * key_dim * value_dim > MAX_STATE {
+            let why = format!("{heads} states of {key_dim} x {value_dim} have more than {MAX_STATE} elements");
+            return Err(keys.invalid("ssm.state_size", why));
+        }
+        let width = 2 * key_heads * key_dim + inner;
+        let [qkv, mixed, gate, beta, decay, out] =
+            [width, width, inner, heads, heads, inner].map(|width| b.buffer(width));
+        Ok(Self {
+            key_heads,
+            heads,
+            key_dim,
+            value_dim,
+            kernel,
+            sharing,
+            qkv,
+            mixed,
+            gate,
+            beta,
+            decay,
+            pairs: None,
+            out,
+        })
+    }
+
+    /// Reads the factors of errors and states from one tensor, `ssm_ba`, which has both for each head of keys.
+    pub(crate) fn paired(self, b: &mut Builder<'_>) -> Self {
+        Self { pairs: Some(b.buffer(2 * self.heads)), ..self }
+    }
+
+    /// Adds `residual += linear attention(x)`, where the stream provides `x`. The layer has two states: the rows before the next one
+    /// for the convolution, and those of the heads.
+    pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
+        let &Self { key_heads, heads, key_dim, value_dim, sharing, qkv, mixed, gate, beta, decay, out, .. } = self;
+        let (embedding, eps) = (hparams.embedding_length, hparams.epsilon);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let x = stream.enter(b, Part::ATTENTION, layer);
+        let factors = match self.pairs {
+            Some(pairs) => vec![("ssm_ba", pairs)],
+            None => vec![("ssm_beta", beta), ("ssm_alpha", decay)],
+        };
+        let parts = [("attn_qkv", qkv), ("attn_gate", gate)].into_iter().chain(factors);
+        let projections = parts.map(|(part, out)| b.projection(&name(part), embedding, out)).collect();
+        b.push(Op::MatMul { x, projections });
+        if let Some(pairs) = self.pairs {
+            let each = heads / key_heads;
+            for (start, out) in [(0, beta), (each, decay)] {
+                b.push(Op::Part { x: pairs, group: 2 * each, start, out });
+            }
+        }
+        let width = b.plan.buffers[qkv.0 as usize].width;
+        let weight = b.matrix(&name("ssm_conv1d.weight"), width, self.kernel);
+        let state = b.plan.recurrent((self.kernel - 1) * width);
+        b.push(Op::Conv { state, x: qkv, weight, out: mixed });
+        b.push(Op::Silu { x: mixed });
+        let [rate, bias] = ["ssm_a", "ssm_dt.bias"].map(|part| b.vector(&name(part), heads));
+        b.push(Op::Decay { x: decay, rate, bias });
+        b.push(Op::Sigmoid { x: beta });
+        let state = b.plan.recurrent(heads * key_dim * value_dim);
+        b.push(Op::DeltaRule(DeltaRule {
+            state,
+            qkv: mixed,
+            decay,
+            beta,
+            key_heads,
+            heads,
+            key_dim,
+            value_dim,
+            sharing,
+            eps,
+            out,
+        }));
+        let weight = b.vector(&name("ssm_norm.weight"), value_dim);
+        b.push(Op::RmsNorm { x: out, weight, eps, group: value_dim, out });
+        b.push(Op::Glu { activation: Glu::Silu, gate, up: out, out: gate });
+        let projections = vec![b.projection(&name("ssm_out"), heads * value_dim, stream.branch)];
+        b.push(Op::MatMul { x: gate, projections });
+        stream.leave(b, Part::ATTENTION, layer);
+    }
+}
