@@ -7,8 +7,8 @@
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::families::{
-    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE, QWEN35,
-    QWEN35MOE,
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE,
+    QWEN35, QWEN35MOE,
 };
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
