@@ -4,6 +4,7 @@ mod cached;
 mod context;
 mod exact;
 mod latent;
+mod linear;
 mod textbook;
 
 use std::collections::BTreeSet;

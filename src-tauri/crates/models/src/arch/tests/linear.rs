@@ -1,0 +1,110 @@
+//! Keys of models with linear attention: which layers have it, its sizes, and files that are refused.
+
+use cairn_gguf::Value;
+use cairn_tensor::{KeySharing, Op, Plan, Reference};
+
+use super::file;
+use crate::load;
+use crate::tiny::{KV_HEADS, LAYERS, Tiny};
+
+fn plan(model: &Tiny) -> Plan {
+    load(&file(&model.bytes()), 4096, &mut Reference::new()).expect("the model is whole").plan
+}
+
+/// Checks the error of a model of Qwen 3.5 with another value of a key.
+fn check_refused(key: &str, value: impl Into<Value>, text: &str) {
+    let mut model = Tiny::new("qwen35", 1);
+    model.set(key, value);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
+    assert_eq!(error.to_string(), text, "the error of loading");
+}
+
+#[test]
+fn invalid_sizes_are_refused_by_key() {
+    let text = "metadata key `qwen35.ssm.conv_kernel`: a convolution of one row has no state";
+    check_refused("ssm.conv_kernel", 1u32, text);
+    check_refused("ssm.conv_kernel", 17u32, "metadata key `qwen35.ssm.conv_kernel`: 17 is not in 1 to 16");
+    check_refused("ssm.state_size", 0u32, "metadata key `qwen35.ssm.state_size`: 0 is not in 1 to 1024");
+    check_refused(
+        "ssm.time_step_rank",
+        u32::MAX,
+        "metadata key `qwen35.ssm.time_step_rank`: 4294967295 is not in 1 to 4096",
+    );
+    let text = "metadata key `qwen35.ssm.group_count`: 3 heads of keys do not divide 4 heads of values";
+    check_refused("ssm.group_count", 3u32, text);
+    let text = "metadata key `qwen35.ssm.inner_size`: 33 elements are not 4 heads of 1 to 1024 elements";
+    check_refused("ssm.inner_size", 33u32, text);
+    let text = "metadata key `qwen35.ssm.inner_size`: 8192 elements are not 4 heads of 1 to 1024 elements";
+    check_refused("ssm.inner_size", 8192u32, text);
+    let mut model = Tiny::new("qwen35", 1);
+    for (key, value) in [("ssm.time_step_rank", 4096u32), ("ssm.inner_size", 4096 * 64), ("ssm.state_size", 64)] {
+        model.set(key, value);
+    }
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("states would be large");
+    let text = "metadata key `qwen35.ssm.state_size`: 4096 states of 64 x 64 have more than 8388608 elements";
+    assert_eq!(error.to_string(), text, "the error of loading");
+}
+
+#[test]
+fn invalid_lists_of_layers_are_refused() {
+    let text = "metadata key `qwen35.full_attention_interval`: 0 is not in 1 to 4294967295";
+    check_refused("full_attention_interval", 0u32, text);
+    let text = "metadata key `qwen35.attention.recurrent_layers`: 1 values for 2 layers";
+    check_refused("attention.recurrent_layers", vec![true], text);
+    let text = "metadata key `qwen35.attention.recurrent_layers`: it is not a list of truth values";
+    check_refused("attention.recurrent_layers", 1u32, text);
+    let text = "metadata key `qwen35.attention.head_count_kv`: 3 numbers for 2 layers";
+    check_refused("attention.head_count_kv", vec![0u32, 2, 2], text);
+    check_refused("pooling_type", 1u32, "an embedding model of qwen35 is not supported");
+}
+
+#[test]
+fn old_files_of_qwen3next_are_refused() {
+    let mut model = Tiny::new("qwen3next", 1);
+    model.add(&mut crate::tiny::Noise(1), "blk.0.ssm_in.weight", &[8, 8]);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("its layout is another one");
+    let text = "a file of qwen3next with `ssm_in` tensors, which old converters wrote, is not supported";
+    assert_eq!(error.to_string(), text, "the error of loading");
+}
+
+#[test]
+fn layers_are_listed_in_three_ways() {
+    let model = Tiny::new("qwen35", 1);
+    let expected = plan(&model);
+    let mut listed = model.clone();
+    // A layer that predicts further tokens is listed too.
+    listed.set("attention.recurrent_layers", vec![true, false, false]);
+    listed.set("full_attention_interval", 7u32);
+    assert_eq!(plan(&listed), expected, "a list of truth values precedes the interval");
+    let mut counted = model.clone();
+    counted.set("attention.head_count_kv", vec![0, KV_HEADS as u32]);
+    counted.set("full_attention_interval", 7u32);
+    assert_eq!(plan(&counted), expected, "numbers of heads precede the interval");
+    let mut uniform = model;
+    uniform.set("attention.head_count_kv", vec![KV_HEADS as u32; LAYERS]);
+    assert_eq!(plan(&uniform), expected, "equal numbers of heads do not distinguish layers");
+}
+
+#[test]
+fn heads_share_keys_as_the_file_orders_them() {
+    let sharing = |model: &Tiny| {
+        let rule = plan(model).ops.into_iter().find_map(|op| match op {
+            Op::DeltaRule(rule) => Some(rule.sharing),
+            _ => None,
+        });
+        rule.expect("a layer has linear attention")
+    };
+    assert_eq!(sharing(&Tiny::new("qwen3next", 1)), KeySharing::Adjacent, "as published");
+    let mut model = Tiny::new("qwen35", 1);
+    assert_eq!(sharing(&model), KeySharing::Tiled, "as llama.cpp's converter orders them");
+    model.set("ssm.v_head_reordered", false);
+    assert_eq!(sharing(&model), KeySharing::Adjacent, "as the key in the file");
+}
+
+#[test]
+fn width_of_mlps_may_be_missing_with_experts() {
+    let mut model = Tiny::new("qwen35moe", 1);
+    let expected = plan(&model);
+    model.keys.remove("feed_forward_length");
+    assert_eq!(plan(&model).ops.len(), expected.ops.len(), "the layers are the same");
+}
