@@ -118,6 +118,8 @@ pub struct Cache {
     layout: PageLayout,
     /// Window of the window layers, if only some layers have one.
     window_tokens: Option<usize>,
+    /// Recurrent states are stored at multiples of this, and at ends of turns.
+    state_stride: usize,
     tiers: Option<TierState>,
     waker: Option<Waker>,
     scopes: ScopeRoots,
@@ -142,7 +144,8 @@ impl Cache {
     pub fn new(layout: PageLayout, budget: Arc<Budget>) -> Self {
         Self {
             pool: Pool::new(&layout, budget),
-            window_tokens: geometry::groups(&layout).window_tokens.map(|tokens| tokens as usize),
+            window_tokens: geometry::window_tokens(&layout),
+            state_stride: geometry::state_stride(&layout),
             layout,
             tiers: None,
             waker: None,

@@ -4,7 +4,8 @@
 //! their values, and so on, and then the states of recurrent layers after the chunk's last token. Bytes are only copied, so
 //! restored rows are identical to the original, bit for bit.
 //!
-//! Window layers form a group of their own, so that tiers can store their rows only where a sequence may continue. The match over
+//! Window layers and states form a group of their own, so that tiers can store them only where a sequence may continue, and a restore
+//! reads only those at its end. The match over
 //! [`StateKind`] is exhaustive: a new kind of state does not compile until it has a group.
 
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 
 /// Pages of a full chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
+/// Most chunks between two stored states: 4,096 tokens.
+const MAX_STATE_CHUNKS: usize = 16;
 
 /// Rows that are being copied from pages to one buffer. The buffer is ordered by section (keys or values of a layer),
 /// then by page. States are behind all rows.
@@ -49,11 +52,11 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     pub(crate) fn new(layout: &PageLayout) -> Self {
-        let groups = groups(layout);
+        let (groups, windows) = (groups(layout), window_tokens(layout));
         let states = (0..layout.kinds.len() as u32).map(StateId);
         let (window, full) = states.partition(|state| match layout.kinds[state.0 as usize] {
             StateKind::Full | StateKind::Around(_) => false,
-            StateKind::Window(_) => groups.window_tokens.is_some(),
+            StateKind::Window(_) => windows.is_some(),
         });
         Self { layout: layout.clone(), groups, full, window }
     }
@@ -96,7 +99,7 @@ impl Geometry {
 
     /// The recurrent states that a chunk has, and their sizes in bytes.
     fn states(&self, group: Group) -> impl Iterator<Item = (RecurrentId, usize)> + use<'_> {
-        let sections = self.layout.snapshot.sections.iter().filter(move |_| group == Group::Full);
+        let sections = self.layout.snapshot.sections.iter().filter(move |_| group == Group::Window);
         (0..).map(RecurrentId).zip(sections.map(std::ops::Range::len))
     }
 
@@ -143,7 +146,8 @@ impl Geometry {
     /// Copies page `index` of a chunk to a page of the backend. The chunk has the sections of [`Geometry::sections`].
     pub(crate) fn place(&self, backend: &mut dyn Backend, group: Group, page: PageId, payload: &[u8], index: usize) {
         let states: usize = self.states(group).map(|(_, bytes)| bytes).sum();
-        let pages = (payload.len() - states) / self.rows_bytes(group, 1);
+        // A group without rows has only states.
+        let pages = (payload.len() - states).checked_div(self.rows_bytes(group, 1)).unwrap_or(0);
         let mut rest = payload;
         for (state, kv) in self.parts(group) {
             let bytes = self.layout.section(state, kv).len();
@@ -183,17 +187,31 @@ impl Geometry {
     }
 }
 
-/// The layer groups of a page layout. Of several windows, the longest counts. If all layers have a window, they are stored like full
-/// layers, because otherwise pages before the window would have no rows at all. States of recurrent layers are stored with full layers.
+/// The layer groups of a page layout. States of recurrent layers are stored like rows of a window of one token.
 pub fn groups(layout: &PageLayout) -> Groups {
+    let recurrent = layout.snapshot.bytes > 0;
+    let window_tokens = window_tokens(layout).map(|tokens| tokens as u64).or(recurrent.then_some(1));
+    Groups { full: true, window_tokens, recurrent }
+}
+
+/// Distance between tokens after which recurrent states are stored and stay in memory: whole chunks whose rows have about as many bytes
+/// as the states, so that these do not multiply the bytes that are written and held. An edit recomputes at most this many tokens more.
+pub(crate) fn state_stride(layout: &PageLayout) -> usize {
+    let chunk_bytes = CHUNK_PAGES * layout.page_bytes.max(1);
+    let chunks = layout.snapshot.bytes.div_ceil(chunk_bytes).max(1).next_power_of_two();
+    CHUNK_TOKENS * chunks.min(MAX_STATE_CHUNKS)
+}
+
+/// Size of the window of window layers that are a group of their own. Of several windows, the longest counts. If all layers have a
+/// window, they are stored like full layers, because otherwise pages before the window would have no rows at all.
+pub(crate) fn window_tokens(layout: &PageLayout) -> Option<usize> {
     let windows = layout.kinds.iter().map(|kind| match kind {
         // Only rows of encoders attend to later rows, and they are not stored.
         StateKind::Full | StateKind::Around(_) => None,
-        StateKind::Window(tokens) => Some(u64::from(*tokens)),
+        StateKind::Window(tokens) => Some(*tokens as usize),
     });
     let full = windows.clone().any(|window| window.is_none());
-    let recurrent = layout.snapshot.bytes > 0;
-    Groups { full: true, window_tokens: windows.flatten().max().filter(|_| full), recurrent }
+    windows.flatten().max().filter(|_| full)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! The payload is the concatenation of the sections in [`ChunkHead::sections`]: for each layer its keys, then its
 //! values. A section consists of whole KV pages of 64 slots: `[page][kv_head][slot][head_dim]`. Slots after the last
-//! token are zero, so that no rows of another sequence are stored. Behind them is a section for the state of each
-//! recurrent layer after the chunk's last token, in `f32`.
+//! token are zero, so that no rows of another sequence are stored. In the group of window layers, behind them is a section for
+//! the state of each recurrent layer after the chunk's last token, in `f32`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::key::Key;
 pub enum Group {
     /// Layers that attend to all positions. A prefix needs every one of its chunks.
     Full,
-    /// Layers that attend to a window. A prefix needs only its last chunks.
+    /// Layers that attend to a window, and states of recurrent layers. A prefix needs only its last chunks.
     Window,
 }
 

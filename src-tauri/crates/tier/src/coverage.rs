@@ -2,8 +2,8 @@
 //!
 //! Layers with full attention need all chunks from the first. Layers with a window need only the last chunks. A
 //! restore may end at the longest prefix that both can serve, or at any shorter one that [`Coverage::longest_prefix`]
-//! returns. The states of recurrent layers are stored at the end of each chunk, so that a model with such layers can use
-//! only whole chunks.
+//! returns. The states of recurrent layers are stored with the rows of window layers, after the last token of a chunk. So a model with
+//! such layers can continue only at the end of such a chunk, and needs no states but those.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -23,9 +23,9 @@ const UNKNOWN_BYTES: u64 = 32 << 20;
 pub struct Groups {
     /// Whether some layers attend to all positions.
     pub full: bool,
-    /// Size of the longest attention window in tokens, if some layers have a window.
+    /// Size of the longest attention window in tokens, if some layers have a window. One token, if there are only states.
     pub window_tokens: Option<u64>,
-    /// Whether some layers are recurrent. Their states are in the chunks of layers with full attention.
+    /// Whether some layers are recurrent. Their states are in the chunks of layers with a window.
     pub recurrent: bool,
 }
 
@@ -212,12 +212,8 @@ impl Coverage {
         if !self.prefix.groups.recurrent {
             return limit;
         }
-        let base = self.held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
-        let end = |end: &mut usize, step: &RestoreStep| {
-            *end += step.rows;
-            Some(*end)
-        };
-        let ends = self.full.iter().scan(base, end).chain([self.held.tokens]);
+        let stored = self.window.iter().flatten().map(|step| step.first_position as usize + step.rows);
+        let ends = stored.chain([self.held.tokens]);
         ends.filter(|&end| end <= limit).max().unwrap_or(0)
     }
 
@@ -345,9 +341,9 @@ impl ChunkLookup<'_> {
                 return Some(found(id, CHUNK_TOKENS, TierKind::Remote, None));
             }
         }
-        let is_recurrent = self.prefix.groups.recurrent && group == Group::Full;
+        let has_states = self.prefix.groups.recurrent && group == Group::Window;
         let usable = |id: &ChunkId, entry: &Entry, rows: usize| {
-            self.nearest_tier(id, entry).is_some() && (!is_recurrent || rows == entry.tokens as usize)
+            self.nearest_tier(id, entry).is_some() && (!has_states || rows == entry.tokens as usize)
         };
         let (id, rows) = self.catalog.nearest(&parent, next.before, next.rest, usable)?;
         let entry = self.catalog.get(&id)?;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
+use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{
     ChunkHash, ChunkId, CostModel, GenerationGuard, Group, Key, LONG_RECOMPUTE, StoreError, StoreReason, StoreRequest,
 };
 
-use super::window::Anchors;
+use super::window::{Anchors, STRIDE_TOKENS};
 use super::{Cache, SeqId, Sequence};
 use crate::flush_schedule::FlushSchedule;
 use crate::geometry::{CHUNK_PAGES, Geometry, Rows};
@@ -125,7 +126,11 @@ impl Cache {
     pub(super) fn schedule_flush(&mut self, seq: SeqId, end: NodeId) {
         let Sequence { keys, turns, scope, .. } = self.sequence(seq);
         let (is_owned, length) = (scope.owner.is_some(), keys.len());
-        let anchors = Anchors { window_tokens: self.window_tokens, turns: [turns[0], turns[1], keys.len()] };
+        let turns = [turns[0], turns[1], keys.len()];
+        let windows = Anchors { window_tokens: self.window_tokens, stride_tokens: STRIDE_TOKENS, turns };
+        // The states at the end of a turn, and at the end of the last whole chunk before it: the next turn often begins differently.
+        let states = self.is_recurrent().then_some(CHUNK_TOKENS);
+        let states = Anchors { window_tokens: states, stride_tokens: self.state_stride, turns };
         let Some(tiers) = &mut self.tiers else { return };
         let now = tiers.model.tiers.clock().now();
         // A chunk is stored after those before it, so all of them are flushed if the last one must survive a crash.
@@ -137,13 +142,11 @@ impl Cache {
                 let before = (pages - 1) * PAGE_TOKENS;
                 let tokens = last_chunk_start(before + 1)..before + self.trie.keys(node).len();
                 let mut own = path[above..above + pages - tokens.start / PAGE_TOKENS].iter();
-                // A chunk without the states after its last token could not be used.
                 let snapshot = self.pool.snapshot(self.trie.page(node));
-                if self.pool.snapshots().are_needed() && snapshot.is_none_or(|own| own.tokens != tokens.end) {
-                    continue;
-                }
-                let window =
-                    anchors.see(&tokens) && !own.any(|&node| self.pool.is_missing_window_rows(self.trie.page(node)));
+                let has_states = !states.see(&tokens) || snapshot.is_some_and(|own| own.tokens == tokens.end);
+                let window = (windows.see(&tokens) || states.see(&tokens))
+                    && has_states
+                    && !own.any(|&node| self.pool.is_missing_window_rows(self.trie.page(node)));
                 tiers.schedule.add_use(node, pages, window, must_survive, now);
             }
         }
@@ -206,8 +209,9 @@ impl Cache {
         let reason = if schedule.is_reused(node) { StoreReason::Reused } else { reason };
         pages.drain(..pages.len() - tokens.div_ceil(PAGE_TOKENS));
         let snapshot = self.pool.snapshot(self.trie.page(node)).filter(|snapshot| snapshot.tokens == keys.len());
-        let snapshot = snapshot.map(|snapshot| snapshot.id);
-        if self.pool.snapshots().are_needed() && snapshot.is_none() {
+        let snapshot = snapshot.map(|snapshot| snapshot.id).filter(|_| group == Group::Window);
+        if self.pool.snapshots().are_needed() && group == Group::Window && snapshot.is_none() {
+            // States are of no use without the rows, so a chunk without them has none to store.
             schedule.set_flushed(node, group);
             return Ok(None);
         }

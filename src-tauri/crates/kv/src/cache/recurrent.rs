@@ -1,8 +1,9 @@
 //! Recurrent layers: where a sequence can continue, and the snapshots that its steps read and write.
 //!
 //! A page grows token by token, but a recurrent state exists only after the last token of a step. So a sequence can continue only at a
-//! token after which a snapshot was taken: at each multiple of 256, and where a sequence has ended. A snapshot belongs to the page
-//! with that token, and is shared and evicted with it.
+//! token after which a snapshot was taken: at the last multiple of 256 in each step, at each multiple of a stride that grows with the
+//! size of a snapshot, and where a sequence has ended. A snapshot belongs to the page with that token, and is shared and evicted
+//! with it.
 //!
 //! **Invariant:** outside of a restore, every sequence with tokens has the snapshot after its last one.
 
@@ -70,8 +71,8 @@ impl Cache {
         self.set_snapshot(seq, None);
     }
 
-    /// Reserves the snapshots that the next `tokens` of a sequence write: at each multiple of 256, and at the end. Those of a repeated
-    /// step, or of a slice in progress, stay.
+    /// Reserves the snapshots that the next `tokens` of a sequence write: at each multiple of the stride, at the last multiple of 256,
+    /// and at the end. Those of a repeated step, or of a slice in progress, stay.
     pub(super) fn reserve_snapshots(
         &mut self,
         backend: &mut dyn Backend,
@@ -85,7 +86,10 @@ impl Cache {
             return Ok(());
         }
         self.drop_targets(seq);
-        let boundaries = (first / CHUNK_TOKENS + 1..=(end - 1) / CHUNK_TOKENS).map(|chunk| chunk * CHUNK_TOKENS);
+        let last = end / CHUNK_TOKENS;
+        let boundaries = (first / CHUNK_TOKENS + 1..=(end - 1) / CHUNK_TOKENS)
+            .map(|chunk| chunk * CHUNK_TOKENS)
+            .filter(|tokens| tokens.is_multiple_of(self.state_stride) || *tokens == last * CHUNK_TOKENS);
         let ends: Vec<u32> = boundaries.chain([end]).map(|tokens| tokens as u32).collect();
         self.make_snapshot_room(backend, ends.len())?;
         for tokens in ends {

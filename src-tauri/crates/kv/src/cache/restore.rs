@@ -5,8 +5,7 @@
 //!
 //! For window layers, a restore reads only the rows that the end of the restore attends to. Other pages are published without them,
 //! and pages in memory that lack them are replaced by copies that have them. The tokens of such a restore are usable, and are
-//! reported, only at its end. The same is true for recurrent layers: each chunk has the states after its last token, and the
-//! sequence continues with those of the last chunk.
+//! reported, only at its end. The same is true for recurrent layers: a restore reads the states after its last token, and no others.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -279,7 +278,7 @@ impl Cache {
         let (first, place) = (restored.head().first_position as usize, restored.tier());
         let (have, end) = (self.sequence(seq).keys.len(), first + restored.rows());
         let group = restored.head().id.group;
-        let is_cut = self.is_recurrent() && group == Group::Full && restored.rows() < restored.head().keys.len();
+        let is_cut = self.is_recurrent() && group == Group::Window && restored.rows() < restored.head().keys.len();
         if is_cut || !self.fits(&restored) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
             return Err(RestorePoll::LayoutMismatch);
         }
@@ -319,7 +318,9 @@ impl Cache {
             model.tiers.record_copy(TierKind::Ram, bytes, self.now().saturating_sub(began));
         }
         self.add_rows(seq, &tokens[have..end]);
-        self.place_states(backend, seq, &restored, end, end == restore.choice.end);
+        if let Some(window) = window.filter(|window| window.head().first_position as usize + window.rows() == end) {
+            self.place_states(backend, seq, &window, end, end == restore.choice.end);
+        }
         self.publish_pages(seq);
         if !self.has_gaps() {
             return Ok(RestorePoll::Tokens(end - have, place));

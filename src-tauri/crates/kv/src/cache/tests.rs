@@ -185,7 +185,7 @@ proptest! {
         budget_pages in 2u64..40,
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        play(budget_pages, None, Layers { recurrent: true, window: None }, &steps);
+        play(budget_pages, None, Layers { recurrent: true, ..Layers::default() }, &steps);
     }
 }
 

@@ -15,11 +15,13 @@ use super::{Cache, OPEN, SeqId};
 use crate::trie::NodeId;
 
 /// Rows of window layers are stored before every multiple of this, so that an edit anywhere recomputes at most this many tokens.
-const STRIDE_TOKENS: usize = 2048;
+pub(super) const STRIDE_TOKENS: usize = 2048;
 
 /// Positions from which other sequences may continue.
 pub(super) struct Anchors {
     pub(super) window_tokens: Option<usize>,
+    /// Every multiple of this is one.
+    pub(super) stride_tokens: usize,
     /// Ends of its turns. The last one is the end of the sequence.
     pub(super) turns: [usize; 3],
 }
@@ -28,7 +30,7 @@ impl Anchors {
     /// Whether window layers attend to any of these positions from an anchor.
     pub(super) fn see(&self, tokens: &Range<usize>) -> bool {
         let Some(window) = self.window_tokens else { return false };
-        let stride = tokens.end.next_multiple_of(STRIDE_TOKENS);
+        let stride = tokens.end.next_multiple_of(self.stride_tokens);
         let sees = |anchor: usize| anchor.saturating_sub(window) < tokens.end && tokens.start < anchor;
         self.turns.iter().any(|&anchor| sees(anchor)) || (stride <= self.turns[2] && sees(stride))
     }

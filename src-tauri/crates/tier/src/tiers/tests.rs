@@ -177,7 +177,7 @@ fn window_layers_need_only_the_last_chunks() {
 #[test]
 fn recurrent_layers_need_whole_chunks() {
     let mut env = TestEnv::new();
-    env.model.groups = Groups { recurrent: true, ..Groups::FULL };
+    env.model.groups = Groups { recurrent: true, window_tokens: Some(1), ..Groups::FULL };
     let stored = keys(10, 1000);
     let tiers = env.open(env.config());
     env.store(&tiers, &stored, StoreReason::Idle);
@@ -199,7 +199,40 @@ fn recurrent_layers_need_whole_chunks() {
     }
     let held = |tokens: usize| tiers.lookup_after(&env.model.prefix(&stored[..700]), tokens);
     assert_eq!(held(600).tokens(), 600, "the end of the reader's rows");
-    assert_eq!(held(600).longest_prefix(599), 0, "no chunk ends between the reader's last chunk and its end");
+    assert_eq!(held(600).longest_prefix(599), 512, "the last states before");
+    assert_eq!(held(600).longest_prefix(511), 256, "the states before those");
+}
+
+#[test]
+fn states_are_read_at_the_end_only() {
+    let mut env = TestEnv::new();
+    env.model.groups = Groups { recurrent: true, window_tokens: Some(1), ..Groups::FULL };
+    let stored = keys(10, 1000);
+    let check = |has_states: &dyn Fn(u64) -> bool, steps: &[(Group, u64)], why: &str| {
+        let tiers = env.open(env.config());
+        for chunk in env.model.chunks(&stored) {
+            if chunk.head.id.group == Group::Full || has_states(chunk.head.first_position) {
+                offer(&tiers, chunk, StoreReason::Idle, None).expect("the chunk is stored");
+            }
+        }
+        let coverage = env.find(&tiers, &stored);
+        let found = coverage.steps(0..coverage.tokens());
+        let read: Vec<_> = found.iter().map(|step| (step.id.group, step.first_position)).collect();
+        assert_eq!(read, steps, "{why}");
+        tiers.clear(SOON);
+    };
+    let (full, states) = (Group::Full, Group::Window);
+    check(
+        &|_| true,
+        &[(full, 0), (full, 256), (full, 512), (states, 768), (full, 768)],
+        "only the last states of those that are stored",
+    );
+    check(
+        &|at| at == 256,
+        &[(full, 0), (states, 256), (full, 256)],
+        "rows beyond the last stored states are of no use",
+    );
+    check(&|_| false, &[], "nothing is usable without states");
 }
 
 #[test]

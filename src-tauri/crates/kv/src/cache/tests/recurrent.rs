@@ -6,7 +6,7 @@ use super::tiers::ModelWorld;
 use super::*;
 use crate::RestorePoll;
 
-const RECURRENT: Layers = Layers { window: None, recurrent: true };
+const RECURRENT: Layers = Layers { window: None, recurrent: true, state_chunks: 0 };
 
 fn world(budget_pages: u64) -> World {
     World::with_layers(budget_pages, RECURRENT)
@@ -114,29 +114,59 @@ fn reloaded_model_continues_at_the_last_chunk_or_end() {
     model.reload();
     assert_eq!(model.prompt(&edited), 1024, "both chunks after the edit are stored");
     model.world.close(0);
-    assert_eq!(model.world.prompt(&tokens(0..700)), Some(512), "the states inside the restored prefix are in memory");
+    assert_eq!(model.world.prompt(&tokens(0..700)), Some(0), "the states inside the restored prefix were not read");
     model.world.check();
 }
 
 #[test]
-fn chunks_are_stored_with_their_states_only() {
+fn chunks_are_stored_without_lost_states() {
     let mut model = model_world(400);
     model.prompt(&tokens(0..1000));
     model.reload();
-    let stored = |model: &ModelWorld, prompt: Range<u32>, ends: &[usize]| -> Vec<bool> {
+    let stored = |model: &ModelWorld, group: Group, prompt: Range<u32>, ends: &[usize]| -> Vec<bool> {
         let keys: Vec<Key> = prompt.map(Key::token).collect();
         let tiers = model.world.cache.tiers.as_ref().expect("the cache has tiers");
-        let id = |end: usize| tiers.model.chunk_id(Group::Full, &keys[..end]).0;
+        let id = |end: usize| tiers.model.chunk_id(group, &keys[..end]).0;
         ends.iter().map(|&end| model.tiers.contains(&id(end))).collect()
     };
-    assert_eq!(stored(&model, 0..1000, &[256, 512, 768, 1000]), [true; 4], "all chunks and the tail");
-    // A chunk without a snapshot of its end is not stored.
+    let groups = [Group::Full, Group::Window];
+    for group in groups {
+        assert_eq!(
+            stored(&model, group, 0..1000, &[256, 512, 768, 1000]),
+            [true; 4],
+            "all chunks and the tail: {group:?}"
+        );
+    }
+    // The states of a chunk without a snapshot are not stored.
     model.prompt(&tokens(50_000..50_600));
     let pages: Vec<PageId> = model.world.cache.pages(model.world.open[0].0).to_vec();
     pages.iter().for_each(|&page| model.world.cache.pool.drop_snapshot(page));
     model.reload();
-    assert_eq!(stored(&model, 50_000..50_600, &[256, 512, 600]), [false, false, true], "only the tail");
-    assert_eq!(model.prompt(&tokens(50_000..50_700)), 0, "nothing is usable without the first chunk");
+    let found = groups.map(|group| stored(&model, group, 50_000..50_600, &[256, 512, 600]));
+    assert_eq!(found, [vec![true; 3], vec![false, false, true]], "rows, and only the last states");
+    assert_eq!(model.prompt(&tokens(50_000..50_700)), 600, "they are enough");
+}
+
+#[test]
+fn large_states_are_stored_at_a_stride_and_at_ends() {
+    // A snapshot of four chunks' bytes.
+    let mut model = ModelWorld::with_layers(4000, 64 << 20, Layers { state_chunks: 4, ..RECURRENT });
+    assert_eq!(model.world.cache.state_stride, 1024, "the stride grows with the states");
+    model.prompt(&tokens(0..3000));
+    let id = |model: &ModelWorld, end: usize| {
+        let keys: Vec<Key> = (0..end as u32).map(Key::token).collect();
+        model.world.cache.tiers.as_ref().expect("the cache has tiers").model.chunk_id(Group::Window, &keys).0
+    };
+    model.reload();
+    let ends: Vec<usize> = (1..12).map(|chunk| chunk * 256).chain([3000]).collect();
+    let tiers = &model.world.cache.tiers.as_ref().expect("the cache has tiers").model.tiers;
+    let stored: Vec<usize> = ends.into_iter().filter(|&end| tiers.contains(&id(&model, end))).collect();
+    assert_eq!(stored, [1024, 2048, 2816, 3000], "at the stride, at the last whole chunk and at the end");
+    assert_eq!(model.prompt(&tokens(0..3001)), 3000, "up to the end");
+    model.reload();
+    let edited: Vec<u32> = (0..2500).chain(5000..5600).collect();
+    assert_eq!(model.prompt(&edited), 2048, "the last states before the edit");
+    model.world.check();
 }
 
 #[test]

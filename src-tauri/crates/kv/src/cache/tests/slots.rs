@@ -9,6 +9,8 @@ use cairn_tensor::{
     RecurrentId, SnapshotId, SnapshotTable, State, StateId, StateKind, Weight, WeightId,
 };
 
+use crate::geometry::CHUNK_PAGES;
+
 /// Size of a slot's key or value.
 const ROW_BYTES: usize = 32;
 
@@ -22,6 +24,8 @@ pub(super) struct Layers {
     pub(super) window: Option<usize>,
     /// Whether there are recurrent layers.
     pub(super) recurrent: bool,
+    /// If not zero, the states have as many bytes as the pages of these many chunks.
+    pub(super) state_chunks: usize,
 }
 
 impl Layers {
@@ -29,7 +33,12 @@ impl Layers {
         let kinds = [Some(StateKind::Full), self.window.map(|tokens| StateKind::Window(tokens as u32))];
         let state = |kind| State::new(kind, 1, ROW_BYTES / 2);
         let pages = PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16);
-        let recurrent = RECURRENT_ELEMENTS.map(|elements| Recurrent { elements });
+        let chunk = CHUNK_PAGES * pages.page_bytes / size_of::<f32>();
+        let elements = match (self.state_chunks, RECURRENT_ELEMENTS) {
+            (0, elements) => elements,
+            (chunks, [first, _]) => [first, chunks * chunk - first],
+        };
+        let recurrent = elements.map(|elements| Recurrent { elements });
         pages.with_recurrent(if self.recurrent { &recurrent } else { &[] })
     }
 }

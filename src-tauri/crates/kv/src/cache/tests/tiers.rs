@@ -379,7 +379,7 @@ proptest! {
         recurrent in any::<bool>(),
         actions in proptest::collection::vec(action(), 1..80),
     ) {
-        let layers = Layers { window, recurrent };
+        let layers = Layers { window, recurrent, state_chunks: 0 };
         let ram_bytes = ram_chunks * 4 * layers.layout().page_bytes as u64;
         let mut model = ModelWorld::with_layers(budget_pages, ram_bytes, layers);
         for action in actions {

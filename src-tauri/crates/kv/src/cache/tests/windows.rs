@@ -10,7 +10,7 @@ const WINDOW: usize = 400;
 const LEN: u32 = 7000;
 
 fn model_world() -> ModelWorld {
-    ModelWorld::with_layers(400, 16 << 20, Layers { window: Some(WINDOW), recurrent: false })
+    ModelWorld::with_layers(400, 16 << 20, Layers { window: Some(WINDOW), ..Layers::default() })
 }
 
 /// Number of chunks in RAM with rows of a group.
