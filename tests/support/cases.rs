@@ -57,6 +57,7 @@ const RECORDED_OF_TWINS: [DType; 4] = [DType::F32, DType::F16, DType::Q8_0, DTyp
 const MIXED: &[&str] = &[
     "command-r",
     "cohere2",
+    "deepseek2",
     "exaone4",
     "falcon",
     "gemma",
@@ -105,12 +106,17 @@ pub fn all() -> Vec<Case> {
     cases.push(mix("F32 windows", ModelSpec { layers: 64, ffn: 256, ..tiny(&families::EXAONE4_WINDOWS) }));
     cases.push(mix("F32 sections", tiny(&families::GLM4_VISION)));
     cases.push(mix("F32 40B", tiny(&families::FALCON_40B)));
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let types = format!("{dtype} lite");
+        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::DEEPSEEK2_LITE) }));
+    }
     cases.push(mix("F32 sequential", tiny(&families::GPTNEOX_SEQUENTIAL)));
     for (name, model, rope_scaling) in [
         ("F32 linear rope", tiny_llama(), RopeScaling::Linear(4.0)),
         ("F32 llama3 rope", tiny_llama(), RopeScaling::Llama3 { factor: 8.0, original_context: 256 }),
         ("F32 yarn rope", tiny(&QWEN2), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
         ("F32 yarn rope", tiny(&families::MISTRAL3), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
+        ("F32 yarn rope", tiny(&families::DEEPSEEK2), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
         ("F32 long rope", tiny(&PHI3), RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor: 1.2 }),
         (
             "F32 short rope",

@@ -229,6 +229,7 @@ pub static DEEPSEEK2: Family = Family {
         keys
     },
     has_tensor: |name| name.ends_with("exp_probs_b.bias"),
+    down_gain: MOE_DOWN_GAIN,
     ..PLAIN
 };
 
@@ -241,7 +242,6 @@ pub static DEEPSEEK2_LITE: Family = Family {
         keys
     },
     has_tensor: |_| false,
-    down_gain: MOE_DOWN_GAIN,
     ..DEEPSEEK2
 };
 

@@ -135,7 +135,7 @@ fn scores_of_experts_have_a_default() {
     let (softmax, sigmoid) =
         (cairn_tensor::Gating::Softmax { renormalise }, cairn_tensor::Gating::Sigmoid { renormalise });
     assert_eq!(gating(&[], ""), sigmoid, "the file's");
-    assert_eq!(gating(&[], "expert_gating_func"), softmax, "that of DeepSeek V2, whose files have no key");
+    assert_eq!(gating(&[], "expert_gating_func"), softmax, "that of DeepSeek V2: its files have no key");
     assert_eq!(gating(&[("expert_gating_func", 0)], ""), softmax, "zero means that the key is not set");
     assert_eq!(gating(&[("expert_gating_func", 1)], ""), softmax, "the file's");
 }
