@@ -45,10 +45,6 @@ const RECORDED: [DType; 8] =
 /// Architectures with the plan of another one.
 pub const TWINS: [&str; 5] = ["ernie4_5", "exaone", "qwen2vl", "qwen3vl", "qwen3vlmoe"];
 
-/// Architectures without recordings. `cargo xtask parity` compares them, and the tests of `cairn-models` compare them with the
-/// formulas of their papers.
-pub const UNRECORDED: [&str; 2] = ["lfm2", "lfm2moe"];
-
 /// The types that are recorded for [`TWINS`].
 const RECORDED_OF_TWINS: [DType; 4] = [DType::F32, DType::F16, DType::Q8_0, DType::Q4_K];
 
@@ -140,7 +136,6 @@ fn cell(family: &'static Family, dtype: DType) -> Case {
     };
     let recorded = match family.name {
         "llama" => true,
-        name if UNRECORDED.contains(&name) => false,
         name if TWINS.contains(&name) => RECORDED_OF_TWINS.contains(&dtype),
         _ => RECORDED.contains(&dtype),
     };

@@ -95,7 +95,8 @@ fn short_convolutions(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
 }
 
 /// LFM2: short convolutions and attention with norms over each head.
-pub static LFM2: Family = Family { name: "lfm2", pre_tokenizer: "lfm2", keys: short_convolutions, ..PLAIN };
+pub static LFM2: Family =
+    Family { name: "lfm2", pre_tokenizer: "lfm2", keys: short_convolutions, down_gain: 0.5, ..PLAIN };
 
 /// LFM2 with experts chosen by sigmoids with a bias, after an MLP in the first layer.
 pub static LFM2MOE: Family = Family {
