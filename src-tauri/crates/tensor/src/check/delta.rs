@@ -33,7 +33,7 @@ impl PlanCheck<'_> {
         self.vector(bias, width)
     }
 
-    pub(super) fn part(&self, x: BufferId, group: usize, start: usize, out: BufferId) -> Result<(), String> {
+    pub(super) fn group_part(&self, x: BufferId, group: usize, start: usize, out: BufferId) -> Result<(), String> {
         let (from, to) = (self.buffer(x)?, self.buffer(out)?);
         let bad = || format!("{to:?} is no part of each {group} elements of {from:?} from {start} on");
         require(group > 0 && from.width % group == 0 && from.rows == to.rows, bad)?;
