@@ -194,7 +194,7 @@ pub fn groups(layout: &PageLayout) -> Groups {
     Groups { full: true, window_tokens, recurrent }
 }
 
-/// Distance between tokens after which recurrent states are stored and stay in memory: whole chunks whose rows have about as many bytes
+/// Distance between tokens after which recurrent states are stored and stay in memory: whole chunks with rows of about as many bytes
 /// as the states, so that these do not multiply the bytes that are written and held. An edit recomputes at most this many tokens more.
 pub(crate) fn state_stride(layout: &PageLayout) -> usize {
     let chunk_bytes = CHUNK_PAGES * layout.page_bytes.max(1);

@@ -32,6 +32,7 @@ mod attention;
 mod blocks;
 mod conv;
 mod delta;
+mod delta_scratch;
 mod elements;
 mod expert_groups;
 mod experts;

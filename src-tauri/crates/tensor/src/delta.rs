@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::plan::BufferId;
+use crate::buffer::BufferId;
 use crate::state::RecurrentId;
 
 /// Columns of a block of a state: as many as the kernels take.

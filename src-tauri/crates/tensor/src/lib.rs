@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod batch;
+mod buffer;
 mod check;
 pub mod cpu;
 pub mod delta;

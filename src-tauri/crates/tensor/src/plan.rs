@@ -9,15 +9,12 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 
+pub use crate::buffer::BufferId;
 use crate::delta::DeltaRule;
 use crate::page::{PageLayout, UnevenHead};
 use crate::router::Router;
 use crate::state::{Recurrent, RecurrentId, State, StateId};
 use crate::weight::WeightId;
-
-/// One activation matrix `[rows, width]` of f32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BufferId(pub u32);
 
 /// Handle of a prepared plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -21,6 +21,13 @@ pub fn succeeds(words: &[&str]) -> bool {
 pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(repo.root());
+    // `cargo run` and `cargo test` describe the package of this process in variables. A build script that watches one of
+    // them would run again, and all that depends on it would be compiled again.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -74,5 +81,14 @@ mod tests {
         let error =
             output(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).expect_err("it exits 3").to_string();
         assert!(error.contains("why") && error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn cargo_command_does_not_inherit_the_package_of_this_process() {
+        let command = cargo(&Repo::here(), &["check"]);
+        let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
+            assert!(removed.contains(&OsStr::new(name)), "{name} is removed: {removed:?}");
+        }
     }
 }

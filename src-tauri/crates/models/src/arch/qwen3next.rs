@@ -1,5 +1,5 @@
 //! Qwen 3 Next and Qwen 3.5, dense and with experts: three of four layers have linear attention by the gated delta rule (arXiv
-//! 2412.06464), the others have attention whose output is multiplied by a gate (arXiv 2505.06708) and a rotation of a part of each head.
+//! 2412.06464), the others have attention with an output that is multiplied by a gate (arXiv 2505.06708) and a rotation of a part of each head.
 //! Experts include a shared one, and each row weighs its output. <https://qwen.ai/blog?id=4074cca80393150c248e508aa62983f9cb7d27cd>
 
 use cairn_tensor::{KeySharing, RopeStyle};

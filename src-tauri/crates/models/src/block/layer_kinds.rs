@@ -46,7 +46,7 @@ impl LayerKinds {
     }
 
     /// Completes the kinds of a model that may list them elsewhere: in `attention.recurrent_layers`, or as the last of each
-    /// `full_attention_interval` layers, whose default is 4.
+    /// `full_attention_interval` layers (default 4).
     pub(crate) fn or_interval(self, keys: &Keys<'_>, layers: usize) -> Result<Self, LoadError> {
         if self.attention.contains(&false) {
             self.check(keys, layers)?;

@@ -34,7 +34,7 @@ pub(super) enum Marker {
     Tensor(&'static str),
     /// The file has a tensor with one of these prefixes.
     TensorPrefix(&'static [&'static str]),
-    /// The file has a tensor whose name ends so.
+    /// The file has a tensor with a name that ends so.
     TensorSuffix(&'static str),
     /// Another condition.
     Check(fn(&Metadata) -> bool),

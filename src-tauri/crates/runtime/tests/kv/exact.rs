@@ -199,6 +199,7 @@ async fn logits_from_cached_and_restored_rows_are_bit_identical() {
     let (model, recurrent) = (write("m.gguf", 32, tiny_llama()), write("r.gguf", 32, tiny(&families::LFM2)));
     // Half as many elements have a position: a block of the page type.
     let latent = write("l.gguf", 64, tiny(&families::DEEPSEEK2));
+    let linear = write("d.gguf", 32, tiny(&families::QWEN35));
     let began = Instant::now();
     for seed in seeds.clone() {
         for kv_type in [DType::F16, DType::Q8_0, DType::Q4_0] {
@@ -206,9 +207,10 @@ async fn logits_from_cached_and_restored_rows_are_bit_identical() {
         }
         check(&recurrent, DType::F16, seed, tokens).await;
         check(&latent, DType::Q8_0, seed, tokens).await;
+        check(&linear, DType::F16, seed, tokens).await;
     }
     println!(
-        "{} prompts in eight ways with three types, a recurrent and a latent model, {tokens} tokens each: the same bits, {:.0} s",
+        "{} prompts in eight ways with three types, two recurrent models and a latent one, {tokens} tokens each: the same bits, {:.0} s",
         seeds.count(),
         began.elapsed().as_secs_f64()
     );

@@ -3,38 +3,13 @@
 //! A thread takes a block through all rows of a sequence, so that the block is read from a snapshot once and stays in the
 //! first-level cache. No column of a state depends on another one, so the split does not change a bit.
 
+use super::delta_scratch::DeltaScratch;
 use super::schedule::part;
 use super::step::Step;
-use crate::delta::{BLOCK, DeltaRule};
-use crate::plan::{BufferId, Op, Plan};
+use crate::delta::DeltaRule;
+use crate::plan::BufferId;
 use crate::team::Worker;
 use crate::weight::WeightId;
-
-/// Memory of one thread.
-#[derive(Debug, Default)]
-pub(super) struct DeltaScratch {
-    /// `[key_dim, columns]`.
-    state: Vec<f32>,
-    /// A normalised query.
-    q: Vec<f32>,
-    /// A normalised key.
-    k: Vec<f32>,
-    /// The same factor for each element of a query or a key.
-    factors: Vec<f32>,
-}
-
-impl DeltaScratch {
-    /// Allocates memory for a plan.
-    pub(super) fn fit(&mut self, plan: &Plan) {
-        let rules = plan.ops.iter().filter_map(|op| match op {
-            Op::DeltaRule(rule) => Some(rule.key_dim),
-            _ => None,
-        });
-        let dim = rules.max().unwrap_or(0).max(self.k.len());
-        self.state.resize(dim * BLOCK, 0.0);
-        [&mut self.q, &mut self.k, &mut self.factors].into_iter().for_each(|memory| memory.resize(dim, 0.0));
-    }
-}
 
 impl Step<'_> {
     /// This thread's blocks.

@@ -6,7 +6,7 @@ use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 use parking_lot::Mutex;
 
 use super::blocks::{self, HeadShape};
-use super::delta::DeltaScratch;
+use super::delta_scratch::DeltaScratch;
 use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};

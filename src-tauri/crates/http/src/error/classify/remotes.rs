@@ -1,4 +1,4 @@
-//! Errors of servers whose models are used.
+//! Errors of remote servers.
 
 use axum::http::StatusCode;
 use cairn_app::inference::{CallError, Failure, TranslationError};
