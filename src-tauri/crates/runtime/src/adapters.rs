@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn scopes_of_different_adapters_differ() {
         let names: [Option<Arc<str>>; 3] = [None, Some("".into()), Some("key".into())];
-        let selections = [&[][..], &[(0, 1.0)], &[(0, 0.5)], &[(1, 1.0)], &[(0, 1.0), (1, 1.0)]];
+        let selections = [&[][..], &[(0, 1.0)], &[(0, 0.5)], &[(0, 0.25)], &[(1, 1.0)], &[(0, 1.0), (1, 1.0)]];
         let all = names.iter().flat_map(|name| selections.map(|one| scope_name(name.clone(), &uses(one))));
         let distinct: std::collections::HashSet<_> = all.collect();
-        assert_eq!(distinct.len(), 15, "{distinct:?}");
+        assert_eq!(distinct.len(), 18, "{distinct:?}");
         assert_eq!(scope_name(Some("key".into()), &[]), Some("key".into()), "no adapter changes no name");
     }
 }
