@@ -12,6 +12,7 @@ use cairn_gguf::DType;
 pub use crate::buffer::BufferId;
 use crate::delta::DeltaRule;
 use crate::page::{PageLayout, UnevenHead};
+pub use crate::rope::{Growth, Rope, RopeStyle};
 use crate::router::Router;
 use crate::state::{Recurrent, RecurrentId, State, StateId};
 use crate::weight::WeightId;
@@ -36,62 +37,6 @@ pub struct Buffer {
     pub rows: Rows,
     /// Elements in a row.
     pub width: usize,
-}
-
-/// How RoPE pairs the elements of a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RopeStyle {
-    /// Pairs are (2i, 2i + 1), as in the original LLaMA weights.
-    Interleaved,
-    /// Pairs are (i, i + dims / 2), as in GPT-NeoX.
-    Half,
-}
-
-/// Rotary position embedding (Su et al., arXiv 2104.09864). Every scaling scheme (linear, NTK, YaRN, Llama 3) comes
-/// down to the inverse frequencies and one magnitude, which the model's family computes when it loads.
-#[derive(Clone, PartialEq)]
-pub struct Rope {
-    /// How elements are paired.
-    pub style: RopeStyle,
-    /// One angle per position step for each pair; `2 * inverse_frequencies.len()` elements of a head are rotated.
-    pub inverse_frequencies: Vec<f32>,
-    /// Factor on both sine and cosine (YaRN); 1 otherwise.
-    pub magnitude: f32,
-    /// Growth of the magnitude with the position.
-    pub growth: Option<Growth>,
-}
-
-/// The text of a plan identifies cached rows, so a rotation without growth has the text of versions that had none.
-impl fmt::Debug for Rope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { style, inverse_frequencies, magnitude, growth } = self;
-        let mut text = f.debug_struct("Rope");
-        text.field("style", style).field("inverse_frequencies", inverse_frequencies).field("magnitude", magnitude);
-        if let Some(growth) = growth {
-            text.field("growth", growth);
-        }
-        text.finish()
-    }
-}
-
-impl Rope {
-    /// Returns the factor on sine and cosine at a position.
-    pub(crate) fn magnitude_at(&self, position: u32) -> f64 {
-        let growth = self
-            .growth
-            .map_or(1.0, |Growth { factor, step }| 1.0 + f64::from(factor) * (1.0 + f64::from(position / step)).ln());
-        f64::from(self.magnitude) * growth
-    }
-}
-
-/// Growth by `1 + factor * ln(1 + floor(position / step))`, which keeps attention sharp in long contexts (Nakanishi, arXiv
-/// 2501.19399).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Growth {
-    /// Growth for each e-fold of the context.
-    pub factor: f32,
-    /// Positions with the same growth; at least one.
-    pub step: u32,
 }
 
 /// The activation of a gated feed-forward block (Shazeer, arXiv 2002.05202).

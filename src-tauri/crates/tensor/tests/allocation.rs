@@ -5,6 +5,8 @@
 
 #![expect(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
 
+#[path = "suite/builder.rs"]
+mod builder;
 #[path = "suite/common.rs"]
 mod common;
 #[path = "suite/hybrid.rs"]

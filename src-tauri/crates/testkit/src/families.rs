@@ -3,8 +3,15 @@
 //! `cairn-models` determines the required tensors. This table contains the metadata, the optional tensors, and the
 //! scales that keep logits distinct.
 
-use cairn_gguf::{Pooling, Value};
+mod keys;
 
+use cairn_gguf::Pooling;
+
+use self::keys::{
+    encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
+    linear_attention_with_sections, partial_rotation, sections, short_convolutions, sigmoid_experts, weighted_experts,
+    wide_experts,
+};
 use crate::spec::{Family, ModelSpec};
 
 /// Common values of most rows.
@@ -29,37 +36,9 @@ const WINDOW: u32 = 100;
 /// Positions with equally large queries: less than a page.
 const QUERY_STEP: u32 = 30;
 
-/// Number of experts, and of experts that a row uses. Enough that the last one has little weight, because rounding
-/// selects it when router logits are nearly equal.
-const EXPERTS: u32 = 8;
-const USED_EXPERTS: u32 = 6;
-
 /// Value of [`Family::down_gain`] for models with shared experts, or with weights of experts that are not renormalised: exchanged
 /// experts change the logits less.
 const MOE_DOWN_GAIN: f32 = 0.5;
-
-/// Returns the keys of experts that are half as wide as an MLP.
-fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let width = u32::try_from(spec.ffn / 2).expect("a model's counts fit into a u32");
-    vec![
-        ("expert_count", EXPERTS.into()),
-        ("expert_used_count", USED_EXPERTS.into()),
-        ("expert_feed_forward_length", width.into()),
-    ]
-}
-
-/// Returns the keys of experts that are as wide as an MLP.
-fn wide_experts(_: &ModelSpec) -> Vec<(&'static str, Value)> {
-    vec![("expert_count", EXPERTS.into()), ("expert_used_count", USED_EXPERTS.into())]
-}
-
-/// Returns the keys of experts with sigmoid scores and two shared ones, after an MLP in the first layer.
-fn sigmoid_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let mut keys = experts(spec);
-    keys.extend([("leading_dense_block_count", 1u32.into()), ("expert_shared_count", 2u32.into())]);
-    keys.extend([("expert_gating_func", 2u32.into()), ("expert_weights_scale", 1.5f32.into())]);
-    keys
-}
 
 /// dots.llm1: sigmoid scores with a bias, an MLP in the first layer, shared experts.
 pub static DOTS1: Family = Family {
@@ -87,13 +66,6 @@ pub static ERNIE4_5_MOE: Family = Family {
     ..PLAIN
 };
 
-/// Returns the keys of a hybrid model: every second layer has attention, the others are short convolutions.
-fn short_convolutions(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let kv_heads = i32::try_from(spec.kv_heads).expect("a model's counts fit into an i32");
-    let counts: Vec<i32> = (0..spec.layers).map(|layer| if layer % 2 == 0 { 0 } else { kv_heads }).collect();
-    vec![("attention.head_count_kv", counts.into()), ("shortconv.l_cache", 3u32.into())]
-}
-
 /// LFM2: short convolutions and attention with norms over each head.
 pub static LFM2: Family =
     Family { name: "lfm2", pre_tokenizer: "lfm2", keys: short_convolutions, down_gain: 0.5, ..PLAIN };
@@ -110,59 +82,6 @@ pub static LFM2MOE: Family = Family {
     has_tensor: |name| name.ends_with("exp_probs_b.bias"),
     ..LFM2
 };
-
-/// Returns the keys of a hybrid model: every second layer has attention, the others linear attention. Published models have it in
-/// three of four layers.
-fn linear_attention(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
-    vec![
-        ("full_attention_interval", 2u32.into()),
-        ("ssm.conv_kernel", 4u32.into()),
-        ("ssm.state_size", count(spec.head_dim)),
-        ("ssm.group_count", count(spec.kv_heads)),
-        ("ssm.time_step_rank", count(spec.heads)),
-        ("ssm.inner_size", count(spec.heads * spec.head_dim)),
-        partial_rotation(spec),
-    ]
-}
-
-/// Returns the keys of linear attention, and of positions with three components.
-fn linear_attention_with_sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let mut keys = sections(&ModelSpec { head_dim: spec.head_dim / 2, ..spec.clone() });
-    keys.extend(linear_attention(spec));
-    keys
-}
-
-/// Returns the keys of experts and a shared one that each row weighs.
-fn weighted_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let mut keys = experts(spec);
-    keys.push(("expert_shared_feed_forward_length", 64u32.into()));
-    keys
-}
-
-/// Returns the keys of LayerNorm.
-fn layer_norm(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())]
-}
-
-/// Returns the keys of LayerNorm, and of a rotation of half of each head.
-fn layer_norm_and_partial_rotation(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let mut keys = layer_norm(spec);
-    keys.push(partial_rotation(spec));
-    keys
-}
-
-/// Returns the key of a rotation of half of each head.
-fn partial_rotation(spec: &ModelSpec) -> (&'static str, Value) {
-    ("rope.dimension_count", u32::try_from(spec.head_dim / 2).expect("a head's size fits into a u32").into())
-}
-
-/// Returns the key of positions with three components; their pairs are about half of a head together.
-fn sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    let pairs = i32::try_from(spec.head_dim / 2).expect("a head's size fits into an i32");
-    let (second, third) = ((pairs + 2) / 3, pairs / 3);
-    vec![("rope.dimension_sections", vec![pairs - second - third, second, third, 0].into())]
-}
 
 /// Whether a tensor is a bias of a projection or of a norm inside the layers, or of the last norm.
 fn is_layer_bias(name: &str) -> bool {
@@ -195,28 +114,6 @@ pub static COHERE2: Family = Family {
     },
     ..COMMAND_R
 };
-
-/// Returns the keys of latent attention: as in published models, two thirds of a key have no position. `is_absorbed` if the cache has
-/// latents.
-fn latent_attention(spec: &ModelSpec, is_absorbed: bool) -> Vec<(&'static str, Value)> {
-    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
-    let (plain, rotated, latent) = (spec.head_dim, spec.head_dim / 2, 4 * spec.head_dim);
-    let mut keys = vec![
-        ("rope.dimension_count", count(rotated)),
-        ("attention.kv_lora_rank", count(latent)),
-        ("attention.q_lora_rank", count(if is_absorbed { latent } else { 0 })),
-    ];
-    let lengths = [count(plain + rotated), count(plain)];
-    let [key, value] = lengths.clone();
-    if is_absorbed {
-        keys.extend([("attention.key_length_mla", key), ("attention.value_length_mla", value)]);
-        keys.extend([("attention.key_length", count(latent + rotated)), ("attention.value_length", count(latent))]);
-    } else {
-        keys.extend([("attention.key_length", key), ("attention.value_length", value)]);
-    }
-    keys.push(("attention.head_count_kv", count(if is_absorbed { 1 } else { spec.heads })));
-    keys
-}
 
 /// DeepSeek V3: latents in the cache, groups of experts with sigmoid scores and a bias, an MLP in the first layer, shared experts.
 pub static DEEPSEEK2: Family = Family {
@@ -549,15 +446,6 @@ pub static STARCODER2: Family = Family {
     down_gain: 0.5,
     ..PLAIN
 };
-
-/// Returns the keys of encoders: LayerNorm, and the mean of rows that attend in both directions.
-fn encoder(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
-    vec![
-        ("attention.layer_norm_epsilon", spec.norm_epsilon.into()),
-        ("attention.causal", false.into()),
-        (Pooling::KEY, Pooling::Mean.into()),
-    ]
-}
 
 /// BERT: learned positions, norms of sums, biases everywhere.
 pub static BERT: Family = Family {

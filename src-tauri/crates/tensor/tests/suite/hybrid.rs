@@ -2,11 +2,12 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, DeltaRule, Glu, KeySharing, Limits, Op, Plan, PlanId, Projection, Rows, SnapshotId,
-    SnapshotTable, State, StateKind, Weight, WeightId,
+    Backend, Batch, BufferId, DeltaRule, Glu, KeySharing, Limits, Op, PlanId, SnapshotId, SnapshotTable, State,
+    StateKind, Weight,
 };
 
-use crate::common::{Random, VOCABULARY, WIDTH, matrix};
+use crate::builder::Builder;
+use crate::common::WIDTH;
 
 /// Query heads, key/value heads and their width.
 const HEADS: [usize; 3] = [4, 2, 64];
@@ -43,110 +44,75 @@ impl Snapshots {
     }
 }
 
-struct Model<'a> {
-    backend: &'a mut dyn Backend,
-    random: Random,
-    plan: Plan,
-    dtype: DType,
-    x: BufferId,
-    branch: BufferId,
+fn norm(b: &mut Builder<'_>) {
+    b.rms_norm(b.x, WIDTH, b.branch);
 }
 
-impl Model<'_> {
-    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> WeightId {
-        let matrix = matrix(&mut self.random, dtype, rows, cols, scale);
-        self.backend.upload(matrix).expect("the bytes are those of the shape")
-    }
+fn conv(b: &mut Builder<'_>, kernel: usize) {
+    norm(b);
+    let [before, after, input, mixed] = [WIDTH; 4].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[before, after, input]);
+    b.plan.push(Op::Mul { x: before, y: input });
+    let state = b.plan.recurrent((kernel - 1) * WIDTH);
+    let weight = b.weight(DType::F32, WIDTH, kernel, 1.0);
+    b.plan.push(Op::Conv { state, x: before, weight, out: mixed });
+    b.plan.push(Op::Mul { x: mixed, y: after });
+    b.multiply(mixed, &[b.branch]);
+    b.add_branch();
+}
 
-    fn multiply(&mut self, x: BufferId, outs: &[BufferId]) {
-        let widths = |plan: &Plan, id: BufferId| plan.buffers[id.0 as usize].width;
-        let project = |out: &BufferId| {
-            let (rows, cols) = (widths(&self.plan, *out), widths(&self.plan, x));
-            Projection { weight: self.weight(self.dtype, rows, cols, 0.2), bias: None, out: *out }
-        };
-        let projections = outs.iter().map(project).collect();
-        self.plan.push(Op::MatMul { x, projections });
-    }
+/// Linear attention with a convolution before it and a gated norm after it.
+fn delta_rule(b: &mut Builder<'_>, sharing: KeySharing) {
+    let [key_heads, key_dim, heads, value_dim] = LINEAR;
+    norm(b);
+    let width = 2 * key_heads * key_dim + heads * value_dim;
+    let [qkv, mixed, pairs, decay, beta, gate, out] =
+        [width, width, 2 * heads, heads, heads, heads * value_dim, heads * value_dim].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[qkv, pairs, gate]);
+    let (state, weight) = (b.plan.recurrent(3 * width), b.weight(DType::F32, width, 4, 1.0));
+    b.plan.push(Op::Conv { state, x: qkv, weight, out: mixed });
+    b.plan.push(Op::Silu { x: mixed });
+    [(0, beta), (1, decay)]
+        .into_iter()
+        .for_each(|(start, out)| b.plan.push(Op::Part { x: pairs, group: 2, start, out }));
+    let rate = b.backend.upload(rates(heads)).expect("the bytes are those of the shape");
+    let bias = b.weight(DType::F32, 1, heads, 1.0);
+    b.plan.push(Op::Decay { x: decay, rate, bias });
+    b.plan.push(Op::Sigmoid { x: beta });
+    let state = b.plan.recurrent(heads * key_dim * value_dim);
+    let eps = 1e-6;
+    let rule = DeltaRule { state, qkv: mixed, decay, beta, key_heads, heads, key_dim, value_dim, sharing, eps, out };
+    b.plan.push(Op::DeltaRule(rule));
+    let weight = b.weight(DType::F32, 1, value_dim, 1.0);
+    b.plan.push(Op::RmsNorm { x: out, weight, eps, group: value_dim, out });
+    b.plan.push(Op::Glu { activation: Glu::Silu, gate, up: out, out: gate });
+    // The quantised types have rows of whole blocks.
+    let heads = b.buffer(WIDTH);
+    b.multiply_as(DType::F32, gate, &[heads]);
+    b.multiply(heads, &[b.branch]);
+    b.add_branch();
+}
 
-    fn multiply_as(&mut self, dtype: DType, x: BufferId, out: BufferId) {
-        let before = std::mem::replace(&mut self.dtype, dtype);
-        self.multiply(x, &[out]);
-        self.dtype = before;
-    }
+fn attention(b: &mut Builder<'_>, kind: StateKind) {
+    let [heads, kv_heads, head_dim] = HEADS;
+    norm(b);
+    let [q, out] = [heads * head_dim; 2].map(|width| b.buffer(width));
+    let [k, v] = [kv_heads * head_dim; 2].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[q, k, v]);
+    let state = b.plan.state(State::new(kind, kv_heads, head_dim));
+    b.plan.push(Op::StoreKv { state, k, v });
+    b.plan.push(Op::Attention { state, q, heads, scale: 0.05, softcap: None, sinks: None, out });
+    b.multiply(out, &[b.branch]);
+    b.add_branch();
+}
 
-    fn norm(&mut self) {
-        let weight = self.weight(DType::F32, 1, WIDTH, 1.0);
-        self.plan.push(Op::RmsNorm { x: self.x, weight, eps: 1e-5, group: WIDTH, out: self.branch });
-    }
-
-    fn conv(&mut self, kernel: usize) {
-        self.norm();
-        let [before, after, input, mixed] = [WIDTH; 4].map(|width| self.plan.buffer(Rows::Batch, width));
-        self.multiply(self.branch, &[before, after, input]);
-        self.plan.push(Op::Mul { x: before, y: input });
-        let state = self.plan.recurrent((kernel - 1) * WIDTH);
-        let weight = self.weight(DType::F32, WIDTH, kernel, 1.0);
-        self.plan.push(Op::Conv { state, x: before, weight, out: mixed });
-        self.plan.push(Op::Mul { x: mixed, y: after });
-        self.multiply(mixed, &[self.branch]);
-        self.plan.push(Op::Add { x: self.x, y: self.branch });
-    }
-
-    /// Linear attention with a convolution before it and a gated norm after it.
-    fn linear(&mut self, sharing: KeySharing) {
-        let [key_heads, key_dim, heads, value_dim] = LINEAR;
-        self.norm();
-        let width = 2 * key_heads * key_dim + heads * value_dim;
-        let [qkv, mixed, pairs, decay, beta, gate, out] =
-            [width, width, 2 * heads, heads, heads, heads * value_dim, heads * value_dim]
-                .map(|width| self.plan.buffer(Rows::Batch, width));
-        self.multiply(self.branch, &[qkv, pairs, gate]);
-        let (state, weight) = (self.plan.recurrent(3 * width), self.weight(DType::F32, width, 4, 1.0));
-        self.plan.push(Op::Conv { state, x: qkv, weight, out: mixed });
-        self.plan.push(Op::Silu { x: mixed });
-        [(0, beta), (1, decay)]
-            .into_iter()
-            .for_each(|(start, out)| self.plan.push(Op::Part { x: pairs, group: 2, start, out }));
-        let rate = self.backend.upload(rates(heads)).expect("the bytes are those of the shape");
-        let bias = self.weight(DType::F32, 1, heads, 1.0);
-        self.plan.push(Op::Decay { x: decay, rate, bias });
-        self.plan.push(Op::Sigmoid { x: beta });
-        let state = self.plan.recurrent(heads * key_dim * value_dim);
-        let eps = 1e-6;
-        let rule =
-            DeltaRule { state, qkv: mixed, decay, beta, key_heads, heads, key_dim, value_dim, sharing, eps, out };
-        self.plan.push(Op::DeltaRule(rule));
-        let weight = self.weight(DType::F32, 1, value_dim, 1.0);
-        self.plan.push(Op::RmsNorm { x: out, weight, eps, group: value_dim, out });
-        self.plan.push(Op::Glu { activation: Glu::Silu, gate, up: out, out: gate });
-        // The quantised types have rows of whole blocks.
-        let heads = self.plan.buffer(Rows::Batch, WIDTH);
-        self.multiply_as(DType::F32, gate, heads);
-        self.multiply(heads, &[self.branch]);
-        self.plan.push(Op::Add { x: self.x, y: self.branch });
-    }
-
-    fn attention(&mut self, kind: StateKind) {
-        let [heads, kv_heads, head_dim] = HEADS;
-        self.norm();
-        let [q, out] = [heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
-        let [k, v] = [kv_heads * head_dim; 2].map(|width| self.plan.buffer(Rows::Batch, width));
-        self.multiply(self.branch, &[q, k, v]);
-        let state = self.plan.state(State::new(kind, kv_heads, head_dim));
-        self.plan.push(Op::StoreKv { state, k, v });
-        self.plan.push(Op::Attention { state, q, heads, scale: 0.05, softcap: None, sinks: None, out });
-        self.multiply(out, &[self.branch]);
-        self.plan.push(Op::Add { x: self.x, y: self.branch });
-    }
-
-    fn mlp(&mut self) {
-        self.norm();
-        let [gate, up] = [WIDTH; 2].map(|width| self.plan.buffer(Rows::Batch, width));
-        self.multiply(self.branch, &[gate, up]);
-        self.plan.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
-        self.multiply(gate, &[self.branch]);
-        self.plan.push(Op::Add { x: self.x, y: self.branch });
-    }
+fn mlp(b: &mut Builder<'_>) {
+    norm(b);
+    let [gate, up] = [WIDTH; 2].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[gate, up]);
+    b.plan.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
+    b.multiply(gate, &[b.branch]);
+    b.add_branch();
 }
 
 /// Rates at which states decay.
@@ -157,22 +123,22 @@ pub(crate) fn rates(heads: usize) -> Weight {
 
 /// Writes a model with short convolutions into a backend. Equal seeds give equal models.
 pub(crate) fn hybrid(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
-    model(backend, dtype, limits, |model| {
+    model(backend, dtype, limits, |b| {
         for (kernel, kind) in KERNELS.into_iter().zip([StateKind::Full, StateKind::Window(100)]) {
-            model.conv(kernel);
-            model.mlp();
-            model.attention(kind);
+            conv(b, kernel);
+            mlp(b);
+            attention(b, kind);
         }
     })
 }
 
 /// Writes a model with linear attention into a backend. Equal seeds give equal models.
 pub(crate) fn linear(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
-    model(backend, dtype, limits, |model| {
-        model.linear(KeySharing::Adjacent);
-        model.attention(StateKind::Full);
-        model.linear(KeySharing::Tiled);
-        model.mlp();
+    model(backend, dtype, limits, |b| {
+        delta_rule(b, KeySharing::Adjacent);
+        attention(b, StateKind::Full);
+        delta_rule(b, KeySharing::Tiled);
+        mlp(b);
     })
 }
 
@@ -180,19 +146,11 @@ fn model(
     backend: &mut dyn Backend,
     dtype: DType,
     limits: Limits,
-    layers: impl FnOnce(&mut Model<'_>),
+    layers: impl FnOnce(&mut Builder<'_>),
 ) -> (PlanId, BufferId) {
-    let mut plan = Plan::default();
-    let [x, branch] = [WIDTH; 2].map(|width| plan.buffer(Rows::Batch, width));
-    let mut model = Model { backend, random: Random(17), plan, dtype, x, branch };
-    let table = model.weight(dtype, VOCABULARY, WIDTH, 1.0);
-    model.plan.push(Op::Embed { table, out: x });
-    layers(&mut model);
-    let [last, logits] = [WIDTH, VOCABULARY].map(|width| model.plan.buffer(Rows::Logits, width));
-    model.plan.push(Op::Gather { x, out: last });
-    model.multiply(last, &[logits]);
-    model.plan.logits = Some(logits);
-    let plan = model.backend.prepare(model.plan, limits).expect("the plan is sound");
+    let mut builder = Builder::new(backend, 17, dtype);
+    layers(&mut builder);
+    let model = builder.finish(limits);
     backend.grow_snapshots(4 * SNAPSHOTS).expect("a few snapshots can be had");
-    (plan, logits)
+    model
 }

@@ -2,12 +2,10 @@
 //! each head, which have different sizes.
 
 use cairn_gguf::DType;
-use cairn_tensor::{
-    Backend, BufferId, HeadPart, Limits, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateKind, Values,
-    WeightId,
-};
+use cairn_tensor::{Backend, BufferId, HeadPart, Limits, Op, PlanId, Rope, RopeStyle, State, StateKind, Values};
 
-use crate::common::{Random, VOCABULARY, WIDTH, matrix};
+use crate::builder::Builder;
+use crate::common::WIDTH;
 
 /// Query heads of the layers: several tasks of attention share the key of the first layer.
 const LATENT_HEADS: usize = 24;
@@ -17,117 +15,73 @@ const ROTATED: usize = 32;
 const PLAIN: usize = 32;
 const VALUE: usize = 32;
 const LATENT: usize = 64;
+/// Number of the plan's rotation.
+const ROPE: usize = 0;
 
-struct Model<'a> {
-    backend: &'a mut dyn Backend,
-    random: Random,
-    plan: Plan,
-    dtype: DType,
-    x: BufferId,
-    branch: BufferId,
-    rope: usize,
+fn multiply_heads(b: &mut Builder<'_>, [from, to]: [HeadPart; 2], [rows, cols]: [usize; 2]) {
+    let dtype = b.type_of_rows(cols);
+    let weight = b.weight(dtype, from.heads * rows, cols, 0.3);
+    b.plan.push(Op::MatMulHeads { from, weight, to });
 }
 
-impl Model<'_> {
-    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> WeightId {
-        let matrix = matrix(&mut self.random, dtype, rows, cols, scale);
-        self.backend.upload(matrix).expect("the bytes are those of the shape")
-    }
+fn rotate(b: &mut Builder<'_>, x: BufferId, head_dim: usize) {
+    b.plan.push(Op::Rope { x, head_dim, rope: ROPE });
+}
 
-    fn buffer(&mut self, width: usize) -> BufferId {
-        self.plan.buffer(Rows::Batch, width)
-    }
+fn copy(b: &mut Builder<'_>, from: HeadPart, to: HeadPart, width: usize) {
+    b.plan.push(Op::CopyHeads { from, to, width });
+}
 
-    fn multiply(&mut self, x: BufferId, outs: &[BufferId]) {
-        let width = |plan: &Plan, id: BufferId| plan.buffers[id.0 as usize].width;
-        let project = |out: &BufferId| {
-            let (rows, cols) = (width(&self.plan, *out), width(&self.plan, x));
-            // Rows of latents are shorter than the blocks of some types.
-            let dtype = if cols.is_multiple_of(self.dtype.block()) { self.dtype } else { DType::Q8_0 };
-            Projection { weight: self.weight(dtype, rows, cols, 0.2), bias: None, out: *out }
-        };
-        let projections = outs.iter().map(project).collect();
-        self.plan.push(Op::MatMul { x, projections });
+/// Attention over latents, or over the keys and values that are made of them.
+fn attention(b: &mut Builder<'_>, is_latent: bool) {
+    let (kind, key_dim) = (StateKind::Full, ROTATED + PLAIN);
+    let head_dim = ROTATED + if is_latent { LATENT } else { PLAIN };
+    let heads = if is_latent { LATENT_HEADS } else { HEADS };
+    let all = |buffer, first| HeadPart { buffer, heads, first };
+    b.rms_norm(b.x, WIDTH, b.branch);
+    let [projected, q] = [heads * key_dim, heads * head_dim].map(|width| b.buffer(width));
+    let [position, latent] = [ROTATED, LATENT].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[projected, position, latent]);
+    b.rms_norm(latent, LATENT, latent);
+    // The last elements of a projected query have the position.
+    copy(b, all(projected, PLAIN), all(q, 0), ROTATED);
+    let out = b.buffer(heads * VALUE);
+    let scale = 0.1;
+    let attention = |state, out| Op::Attention { state, q, heads, scale, softcap: None, sinks: None, out };
+    if is_latent {
+        rotate(b, q, head_dim);
+        rotate(b, position, ROTATED);
+        multiply_heads(b, [all(projected, 0), all(q, ROTATED)], [LATENT, PLAIN]);
+        let state = b.plan.state(State { kind, kv_heads: 1, head_dim, values: Values::InKeys(LATENT) });
+        b.plan.push(Op::StoreLatent { state, k: position, v: latent });
+        let mixed = b.buffer(heads * LATENT);
+        b.plan.push(attention(state, mixed));
+        multiply_heads(b, [all(mixed, 0), all(out, 0)], [VALUE, LATENT]);
+    } else {
+        copy(b, all(projected, 0), all(q, ROTATED), PLAIN);
+        rotate(b, q, head_dim);
+        let [both, k, v] = [heads * (PLAIN + VALUE), heads * head_dim, heads * VALUE].map(|w| b.buffer(w));
+        b.multiply(latent, &[both]);
+        copy(b, HeadPart { buffer: position, heads: 1, first: 0 }, all(k, 0), ROTATED);
+        copy(b, all(both, 0), all(k, ROTATED), PLAIN);
+        copy(b, all(both, PLAIN), all(v, 0), VALUE);
+        rotate(b, k, head_dim);
+        let state = b.plan.state(State { kind, kv_heads: heads, head_dim, values: Values::Rows(VALUE) });
+        b.plan.push(Op::StoreKv { state, k, v });
+        b.plan.push(attention(state, out));
     }
-
-    fn multiply_heads(&mut self, [from, to]: [HeadPart; 2], [rows, cols]: [usize; 2]) {
-        let dtype = if cols.is_multiple_of(self.dtype.block()) { self.dtype } else { DType::Q8_0 };
-        let weight = self.weight(dtype, from.heads * rows, cols, 0.3);
-        self.plan.push(Op::MatMulHeads { from, weight, to });
-    }
-
-    fn norm(&mut self, x: BufferId, group: usize, out: BufferId) {
-        let weight = self.weight(DType::F32, 1, group, 1.0);
-        self.plan.push(Op::RmsNorm { x, weight, eps: 1e-5, group, out });
-    }
-
-    fn rotate(&mut self, x: BufferId, head_dim: usize) {
-        self.plan.push(Op::Rope { x, head_dim, rope: self.rope });
-    }
-
-    fn copy(&mut self, from: HeadPart, to: HeadPart, width: usize) {
-        self.plan.push(Op::CopyHeads { from, to, width });
-    }
-
-    /// Attention over latents, or over the keys and values that are made of them.
-    fn attention(&mut self, is_latent: bool) {
-        let (kind, key_dim) = (StateKind::Full, ROTATED + PLAIN);
-        let head_dim = ROTATED + if is_latent { LATENT } else { PLAIN };
-        let heads = if is_latent { LATENT_HEADS } else { HEADS };
-        let all = |buffer, first| HeadPart { buffer, heads, first };
-        let [x, branch] = [self.x, self.branch];
-        self.norm(x, WIDTH, branch);
-        let [projected, q] = [heads * key_dim, heads * head_dim].map(|width| self.buffer(width));
-        let [position, latent] = [ROTATED, LATENT].map(|width| self.buffer(width));
-        self.multiply(branch, &[projected, position, latent]);
-        self.norm(latent, LATENT, latent);
-        // The last elements of a projected query have the position.
-        self.copy(all(projected, PLAIN), all(q, 0), ROTATED);
-        let out = self.buffer(heads * VALUE);
-        let scale = 0.1;
-        let attention = |state, out| Op::Attention { state, q, heads, scale, softcap: None, sinks: None, out };
-        if is_latent {
-            self.rotate(q, head_dim);
-            self.rotate(position, ROTATED);
-            self.multiply_heads([all(projected, 0), all(q, ROTATED)], [LATENT, PLAIN]);
-            let state = self.plan.state(State { kind, kv_heads: 1, head_dim, values: Values::InKeys(LATENT) });
-            self.plan.push(Op::StoreLatent { state, k: position, v: latent });
-            let mixed = self.buffer(heads * LATENT);
-            self.plan.push(attention(state, mixed));
-            self.multiply_heads([all(mixed, 0), all(out, 0)], [VALUE, LATENT]);
-        } else {
-            self.copy(all(projected, 0), all(q, ROTATED), PLAIN);
-            self.rotate(q, head_dim);
-            let [both, k, v] = [heads * (PLAIN + VALUE), heads * head_dim, heads * VALUE].map(|w| self.buffer(w));
-            self.multiply(latent, &[both]);
-            self.copy(HeadPart { buffer: position, heads: 1, first: 0 }, all(k, 0), ROTATED);
-            self.copy(all(both, 0), all(k, ROTATED), PLAIN);
-            self.copy(all(both, PLAIN), all(v, 0), VALUE);
-            self.rotate(k, head_dim);
-            let state = self.plan.state(State { kind, kv_heads: heads, head_dim, values: Values::Rows(VALUE) });
-            self.plan.push(Op::StoreKv { state, k, v });
-            self.plan.push(attention(state, out));
-        }
-        self.multiply(out, &[branch]);
-        self.plan.push(Op::Add { x, y: branch });
-    }
+    b.multiply(out, &[b.branch]);
+    b.add_branch();
 }
 
 /// Writes the model into a backend. Equal seeds give equal models.
 pub(crate) fn latent(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
-    let mut plan = Plan::default();
-    let [x, branch] = [WIDTH; 2].map(|width| plan.buffer(Rows::Batch, width));
+    let mut b = Builder::new(backend, 23, dtype);
     let inverse_frequencies = (0..ROTATED / 2).map(|pair| 100f32.powf(-(pair as f32) / 16.0)).collect();
     let style = RopeStyle::Interleaved;
-    let rope = plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0, growth: None });
-    let mut model = Model { backend, random: Random(23), plan, dtype, x, branch, rope };
-    let table = model.weight(dtype, VOCABULARY, WIDTH, 1.0);
-    model.plan.push(Op::Embed { table, out: x });
-    model.attention(true);
-    model.attention(false);
-    let [last, logits] = [WIDTH, VOCABULARY].map(|width| model.plan.buffer(Rows::Logits, width));
-    model.plan.push(Op::Gather { x, out: last });
-    model.multiply(last, &[logits]);
-    model.plan.logits = Some(logits);
-    (model.backend.prepare(model.plan, limits).expect("the plan is sound"), logits)
+    let rope = b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0, growth: None });
+    assert_eq!(rope, ROPE, "the plan has one rotation");
+    attention(&mut b, true);
+    attention(&mut b, false);
+    b.finish(limits)
 }

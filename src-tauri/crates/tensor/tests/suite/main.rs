@@ -2,6 +2,7 @@
 //! and threads.
 
 mod bits;
+mod builder;
 mod common;
 mod experts;
 mod hybrid;
