@@ -129,7 +129,6 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
-        | Op::Part { out, .. }
         | Op::Gather { out, .. }
         | Op::Mean { out, .. } => *out == k,
         _ => false,

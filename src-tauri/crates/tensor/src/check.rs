@@ -206,7 +206,6 @@ impl PlanCheck<'_> {
             Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
-            Op::Part { x, group, start, out } => self.group_part(*x, *group, *start, *out),
             Op::Glu { activation, gate, up, out } => {
                 if let Glu::Clamped { alpha, limit } = activation {
                     require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;

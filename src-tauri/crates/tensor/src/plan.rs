@@ -286,17 +286,6 @@ pub enum Op {
         /// `[width]`.
         bias: WeightId,
     },
-    /// Copies the same part of each group of a row, such as the queries of rows with a query and a gate for each head.
-    Part {
-        /// `[rows, groups * group]`.
-        x: BufferId,
-        /// Elements of a group.
-        group: usize,
-        /// First element of the part in its group.
-        start: usize,
-        /// Receives `[rows, groups * len]`, where `len` is the part's length. Not `x`.
-        out: BufferId,
-    },
     /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
     Glu {
         /// The activation.

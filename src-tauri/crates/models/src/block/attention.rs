@@ -4,7 +4,7 @@
 //! al., arXiv 2501.18795), factor and cap of the scores, their growth with the position, sinks, layers with a sliding
 //! window, gates of the output (Qiu et al., arXiv 2505.06708), and whether queries, keys and values are one tensor.
 
-use cairn_tensor::{BufferId, Growth, Op, Projection, Rope, State, StateId, StateKind};
+use cairn_tensor::{BufferId, Growth, HeadPart, Op, Projection, Rope, State, StateId, StateKind};
 
 use super::Stream;
 use super::sliding_window::SlidingWindows;
@@ -144,8 +144,9 @@ impl Attention {
         let projections = self.projections(b, hparams, layer);
         b.push(Op::MatMul { x, projections });
         if let Some([both, gate]) = self.gates {
-            for (start, out) in [(0, q), (head_dim, gate)] {
-                b.push(Op::Part { x: both, group: 2 * head_dim, start, out });
+            let part = |buffer, first| HeadPart { buffer, heads, first };
+            for (first, out) in [(0, q), (head_dim, gate)] {
+                b.push(Op::CopyHeads { from: part(both, first), to: part(out, 0), width: head_dim });
             }
         }
         for (part, x, heads, rope) in

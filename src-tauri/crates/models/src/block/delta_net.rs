@@ -4,7 +4,7 @@
 //! Sizes are `ssm.*` keys: `group_count` heads of queries and keys with `state_size` elements, and `time_step_rank` heads of values
 //! with `inner_size` elements together.
 
-use cairn_tensor::{BufferId, DeltaRule, Glu, KeySharing, Op};
+use cairn_tensor::{BufferId, DeltaRule, Glu, HeadPart, KeySharing, Op};
 
 use super::Stream;
 use super::stream::Part;
@@ -105,9 +105,10 @@ impl DeltaNet {
         let projections = parts.map(|(part, out)| b.projection(&name(part), embedding, out)).collect();
         b.push(Op::MatMul { x, projections });
         if let Some(pairs) = self.pairs {
-            let each = heads / key_heads;
-            for (start, out) in [(0, beta), (each, decay)] {
-                b.push(Op::Part { x: pairs, group: 2 * each, start, out });
+            let width = heads / key_heads;
+            let part = |buffer, first| HeadPart { buffer, heads: key_heads, first };
+            for (first, out) in [(0, beta), (width, decay)] {
+                b.push(Op::CopyHeads { from: part(pairs, first), to: part(out, 0), width });
             }
         }
         let width = b.plan.buffers[qkv.0 as usize].width;

@@ -32,14 +32,4 @@ impl PlanCheck<'_> {
         self.vector(rate, width)?;
         self.vector(bias, width)
     }
-
-    pub(super) fn group_part(&self, x: BufferId, group: usize, start: usize, out: BufferId) -> Result<(), String> {
-        let (from, to) = (self.buffer(x)?, self.buffer(out)?);
-        let bad = || format!("{to:?} is no part of each {group} elements of {from:?} from {start} on");
-        require(group > 0 && from.width % group == 0 && from.rows == to.rows, bad)?;
-        let groups = from.width / group;
-        require(groups > 0 && to.width > 0 && to.width % groups == 0, bad)?;
-        require(to.width / groups <= group && start <= group - to.width / groups, bad)?;
-        Self::apart(x, out)
-    }
 }

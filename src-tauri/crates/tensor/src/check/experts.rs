@@ -30,7 +30,6 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
-        | Op::Part { out, .. }
         | Op::Glu { out, .. }
         | Op::Input { out }
         | Op::Mean { out, .. }

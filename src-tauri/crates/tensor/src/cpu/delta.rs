@@ -82,16 +82,4 @@ impl Step<'_> {
             }
         }
     }
-
-    /// This thread's rows of a part of each group.
-    pub(super) fn part(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], group: usize, start: usize) {
-        let len = self.width(out) / (self.width(x) / group);
-        for row in self.own_rows(worker, out) {
-            let from = self.buffer(x).read(worker, self.row(x, row));
-            let mut to = self.buffer(out).write(worker, self.row(out, row));
-            for (from, to) in from.chunks_exact(group).zip(to.chunks_exact_mut(len)) {
-                to.copy_from_slice(&from[start..start + len]);
-            }
-        }
-    }
 }

@@ -172,9 +172,6 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
             Op::Decay { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
-            Op::Part { x, out, .. } => {
-                schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
-            }
             Op::Glu { gate, up, out, .. } => {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));

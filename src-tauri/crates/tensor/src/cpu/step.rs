@@ -187,7 +187,6 @@ impl Step<'_> {
             Op::Conv { state, x, out, .. } => self.conv(worker, &mut scratch.history, *state, [*x, *out]),
             Op::DeltaRule(rule) => self.delta_rule(worker, &mut scratch.delta, rule),
             Op::Decay { x, rate, bias } => self.decay(worker, *x, [*rate, *bias]),
-            Op::Part { x, group, start, out } => self.part(worker, [*x, *out], *group, *start),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),

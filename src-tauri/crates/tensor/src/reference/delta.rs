@@ -45,12 +45,6 @@ impl Step<'_> {
             }
         }
     }
-
-    pub(super) fn part(&mut self, x: BufferId, group: usize, start: usize, out: BufferId) {
-        let (from, len) = (self.copy(x), self.width(out) / (self.width(x) / group));
-        let parts = from.chunks(group).flat_map(|group| group[start..start + len].iter().copied());
-        self.buffers[out.0 as usize] = parts.collect();
-    }
 }
 
 /// One token of one head. Returns its output.

@@ -98,7 +98,6 @@ impl Step<'_> {
             Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
-            Op::Part { x, group, start, out } => self.part(*x, *group, *start, *out),
             Op::Glu { activation, gate, up, out } => {
                 let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
                 self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();

@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, DeltaRule, Glu, KeySharing, Limits, Op, PlanId, SnapshotId, SnapshotTable, State,
-    StateKind, Weight,
+    Backend, Batch, BufferId, DeltaRule, Glu, HeadPart, KeySharing, Limits, Op, PlanId, SnapshotId, SnapshotTable,
+    State, StateKind, Weight,
 };
 
 use crate::builder::Builder;
@@ -72,9 +72,10 @@ fn delta_rule(b: &mut Builder<'_>, sharing: KeySharing) {
     let (state, weight) = (b.plan.recurrent(3 * width), b.weight(DType::F32, width, 4, 1.0));
     b.plan.push(Op::Conv { state, x: qkv, weight, out: mixed });
     b.plan.push(Op::Silu { x: mixed });
-    [(0, beta), (1, decay)]
-        .into_iter()
-        .for_each(|(start, out)| b.plan.push(Op::Part { x: pairs, group: 2, start, out }));
+    let part = |buffer, first| HeadPart { buffer, heads, first };
+    for (first, out) in [(0, beta), (1, decay)] {
+        b.plan.push(Op::CopyHeads { from: part(pairs, first), to: part(out, 0), width: 1 });
+    }
     let rate = b.backend.upload(rates(heads)).expect("the bytes are those of the shape");
     let bias = b.weight(DType::F32, 1, heads, 1.0);
     b.plan.push(Op::Decay { x: decay, rate, bias });

@@ -107,6 +107,11 @@ fn invalid_latent_ops_are_refused() {
     check_refused(&copy(part(x, 4, 0), part(last, 4, 0), 8), "are no source of");
     check_refused(&copy(part(x, 4, 0), part(x, 4, 0), 8), "buffer 0 is both read and written");
     check_refused(&copy(part(x, 4, 0), part(wide, 4, 0), 0), "with 0 elements");
+    check_refused(&copy(part(x, 0, 0), part(wide, 0, 0), 8), "buffer 0 of width 32 has no 0 heads");
+    check_refused(&copy(part(x, 5, 0), part(wide, 5, 0), 2), "buffer 0 of width 32 has no 5 heads");
+    check_refused(&copy(part(x, 4, 7), part(wide, 4, 0), 2), "has no 4 heads with 2 elements from 7 on");
+    check_refused(&copy(part(x, 4, usize::MAX), part(wide, 4, 0), 2), "has no 4 heads with 2 elements");
+    check_refused(&copy(part(x, 4, 0), part(wide, 5, 0), 2), "buffer 1 of width 48 has no 5 heads");
     check_refused(&Op::StoreKv { state: StateId(0), k: x, v: x }, "state 0 stores no values");
     check_refused(&Op::StoreKv { state: StateId(1), k: x, v: x }, "buffer 0 is");
     check_refused(&Op::StoreLatent { state: StateId(1), k: narrow, v: x }, "state 1 has no values in the keys");

@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, DeltaRule, Glu, Growth, KeySharing, Limits, Op, Plan, Projection, RecurrentId, Reference,
-    Rope, RopeStyle, Row, Rows, SnapshotId, State, StateKind, Values, Weight,
+    Backend, Batch, BufferId, DeltaRule, Glu, Growth, HeadPart, KeySharing, Limits, Op, Plan, Projection, RecurrentId,
+    Reference, Rope, RopeStyle, Row, Rows, SnapshotId, State, StateKind, Values, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
@@ -440,7 +440,7 @@ fn delta_rule_agrees_with_the_oracle() {
 }
 
 #[test]
-fn decays_and_parts_agree_with_the_oracle() {
+fn decays_and_parts_of_heads_agree_with_the_oracle() {
     // The exponential of some inputs of the second overflows.
     for (largest_rate, largest_bias) in [(1.0, 3.0), (1e-3, 2000.0)] {
         check(&format!("decay with biases up to {largest_bias}"), 1e-6, |bench| {
@@ -454,8 +454,9 @@ fn decays_and_parts_agree_with_the_oracle() {
     for (width, group, start, len) in [(48, 48, 0, 48), (48, 12, 0, 5), (48, 12, 7, 5), (30, 2, 1, 1)] {
         check(&format!("{len} of {group} from {start}"), 0.0, |bench| {
             let x = bench.input(width);
-            let out = bench.plan.buffer(Rows::Batch, width / group * len);
-            bench.plan.push(Op::Part { x, group, start, out });
+            let (heads, out) = (width / group, bench.plan.buffer(Rows::Batch, width / group * len));
+            let part = |buffer, first| HeadPart { buffer, heads, first };
+            bench.plan.push(Op::CopyHeads { from: part(x, start), to: part(out, 0), width: len });
             out
         });
     }
