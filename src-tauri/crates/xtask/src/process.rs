@@ -24,11 +24,16 @@ pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
     // `cargo run` and `cargo test` describe the package of this process in variables. A build script that watches one of
     // them would run again, and all that depends on it would be compiled again.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+        if describes_package(&name) {
             command.env_remove(name);
         }
     }
     command
+}
+
+fn describes_package(variable: &OsStr) -> bool {
+    let name = variable.as_encoded_bytes();
+    name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
 }
 
 /// Prints a command, runs it, and fails unless it exits with success.
@@ -85,10 +90,16 @@ mod tests {
 
     #[test]
     fn cargo_command_does_not_inherit_the_package_of_this_process() {
+        for (name, expected) in
+            [("CARGO_MANIFEST_DIR", true), ("CARGO_PKG_NAME", true), ("CARGO_HOME", false), ("PATH", false)]
+        {
+            assert_eq!(describes_package(OsStr::new(name)), expected, "{name}");
+        }
+        // `cargo test` sets some; a program that is started without cargo has none.
         let command = cargo(&Repo::here(), &["check"]);
         let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
-            assert!(removed.contains(&OsStr::new(name)), "{name} is removed: {removed:?}");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(name)) {
+            assert!(removed.contains(&name.as_os_str()), "{name:?} is removed: {removed:?}");
         }
     }
 }

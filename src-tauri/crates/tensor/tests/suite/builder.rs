@@ -41,7 +41,7 @@ impl<'a> Builder<'a> {
         self.plan.buffers[id.0 as usize].width
     }
 
-    /// The model's type, or one whose blocks fill rows of this length.
+    /// The model's type, or one with blocks that fill rows of this length.
     pub(crate) fn type_of_rows(&self, cols: usize) -> DType {
         if cols.is_multiple_of(self.dtype.block()) { self.dtype } else { DType::Q8_0 }
     }
