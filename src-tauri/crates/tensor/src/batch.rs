@@ -23,8 +23,9 @@ pub struct Row {
     pub input: Input,
     /// Slot of its key and value: the row's index in its sequence.
     pub slot: u32,
-    /// Position for RoPE and for tables of positions. Text uses the first component; an encoder uses the second as its
-    /// segment, and models with image positions use more.
+    /// Position for RoPE and for tables of positions. The first three components of a text's position are equal. An encoder of text uses
+    /// the second as its segment. Rows of a picture have a place in it, from the second component on in a text model, and from the first
+    /// on in a tower.
     pub pos: [u32; 4],
     /// Slots `0..until` are visible to this row: `slot + 1` when causal, the end of its span otherwise.
     pub until: u32,
@@ -39,9 +40,14 @@ impl Row {
         Self { seq, input: Input::Token(token), slot, pos, until: tokens, want_logits: false }
     }
 
+    /// The position of a text token.
+    pub fn text_position(position: u32) -> [u32; 4] {
+        [position, position, position, 0]
+    }
+
     /// Row of a text token that attends to itself and all earlier slots of its sequence.
     pub fn text(seq: u32, token: u32, slot: u32, want_logits: bool) -> Self {
-        Self { seq, input: Input::Token(token), slot, pos: [slot, 0, 0, 0], until: slot + 1, want_logits }
+        Self { seq, input: Input::Token(token), slot, pos: Self::text_position(slot), until: slot + 1, want_logits }
     }
 }
 

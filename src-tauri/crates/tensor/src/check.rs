@@ -122,6 +122,18 @@ impl PlanCheck<'_> {
                 let width = self.buffer(*out)?.width;
                 self.batch_rows(*out, width)
             }
+            Op::AddInput { x, first } => {
+                let width = self.buffer(*x)?.width;
+                self.batch_rows(*x, width)?;
+                require(first.checked_add(width).is_some(), || format!("an embedding row has no element {first}"))
+            }
+            Op::AddGridEmbedding { x, table, side } => {
+                let Weight { rows, cols, .. } = *self.weight(*table)?;
+                self.batch_rows(*x, cols)?;
+                require(*side > 0 && side.checked_mul(*side) == Some(rows), || {
+                    format!("{rows} positions are not a grid with a side of {side}")
+                })
+            }
             Op::AddEmbedding { x, table, component } => {
                 self.batch_rows(*x, self.weight(*table)?.cols)?;
                 require(*component < 4, || format!("a position has 4 components, not {component}"))
@@ -181,6 +193,13 @@ impl PlanCheck<'_> {
                 self.batch_rows(*x, width)?;
                 let rope = self.plan.ropes.get(*rope).ok_or_else(|| format!("there is no rotation {rope}"))?;
                 let rotated = 2 * rope.inverse_frequencies.len();
+                let components = rope.components.len();
+                require(components == 0 || 2 * components == rotated, || {
+                    format!("{components} components for {rotated} rotated elements")
+                })?;
+                require(rope.components.iter().all(|&component| component < 4), || {
+                    format!("a position has 4 components, not {:?}", rope.components)
+                })?;
                 require(rope.growth.is_none_or(|growth| growth.factor.is_finite() && growth.step > 0), || {
                     format!("the growth of a rotation is {:?}", rope.growth)
                 })?;
@@ -240,6 +259,13 @@ impl PlanCheck<'_> {
                     format!("{y_buffer:?} has no factor for each element of {x_buffer:?}")
                 })?;
                 Self::apart(*x, *y)
+            }
+            Op::Join { x, count, out } => {
+                let width = self.buffer(*x)?.width;
+                self.batch_rows(*x, width)?;
+                let want = width.checked_mul(*count).map(|width| Buffer { rows: Rows::Logits, width });
+                let have = self.buffer(*out)?;
+                require(*count > 0 && Some(have) == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))
             }
             Op::Gather { x, out } | Op::Mean { x, out } => {
                 let width = self.buffer(*x)?.width;
@@ -310,10 +336,11 @@ pub(crate) fn batch(
     for op in &plan.ops {
         match op {
             Op::Embed { table, .. } => {
-                let Weight { rows, cols, .. } = weights[table.0 as usize];
-                embedding(batch, rows, cols)?;
+                embedding(batch, weights[table.0 as usize].rows, plan.input_width())?;
             }
-            Op::Input { out } => embedding(batch, 0, plan.buffers[out.0 as usize].width)?,
+            Op::Input { .. } => embedding(batch, 0, plan.input_width())?,
+            Op::AddGridEmbedding { .. } => places(batch)?,
+            Op::Join { count, .. } => groups(batch, *count)?,
             Op::AddEmbedding { table, component, .. } => {
                 positions(batch, &weights[table.0 as usize], *component)?;
             }
@@ -329,6 +356,34 @@ fn positions(batch: &Batch, table: &Weight, component: usize) -> Result<(), Back
         Some(index) => {
             let (at, Weight { name, rows, .. }) = (batch.rows[index].pos[component], table);
             Err(BackendError::Batch(format!("row {index} is at position {at} of {name}, which has {rows}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that every row has a place in its picture.
+fn places(batch: &Batch) -> Result<(), BackendError> {
+    let is_outside = |&[y, x, rows, columns]: &[u32; 4]| y >= rows || x >= columns;
+    match batch.rows.iter().map(|row| row.pos).enumerate().find(|(_, pos)| is_outside(pos)) {
+        Some((index, [y, x, rows, columns])) => {
+            let why = format!("row {index} is at {y}, {x} of a picture of {rows} rows and {columns} columns");
+            Err(BackendError::Batch(why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that the rows of a run are whole groups of this size, each with logits for its last row.
+fn groups(batch: &Batch, count: usize) -> Result<(), BackendError> {
+    let is_wrong = |(index, row): (usize, &crate::batch::Row)| row.want_logits != (index % count == count - 1);
+    let tile = batch.tile.as_ref().map(|tile| tile.rows.clone());
+    let ends = tile.map_or([0, batch.rows.len()], |rows| [rows.start, rows.end]);
+    if let Some(end) = ends.into_iter().find(|end| !end.is_multiple_of(count)) {
+        return Err(BackendError::Batch(format!("a run from or to row {end} divides a group of {count} rows")));
+    }
+    match batch.rows.iter().enumerate().position(is_wrong) {
+        Some(index) => {
+            Err(BackendError::Batch(format!("only the last row of a group of {count} has logits, unlike row {index}")))
         }
         None => Ok(()),
     }

@@ -37,6 +37,7 @@ mod elements;
 mod expert_groups;
 mod experts;
 mod heads;
+mod pictures;
 mod pool;
 mod prepared;
 mod product;

@@ -13,6 +13,7 @@ mod buffer;
 mod check;
 pub mod cpu;
 pub mod delta;
+mod grid;
 pub mod page;
 pub mod plan;
 pub mod reference;

@@ -95,6 +95,13 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
+    /// Adds to each row of `x` whose input is an embedding row its elements from `first` on. Other rows stay as they are.
+    AddInput {
+        /// Accumulator, `[rows, width]`.
+        x: BufferId,
+        /// Index of an element of the batch's embedding rows.
+        first: usize,
+    },
     /// The batch's own embedding rows. No row of the batch is a token.
     Input {
         /// Receives `[rows, width]`.
@@ -109,6 +116,17 @@ pub enum Op {
         table: WeightId,
         /// Component of [`crate::Row::pos`].
         component: usize,
+    },
+    /// Adds to each row of `x` learned positions of a square grid, scaled to the size of a picture: row `y` and column `x` of a picture of
+    /// `h` rows and `w` columns have the place `y (side - 1) / (h - 1)`, `x (side - 1) / (w - 1)` in the grid, and get the bilinear
+    /// interpolation of the four entries around it. [`Row::pos`](crate::Row::pos) is `[y, x, h, w]`.
+    AddGridEmbedding {
+        /// Accumulator, `[rows, width]`.
+        x: BufferId,
+        /// `[side * side, width]`, the rows of the grid one after the other.
+        table: WeightId,
+        /// Entries of a side of the grid.
+        side: usize,
     },
     /// `out = x / sqrt(mean(x²) + eps) * weight` over each group of `group` elements (Zhang & Sennrich, arXiv
     /// 1910.07467). `out` may be `x`.
@@ -352,6 +370,15 @@ pub enum Op {
         /// Receives `[logit rows, width]`.
         out: BufferId,
     },
+    /// Joins the rows of each group of `count` adjacent rows, in order. A row with logits is the last of its group.
+    Join {
+        /// `[rows, width]`.
+        x: BufferId,
+        /// Rows of a group.
+        count: usize,
+        /// Receives `[logit rows, count * width]`.
+        out: BufferId,
+    },
     /// Means of groups of adjacent rows. A row with logits is the last of its group, and the row behind it the first of the next
     /// group.
     Mean {
@@ -453,6 +480,17 @@ impl Plan {
     /// Adds a step.
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Width of the batch's embedding rows. [`Op::Embed`] and [`Op::Input`] read their first elements, [`Op::AddInput`] others.
+    pub fn input_width(&self) -> usize {
+        let width = |id: &BufferId| self.buffers[id.0 as usize].width;
+        let end = |op: &Op| match op {
+            Op::Embed { out, .. } | Op::Input { out } => width(out),
+            Op::AddInput { x, first } => first + width(x),
+            _ => 0,
+        };
+        self.ops.iter().map(end).max().unwrap_or(0)
     }
 
     /// Number of adapters that the plan's ops are parts of.

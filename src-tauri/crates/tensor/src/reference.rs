@@ -13,6 +13,7 @@ mod conv;
 mod delta;
 mod experts;
 mod heads;
+mod pictures;
 mod step;
 
 use std::ops::Range;

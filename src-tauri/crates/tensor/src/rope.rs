@@ -23,22 +23,37 @@ pub struct Rope {
     pub magnitude: f32,
     /// Growth of the magnitude with the position.
     pub growth: Option<Growth>,
+    /// Component of [`Row::pos`](crate::Row::pos) that each pair turns by (Wang et al., arXiv 2409.12191). Empty: all turn by the first.
+    pub components: Vec<u8>,
 }
 
-/// The text of a plan identifies cached rows, so a rotation without growth has the text of versions that had none.
+/// The text of a plan identifies cached rows, so a rotation without growth or components has the text of versions that had none.
 impl fmt::Debug for Rope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { style, inverse_frequencies, magnitude, growth } = self;
+        let Self { style, inverse_frequencies, magnitude, growth, components } = self;
         let mut text = f.debug_struct("Rope");
         text.field("style", style).field("inverse_frequencies", inverse_frequencies).field("magnitude", magnitude);
         if let Some(growth) = growth {
             text.field("growth", growth);
+        }
+        if !components.is_empty() {
+            text.field("components", components);
         }
         text.finish()
     }
 }
 
 impl Rope {
+    /// A rotation by the first component of positions, which keeps the magnitude.
+    pub fn new(style: RopeStyle, inverse_frequencies: Vec<f32>) -> Self {
+        Self { style, inverse_frequencies, magnitude: 1.0, growth: None, components: Vec::new() }
+    }
+
+    /// Returns the component of a position that a pair turns by.
+    pub(crate) fn position(&self, pair: usize, pos: [u32; 4]) -> u32 {
+        pos[self.components.get(pair).map_or(0, |&component| usize::from(component))]
+    }
+
     /// Returns the factor on sine and cosine at a position.
     pub(crate) fn magnitude_at(&self, position: u32) -> f64 {
         let growth = self

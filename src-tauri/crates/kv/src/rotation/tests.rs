@@ -28,7 +28,7 @@ struct Model {
 
 fn rope(style: RopeStyle, pairs: usize, magnitude: f32) -> Rope {
     let frequency = |pair: usize| 500f32.powf(-(pair as f32) / pairs as f32);
-    Rope { style, inverse_frequencies: (0..pairs).map(frequency).collect(), magnitude, growth: None }
+    Rope { magnitude, ..Rope::new(style, (0..pairs).map(frequency).collect()) }
 }
 
 impl Model {

@@ -33,6 +33,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Glu { out, .. }
         | Op::Input { out }
         | Op::Mean { out, .. }
+        | Op::Join { out, .. }
         | Op::Gather { out, .. } => *out == id,
         Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)
@@ -41,6 +42,8 @@ fn writes(op: &Op, id: BufferId) -> bool {
         // The summand is scaled in place.
         Op::AddAdapter { x, y, .. } => *x == id || *y == id,
         Op::AddEmbedding { x, .. }
+        | Op::AddGridEmbedding { x, .. }
+        | Op::AddInput { x, .. }
         | Op::Rope { x, .. }
         | Op::Gelu { x }
         | Op::GeluErf { x }

@@ -115,7 +115,9 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::Embed { out, .. } | Op::Input { out } => {
                 schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)]))
             }
-            Op::AddEmbedding { x, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*x)])),
+            Op::AddEmbedding { x, .. } | Op::AddGridEmbedding { x, .. } | Op::AddInput { x, .. } => {
+                schedule.push(own, accesses(batch, &[], &[Place::Buffer(*x)]))
+            }
             Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
@@ -187,7 +189,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 // The summand is scaled in place.
                 schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x), Place::Buffer(*y)]));
             }
-            Op::Gather { x, out } | Op::Mean { x, out } => {
+            Op::Gather { x, out } | Op::Mean { x, out } | Op::Join { x, out, .. } => {
                 schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
         }

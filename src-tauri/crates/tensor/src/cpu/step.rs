@@ -84,7 +84,7 @@ impl Scratch {
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * schedule::STRIP);
         let tables = plan.ops.iter().filter_map(|op| match op {
-            Op::AddEmbedding { table, .. } => Some(weights[table.0 as usize].cols),
+            Op::AddEmbedding { table, .. } | Op::AddGridEmbedding { table, .. } => Some(weights[table.0 as usize].cols),
             _ => None,
         });
         grow(&mut self.row, tables.max().unwrap_or(0));
@@ -164,6 +164,10 @@ impl Step<'_> {
             Op::AddEmbedding { x, table, component } => {
                 self.add_embedding(worker, &mut scratch.row, *x, *table, *component);
             }
+            Op::AddGridEmbedding { x, table, side } => {
+                self.add_grid_embedding(worker, &mut scratch.row, *x, *table, *side);
+            }
+            Op::AddInput { x, first } => self.add_input(worker, *x, *first),
             Op::RmsNorm { x, weight, eps, group, out } => {
                 let weight = &self.vectors[weight.0 as usize][..*group];
                 self.norm(worker, [*x, *out], weight, *eps);
@@ -213,6 +217,7 @@ impl Step<'_> {
                 }
             }
             Op::Mean { x, out } => self.mean(worker, [*x, *out]),
+            Op::Join { x, count, out } => self.join(worker, [*x, *out], *count),
         }
     }
 
@@ -233,7 +238,7 @@ impl Step<'_> {
     }
 
     /// The batch's row of a row of logits.
-    fn batch_row(&self, logit_row: usize) -> usize {
+    pub(super) fn batch_row(&self, logit_row: usize) -> usize {
         self.rows.logit_rows[logit_row - self.rows.first_logit_row]
     }
 
@@ -257,12 +262,13 @@ impl Step<'_> {
         let (rope, table) = (&self.prepared.plan.ropes[rope], &self.prepared.angles[rope]);
         let pairs = rope.inverse_frequencies.len();
         for row in part_of(self.rows.range.clone(), worker.threads(), worker.index()) {
-            let position = self.batch.rows[row].pos[0];
-            let magnitude = rope.magnitude_at(position);
+            let pos = self.batch.rows[row].pos;
+            let magnitude = rope.magnitude_at(pos[0]);
             let mut angles = table.write(worker, row * 2 * pairs..(row + 1) * 2 * pairs);
             let (cosines, sines) = angles.split_at_mut(pairs);
-            for ((cosine, sine), frequency) in cosines.iter_mut().zip(sines).zip(&rope.inverse_frequencies) {
-                let (sin, cos) = (f64::from(position) * f64::from(*frequency)).sin_cos();
+            let pairs = cosines.iter_mut().zip(sines).zip(&rope.inverse_frequencies).enumerate();
+            for (pair, ((cosine, sine), frequency)) in pairs {
+                let (sin, cos) = (f64::from(rope.position(pair, pos)) * f64::from(*frequency)).sin_cos();
                 *cosine = (cos * magnitude) as f32;
                 *sine = (sin * magnitude) as f32;
             }
@@ -270,7 +276,7 @@ impl Step<'_> {
     }
 
     fn embed(&self, worker: &Worker<'_>, table: Option<WeightId>, out: BufferId) {
-        let (table, width) = (table.map(|table| &self.weights[table.0 as usize]), self.width(out));
+        let (table, width) = (table.map(|table| &self.weights[table.0 as usize]), self.prepared.plan.input_width());
         for row in self.own_rows(worker, out) {
             let mut out = self.buffer(out).write(worker, self.row(out, row));
             match self.batch.rows[row].input {
@@ -278,7 +284,10 @@ impl Step<'_> {
                     let (token, table) = (token as usize, table.expect("the batch was checked"));
                     (self.variant.decode_row)(table.dtype, table.row_bytes(token..token + 1), &mut out);
                 }
-                Input::Embedding(at) => out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..width]),
+                Input::Embedding(at) => {
+                    let used = out.len();
+                    out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..used]);
+                }
             }
         }
     }

@@ -28,14 +28,14 @@ pub(super) fn layer_norm(x: &mut [f32], weight: &[f32], bias: Option<&[f32]>, ep
 }
 
 /// Rotates the pairs of one head by the angles of a position (arXiv 2104.09864, equation 34).
-pub(super) fn rotate(head: &mut [f32], rope: &Rope, position: u32) {
-    let (pairs, magnitude) = (rope.inverse_frequencies.len(), rope.magnitude_at(position));
+pub(super) fn rotate(head: &mut [f32], rope: &Rope, pos: [u32; 4]) {
+    let (pairs, magnitude) = (rope.inverse_frequencies.len(), rope.magnitude_at(pos[0]));
     for (pair, frequency) in rope.inverse_frequencies.iter().enumerate() {
         let (i, j) = match rope.style {
             RopeStyle::Interleaved => (2 * pair, 2 * pair + 1),
             RopeStyle::Half => (pair, pair + pairs),
         };
-        let (sin, cos) = (f64::from(position) * f64::from(*frequency)).sin_cos();
+        let (sin, cos) = (f64::from(rope.position(pair, pos)) * f64::from(*frequency)).sin_cos();
         let (a, b) = (f64::from(head[i]), f64::from(head[j]));
         head[i] = (magnitude * (a * cos - b * sin)) as f32;
         head[j] = (magnitude * (a * sin + b * cos)) as f32;
@@ -167,13 +167,13 @@ mod tests {
             (RopeStyle::Half, [2.0 * (cos - 3.0 * sin), 4.0, 2.0 * (sin + 3.0 * cos), 8.0, 5.0]),
         ] {
             let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
-            let rope = Rope { style, inverse_frequencies: still.clone(), magnitude: 2.0, growth: None };
-            rotate(&mut head, &rope, 2);
+            let rope = Rope { magnitude: 2.0, ..Rope::new(style, still.clone()) };
+            rotate(&mut head, &rope, [2, 0, 0, 0]);
             check(&head, &expected, "position 2 turns the first pair by 1, the second by 0, and leaves the rest");
             // Position 2 begins the second of the steps: the magnitude grows by 1 + ln 2.
             let rope = Rope { magnitude: 2.0, growth: Some(Growth { factor: 1.0, step: 2 }), ..rope };
             let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
-            rotate(&mut head, &rope, 2);
+            rotate(&mut head, &rope, [2, 0, 0, 0]);
             let grown: Vec<f64> = expected[..4].iter().map(|x| x * (1.0 + 2f64.ln())).chain([5.0]).collect();
             check(&head, &grown, "rotated elements grow");
         }

@@ -33,6 +33,8 @@ impl Step<'_> {
                     x.iter_mut().zip(added).for_each(|(x, y)| *x += y);
                 }
             }
+            Op::AddGridEmbedding { x, table, side } => self.add_grid_embedding(*x, *table, *side),
+            Op::AddInput { x, first } => self.add_input(*x, *first),
             Op::RmsNorm { x, weight, eps, group, out } => {
                 let weight = self.weight_row(*weight, 0);
                 let mut y = self.copy(*x);
@@ -69,7 +71,7 @@ impl Step<'_> {
                 let width = self.width(*x);
                 let rows = self.buffers[x.0 as usize].chunks_mut(width);
                 for (x, row) in rows.zip(&self.batch.rows) {
-                    x.chunks_mut(*head_dim).for_each(|head| arithmetic::rotate(head, rope, row.pos[0]));
+                    x.chunks_mut(*head_dim).for_each(|head| arithmetic::rotate(head, rope, row.pos));
                 }
             }
             Op::MatMulHeads { from, weight, to } => self.multiply_heads(*from, *weight, *to),
@@ -134,6 +136,7 @@ impl Step<'_> {
                 let wanted = rows.filter(|(row, _)| row.want_logits).flat_map(|(_, x)| x.iter().copied()).collect();
                 self.buffers[out.0 as usize] = wanted;
             }
+            Op::Join { x, count, out } => self.join(*x, *count, *out),
             Op::Mean { x, out } => {
                 let (x, width) = (self.copy(*x), self.width(*x));
                 let groups = self.batch.rows.split_inclusive(|row| row.want_logits);
@@ -182,11 +185,11 @@ impl Step<'_> {
     }
 
     fn embed(&mut self, table: Option<WeightId>, out: BufferId) {
-        let width = self.width(out);
+        let (width, input_width) = (self.width(out), self.plan.input_width());
         for (index, row) in self.batch.rows.iter().enumerate() {
             let from = match row.input {
                 Input::Token(token) => self.weight_row(table.expect("the batch was checked"), token as usize),
-                Input::Embedding(at) => self.batch.embeddings[at as usize * width..][..width].to_vec(),
+                Input::Embedding(at) => self.batch.embeddings[at as usize * input_width..][..width].to_vec(),
             };
             self.buffers[out.0 as usize][index * width..][..width].copy_from_slice(&from);
         }

@@ -84,8 +84,7 @@ pub(crate) fn layered(backend: &mut dyn Backend, dtype: DType, limits: Limits, l
         backend.upload(matrix).expect("the bytes are those of the shape")
     };
     let frequencies = (0..head_dim / 2).map(|pair| 10000f32.powf(-2.0 * pair as f32 / head_dim as f32)).collect();
-    let rope =
-        plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: frequencies, magnitude: 1.0, growth: None });
+    let rope = plan.rope(Rope::new(RopeStyle::Half, frequencies));
     let [x, normed, attended, projected, gate, up] = [WIDTH; 6].map(|width| plan.buffer(Rows::Batch, width));
     let q = plan.buffer(Rows::Batch, heads * head_dim);
     let [k, v] = [kv_heads * head_dim; 2].map(|width| plan.buffer(Rows::Batch, width));

@@ -79,7 +79,7 @@ pub(crate) fn latent(backend: &mut dyn Backend, dtype: DType, limits: Limits) ->
     let mut b = Builder::new(backend, 23, dtype);
     let inverse_frequencies = (0..ROTATED / 2).map(|pair| 100f32.powf(-(pair as f32) / 16.0)).collect();
     let style = RopeStyle::Interleaved;
-    let rope = b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0, growth: None });
+    let rope = b.plan.rope(Rope::new(style, inverse_frequencies));
     assert_eq!(rope, ROPE, "the plan has one rotation");
     attention(&mut b, true);
     attention(&mut b, false);

@@ -12,6 +12,7 @@ mod latent_ops;
 mod model;
 mod ops;
 mod pages;
+mod pictures;
 mod recurrent;
 mod refusals;
 mod slices;

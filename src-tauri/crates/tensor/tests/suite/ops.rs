@@ -195,7 +195,7 @@ fn rope_matches_reference() {
         check(&format!("{style:?} of {pairs} pairs, {growth:?}"), 1e-6, |bench| {
             let x = bench.input(96);
             let inverse_frequencies = (0..pairs).map(|pair| 0.7f32.powi(pair)).collect();
-            let rope = bench.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.25, growth });
+            let rope = bench.plan.rope(Rope { magnitude: 1.25, growth, ..Rope::new(style, inverse_frequencies) });
             bench.plan.push(Op::Rope { x, head_dim: 32, rope });
             x
         });
@@ -469,6 +469,18 @@ fn gather_agrees_with_the_oracle() {
         let out = bench.plan.buffer(Rows::Logits, 24);
         bench.plan.push(Op::Gather { x, out });
         out
+    });
+}
+
+#[test]
+fn rotations_by_components_agree_with_the_oracle() {
+    check("three components", 1e-6, |bench| {
+        let x = bench.input(96);
+        let components = vec![0, 1, 2, 2, 1, 0, 1, 2];
+        let frequencies = (0..8).map(|pair| 1.0 / (pair + 1) as f32).collect();
+        let rope = bench.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies) });
+        bench.plan.push(Op::Rope { x, head_dim: 16, rope });
+        x
     });
 }
 

@@ -23,7 +23,7 @@ fn prepare(backend: &mut dyn Backend, ops: Vec<Op>) -> Result<cairn_tensor::Plan
     }
     plan.state(State::new(StateKind::Full, 2, 16));
     for growth in [None, Some(Growth { factor: 1.0, step: 0 })] {
-        plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: vec![1.0; 8], magnitude: 1.0, growth });
+        plan.rope(Rope { growth, ..Rope::new(RopeStyle::Half, vec![1.0; 8]) });
     }
     backend.prepare(plan, Limits { rows: 2, logit_rows: 1 })
 }
@@ -53,6 +53,13 @@ fn plan_with_invalid_step_is_refused() {
     check(add_embedding(narrow, 0), "buffer 2 is");
     check(add_embedding(last, 0), "buffer 3 is");
     check(add_embedding(x, 4), "a position has 4 components, not 4");
+    let grid = |x, side| Op::AddGridEmbedding { x, table: WeightId(0), side };
+    check(grid(x, 3), "10 positions are not a grid with a side of 3");
+    check(grid(narrow, 3), "buffer 2 is");
+    check(Op::AddInput { x: last, first: 0 }, "buffer 3 is");
+    check(Op::AddInput { x, first: usize::MAX }, "an embedding row has no element");
+    check(Op::Join { x, count: 2, out: last }, "buffer 3 is");
+    check(Op::Join { x, count: 0, out: last }, "buffer 3 is");
     check(norm(1, 16, y), "is 1 x 32, not a vector of 16");
     check(norm(0, 32, y), "is 10 x 32, not a vector of 32");
     check(norm(1, 32, narrow), "buffers 0 and 2 differ");
