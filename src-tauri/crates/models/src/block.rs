@@ -1,6 +1,7 @@
 //! Parts of a forward pass that families share, with different parameters.
 
 pub(crate) mod attention;
+pub(crate) mod deepstack;
 pub(crate) mod delta_net;
 pub(crate) mod experts;
 pub(crate) mod gemma;
@@ -17,6 +18,7 @@ pub(crate) mod sparse_mlp;
 pub(crate) mod stream;
 
 pub(crate) use attention::{Attention, QueryKeyNorm};
+pub(crate) use deepstack::Deepstack;
 pub(crate) use delta_net::DeltaNet;
 pub(crate) use experts::Experts;
 pub(crate) use input_output::{add_positions, embed, logits, logits_after, output_rows};

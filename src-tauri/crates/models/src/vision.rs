@@ -9,19 +9,22 @@
 mod gemma3;
 mod hparams;
 mod patches;
+mod qwen;
 #[cfg(test)]
 mod tests;
+mod transformer;
 
 use cairn_gguf::{DType, Gguf};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Plan, Rows};
 
+use crate::block::deepstack::deepstack_layers;
 use crate::build::{Builder, Source};
 use crate::compat;
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::Keys;
-pub use hparams::TowerHparams;
+pub use hparams::{Grid, PicturePrompt, PictureSize, TowerHparams};
 
 /// A vision tower with its weights in a backend.
 #[derive(Clone, Debug)]
@@ -42,7 +45,7 @@ trait VisionTower: Sync {
 }
 
 /// All supported kinds.
-const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3];
+const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &qwen::Qwen3];
 
 /// Uploads the weights of the tower in a file, for a text model with rows of `width` elements.
 ///
@@ -82,6 +85,13 @@ pub fn check(head: &Gguf, width: usize) -> Result<(TowerHparams, u64), LoadError
     let activations_bytes = plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64;
     let pages_bytes = hparams.pages() as u64 * plan.page_layout(DType::F16).page_bytes as u64;
     Ok((hparams, weights_bytes.saturating_add(activations_bytes).saturating_add(pages_bytes)))
+}
+
+/// Width of the embedding rows of the text model with this head, which is translated.
+pub fn input_width(model: &Gguf) -> Option<usize> {
+    let width = model.tensor("token_embd.weight")?.dims.first().copied()? as usize;
+    let keys = Keys::new(model.metadata()).ok()?;
+    Some(width.saturating_mul(1 + deepstack_layers(&keys).ok()?))
 }
 
 /// Returns the head of the tower in the file with this head, which is not translated: the file's own, or that of the tower

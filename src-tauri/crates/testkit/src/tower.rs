@@ -1,16 +1,31 @@
 //! Vision towers with random weights: separate files as llama.cpp's converter writes them, and towers in the file of a text model
 //! as Ollama's converter writes them.
 
-use cairn_gguf::{DType, Gguf, Value, Writer};
+use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::random::Random;
 
-/// Shape of a tower of Gemma 3.
+/// Kinds of towers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TowerKind {
+    /// Gemma 3: squares, of which groups of 16 patches become a row.
+    Gemma3,
+    /// Qwen 3 VL and 3.5: pictures of any proportions, of which groups of four patches become a row. The rows behind these layers are
+    /// projected, too.
+    Qwen3 {
+        /// Layers, in order.
+        deepstack: Vec<u64>,
+    },
+}
+
+/// Shape of a tower.
 #[derive(Clone, Debug)]
 pub struct TowerSpec {
+    /// The kind.
+    pub kind: TowerKind,
     /// Seed of all weights.
     pub seed: u64,
-    /// Pixels of a side of a picture.
+    /// Pixels of a side of a picture. If pictures have any proportions, as many patches as fit into a side have learned positions.
     pub image_size: u64,
     /// Pixels of a side of a patch.
     pub patch_size: u64,
@@ -22,7 +37,7 @@ pub struct TowerSpec {
     pub ffn: u64,
     /// Transformer blocks.
     pub layers: u64,
-    /// Elements of an output row: the width of the text model.
+    /// Elements of an output row, or of each of its parts: the width of the text model.
     pub output: u64,
     /// Type of matrices.
     pub dtype: DType,
@@ -46,6 +61,7 @@ impl TowerSpec {
     /// A tower of three layers for a text model of this width: 64 patches, and 4 output rows for a picture.
     pub fn tiny(output: u64) -> Self {
         Self {
+            kind: TowerKind::Gemma3,
             seed: 7,
             image_size: 24,
             patch_size: 3,
@@ -58,6 +74,12 @@ impl TowerSpec {
         }
     }
 
+    /// A tower of four layers for a text model of this width, with rows of two inner layers, and learned positions of 4 x 4 patches.
+    pub fn tiny_qwen3(output: u64) -> Self {
+        let kind = TowerKind::Qwen3 { deepstack: vec![0, 2] };
+        Self { kind, image_size: 16, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
+    }
+
     /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.
     pub fn tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
         let &Self { patch_size, width, ffn, output, .. } = self;
@@ -68,18 +90,45 @@ impl TowerSpec {
             ("v.position_embd.weight".to_owned(), vec![width, patches]),
             ("v.post_ln.weight".to_owned(), vec![width]),
             ("v.post_ln.bias".to_owned(), vec![width]),
-            ("mm.input_projection.weight".to_owned(), vec![output, width]),
-            ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
         ];
+        match &self.kind {
+            TowerKind::Gemma3 => shapes.extend([
+                ("mm.input_projection.weight".to_owned(), vec![output, width]),
+                ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
+            ]),
+            TowerKind::Qwen3 { deepstack } => {
+                shapes.push(("v.patch_embd.weight.1".to_owned(), vec![patch_size, patch_size, 3, width]));
+                let joined = 4 * width;
+                let mut merger = |first: String, second: String| {
+                    for (name, from, to) in [(first, joined, joined), (second, joined, output)] {
+                        shapes.push((format!("{name}.weight"), vec![from, to]));
+                        shapes.push((format!("{name}.bias"), vec![to]));
+                    }
+                };
+                merger("mm.0".to_owned(), "mm.2".to_owned());
+                for layer in deepstack {
+                    let name = |part: &str| format!("v.deepstack.{layer}.{part}");
+                    merger(name("fc1"), name("fc2"));
+                }
+                for layer in deepstack {
+                    shapes.push((format!("v.deepstack.{layer}.norm.weight"), vec![joined]));
+                    shapes.push((format!("v.deepstack.{layer}.norm.bias"), vec![joined]));
+                }
+            }
+        }
         for layer in 0..self.layers {
             let mut add = |part: &str, dims: Vec<u64>| shapes.push((format!("v.blk.{layer}.{part}"), dims));
             for norm in ["ln1", "ln2"] {
                 add(&format!("{norm}.weight"), vec![width]);
                 add(&format!("{norm}.bias"), vec![width]);
             }
-            for part in ["attn_q", "attn_k", "attn_v", "attn_out"] {
-                add(&format!("{part}.weight"), vec![width, width]);
-                add(&format!("{part}.bias"), vec![width]);
+            let projections: &[(&str, u64)] = match self.kind {
+                TowerKind::Gemma3 => &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)],
+                TowerKind::Qwen3 { .. } => &[("attn_qkv", 3), ("attn_out", 1)],
+            };
+            for (part, parts) in projections {
+                add(&format!("{part}.weight"), vec![width, parts * width]);
+                add(&format!("{part}.bias"), vec![parts * width]);
             }
             for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)] {
                 add(&format!("{part}.weight"), vec![from, to]);
@@ -130,7 +179,17 @@ impl TowerSpec {
         writer.set("general.architecture", "clip");
         writer.set("general.type", "mmproj");
         writer.set("clip.has_vision_encoder", true);
-        writer.set("clip.projector_type", "gemma3");
+        match &self.kind {
+            TowerKind::Gemma3 => {
+                writer.set("clip.projector_type", "gemma3");
+            }
+            TowerKind::Qwen3 { deepstack } => {
+                writer.set("clip.projector_type", "qwen3vl_merger");
+                writer.set("clip.vision.spatial_merge_size", 2u32);
+                let marks: Vec<bool> = (0..self.layers).map(|layer| deepstack.contains(&layer)).collect();
+                writer.set("clip.vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));
+            }
+        }
         writer.set("clip.use_gelu", true);
         writer.set("clip.vision.projection_dim", self.output as u32);
         writer.set("clip.vision.image_mean", vec![0.5f32; 3]);
@@ -142,7 +201,7 @@ impl TowerSpec {
         writer.finish()
     }
 
-    /// Returns the bytes of a file of the text model in `file` and this tower, in Ollama's layout.
+    /// Returns the bytes of a file of the text model in `file` and this tower of Gemma 3, in Ollama's layout.
     ///
     /// # Panics
     /// When `file` is not valid GGUF.

@@ -6,7 +6,7 @@ use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, GatedMlp, QueryKeyNorm, Stream, embed, logits};
+use crate::block::{Attention, Deepstack, GatedMlp, QueryKeyNorm, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
@@ -24,10 +24,12 @@ impl Architecture for Qwen3 {
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Head);
         let mlp = GatedMlp::new(b, &hparams);
+        let deepstack = Deepstack::read(b, &hparams)?;
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);
             mlp.push(b, &hparams, &stream, layer);
+            deepstack.push(b, &stream, layer);
         }
         logits(b, &hparams, &stream);
         Ok(hparams)

@@ -5,7 +5,7 @@ use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Experts, QueryKeyNorm, Stream, embed, logits};
+use crate::block::{Attention, Deepstack, Experts, QueryKeyNorm, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
@@ -23,10 +23,12 @@ impl Architecture for Qwen3Moe {
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Head);
         let experts = Experts::new(b, &hparams, None)?;
+        let deepstack = Deepstack::read(b, &hparams)?;
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);
             experts.push(b, &hparams, &stream, layer);
+            deepstack.push(b, &stream, layer);
         }
         logits(b, &hparams, &stream);
         Ok(hparams)

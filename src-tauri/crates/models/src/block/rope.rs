@@ -51,8 +51,8 @@ pub(crate) fn latent_rope(b: &mut Builder<'_>, hparams: &mut Hparams) -> Result<
 /// Returns the model's rotation and its scaling.
 fn rotation(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<(Rope, Scaling), LoadError> {
     let keys = Keys::new(b.metadata())?;
-    has_sections(&keys)?;
     let dims = rotated_dims(&keys, hparams)?;
+    let components = components(&keys, dims / 2)?;
     let base = base(&keys)?;
     let scaling = Scaling::read(&keys, hparams)?;
     let factors = factors(b, hparams, scaling.original_context, dims / 2)?;
@@ -63,14 +63,20 @@ fn rotation(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Res
         (scaled / scaling.factor * (1.0 - kept) + scaled * kept) as f32
     };
     let inverse_frequencies = (0..dims / 2).map(frequency).collect();
-    Ok((Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32, growth: None }, scaling))
+    Ok((Rope { magnitude: scaling.magnitude() as f32, components, ..Rope::new(style, inverse_frequencies) }, scaling))
 }
 
 /// Returns whether positions have several components.
 pub(crate) fn has_sections(keys: &Keys<'_>) -> Result<bool, LoadError> {
+    let sections = sections(keys)?;
+    Ok(matches!(sections[..], [first, second, ..] if first > 0 && second > 0))
+}
+
+/// Number of pairs that turn by each component of a position. Empty if all turn by the first.
+fn sections(keys: &Keys<'_>) -> Result<Vec<i64>, LoadError> {
     const KEY: &str = "rope.dimension_sections";
     let sections: Vec<i64> = match keys.get(KEY) {
-        None => return Ok(false),
+        None => return Ok(Vec::new()),
         Some(Value::Array(Array::I32(sections))) => sections.iter().copied().map(i64::from).collect(),
         Some(Value::Array(Array::U32(sections))) => sections.iter().copied().map(i64::from).collect(),
         Some(_) => return Err(keys.invalid(KEY, "it is not a list of 32-bit integers")),
@@ -78,7 +84,31 @@ pub(crate) fn has_sections(keys: &Keys<'_>) -> Result<bool, LoadError> {
     if sections.get(3).is_some_and(|&pairs| pairs != 0) {
         return Err(LoadError::Unsupported { what: "a rotation by a fourth component of positions".to_owned() });
     }
-    Ok(matches!(sections[..], [first, second, ..] if first > 0 && second > 0))
+    Ok(sections)
+}
+
+/// The component of a position that each of `pairs` pairs turns by: time, row and column of a picture. Qwen 2 VL has one section of
+/// pairs for each component. From Qwen 3 VL on, the components take turns (arXiv 2511.21631, section 2.2), and time has the pairs that
+/// are left.
+fn components(keys: &Keys<'_>, pairs: usize) -> Result<Vec<u8>, LoadError> {
+    if !has_sections(keys)? {
+        return Ok(Vec::new());
+    }
+    let sections = sections(keys)?;
+    let count = |component: usize| sections.get(component).map_or(0, |&count| usize::try_from(count).unwrap_or(0));
+    let [first, second, third] = [0, 1, 2].map(count);
+    let in_turns = |pair: usize| match pair % 3 {
+        1 if pair / 3 < second => 1,
+        2 if pair / 3 < third => 2,
+        _ => 0,
+    };
+    let in_sections = |pair: usize| match pair {
+        pair if pair < first => 0,
+        pair if pair < first.saturating_add(second) => 1,
+        _ => 2,
+    };
+    let takes_turns = keys.architecture().starts_with("qwen3");
+    Ok((0..pairs).map(|pair| if takes_turns { in_turns(pair) } else { in_sections(pair) }).collect())
 }
 
 /// Reads how queries grow with the position: `attention.temperature_scale`, in steps of the original context. With the
@@ -107,7 +137,7 @@ pub(crate) fn local_rope(
         None => base(&keys)?,
     };
     let inverse_frequencies = (0..dims / 2).map(|i| unscaled_frequency(base, dims, i) as f32).collect();
-    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0, growth: None }))
+    Ok(b.plan.rope(Rope::new(style, inverse_frequencies)))
 }
 
 /// Returns the unscaled angle of pair `i` per position.

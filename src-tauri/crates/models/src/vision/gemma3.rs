@@ -4,9 +4,10 @@
 //! The text model multiplies the embeddings of tokens by the square root of their width, but not the rows of a picture. Its plan
 //! does so with all rows, so the last op here divides by the same factor.
 
-use cairn_tensor::{Op, Projection, Rows, State, StateKind};
+use cairn_tensor::{BufferId, Op, Projection, Rows};
 
-use super::{TowerHparams, VisionTower};
+use super::transformer::Transformer;
+use super::{PicturePrompt, TowerHparams, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Keys;
@@ -16,7 +17,8 @@ const GROUP_SIZE: usize = 4;
 
 /// Texts around a picture, as in the processor of the model
 /// (<https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/processing_gemma3.py>).
-const PROMPT_TEXTS: [&str; 2] = ["\n\n<start_of_image>", "<end_of_image>\n\n"];
+const PROMPT: PicturePrompt =
+    PicturePrompt { texts: ["\n\n<start_of_image>", "<end_of_image>\n\n"], is_causal: false, has_places: false };
 
 pub(super) struct Gemma3;
 
@@ -26,7 +28,7 @@ impl VisionTower for Gemma3 {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
-        let hparams = TowerHparams::read(&Keys::new(b.metadata())?, GROUP_SIZE, PROMPT_TEXTS)?;
+        let hparams = TowerHparams::of_squares(&Keys::new(b.metadata())?, GROUP_SIZE, PROMPT)?;
         let TowerHparams { embedding_length: width, epsilon: eps, output_length, .. } = hparams;
         let x = siglip(b, &hparams);
         let means = b.plan.buffer(Rows::Logits, width);
@@ -42,56 +44,20 @@ impl VisionTower for Gemma3 {
     }
 }
 
-/// Adds the encoder and returns the normalised residual stream behind it. Adjacent layers keep their keys and values in two states,
-/// so that the rows can be computed in tiles.
-fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> cairn_tensor::BufferId {
-    let &TowerHparams { embedding_length: width, feed_forward_length: inner_width, heads, epsilon: eps, .. } = hparams;
-    let (patch, head_dim) = (hparams.patch_elements(), hparams.head_dim());
+/// Adds the encoder and returns the normalised residual stream behind it.
+fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> BufferId {
+    let &TowerHparams { embedding_length: width, patch_size, .. } = hparams;
+    let patch = hparams.patch_elements();
     let input = b.buffer(patch);
-    let [x, branch, q, k, v, attended] = [width; 6].map(|width| b.buffer(width));
-    let inner = b.buffer(inner_width);
-    let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Full, heads, head_dim)));
+    let blocks = Transformer::new(b, hparams, None);
+    let x = blocks.x;
     b.push(Op::Input { out: input });
-    let dims = [hparams.patch_size, hparams.patch_size, 3, width];
-    let weight = b.reshaped("v.patch_embd.weight", &dims, width, patch);
+    let weight = b.reshaped("v.patch_embd.weight", &[patch_size, patch_size, 3, width], width, patch);
     let bias = b.optional_vector("v.patch_embd.bias", width);
     b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: x }] });
-    let table = b.matrix("v.position_embd.weight", hparams.patches(), width);
+    let table = b.matrix("v.position_embd.weight", hparams.limits().rows, width);
     b.push(Op::AddEmbedding { x, table, component: 0 });
-    let norm = |b: &mut Builder<'_>, prefix: &str, out| {
-        let weight = b.vector(&format!("{prefix}.weight"), width);
-        let bias = Some(b.vector(&format!("{prefix}.bias"), width));
-        b.push(Op::LayerNorm { x, weight, bias, eps, out });
-    };
-    for layer in 0..hparams.layers {
-        let name = |part: &str| format!("v.blk.{layer}.{part}");
-        norm(b, &name("ln1"), branch);
-        let parts = [("attn_q", q), ("attn_k", k), ("attn_v", v)];
-        let projections = parts.map(|(part, out)| b.projection(&name(part), width, out)).to_vec();
-        b.push(Op::MatMul { x: branch, projections });
-        let state = states[layer % states.len()];
-        b.push(Op::StoreKv { state, k, v });
-        let scale = 1.0 / (head_dim as f32).sqrt();
-        b.push(Op::Attention { state, q, heads, scale, softcap: None, sinks: None, out: attended });
-        let projections = vec![b.projection(&name("attn_out"), width, branch)];
-        b.push(Op::MatMul { x: attended, projections });
-        b.push(Op::Add { x, y: branch });
-        norm(b, &name("ln2"), branch);
-        let [up, down] = mlp_names(b, &name("ffn_up"), &name("ffn_down"), width);
-        let projections = vec![b.projection(&up, width, inner)];
-        b.push(Op::MatMul { x: branch, projections });
-        b.push(Op::Gelu { x: inner });
-        let projections = vec![b.projection(&down, inner_width, branch)];
-        b.push(Op::MatMul { x: inner, projections });
-        b.push(Op::Add { x, y: branch });
-    }
-    norm(b, "v.post_ln", x);
+    (0..hparams.layers).for_each(|layer| blocks.push(b, layer));
+    blocks.norm(b, "v.post_ln", x);
     x
-}
-
-/// Names of the first and the second matrix of an MLP. Older converters exchanged them: then the first one maps to the narrow stream.
-fn mlp_names(b: &Builder<'_>, up: &str, down: &str, width: usize) -> [String; 2] {
-    let is_exchanged =
-        b.rows_of(&format!("{up}.weight")) == Some(width) && b.rows_of(&format!("{down}.weight")) != Some(width);
-    if is_exchanged { [down.to_owned(), up.to_owned()] } else { [up.to_owned(), down.to_owned()] }
 }

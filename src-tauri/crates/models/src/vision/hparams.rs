@@ -10,15 +10,17 @@ const MAX_IMAGE_SIZE: u32 = 1 << 13;
 const MAX_LAYERS: u32 = 1 << 10;
 /// Most patches of a picture: the table of positions and the activations have a row for each.
 const MAX_PATCHES: usize = 1 << 14;
+/// Fewest and most output rows of a picture that keeps its proportions. A larger picture is scaled down.
+const SCALED_ROWS: [usize; 2] = [4, 1024];
 
-/// Hyperparameters of a vision tower for pictures that are squares of one size.
+/// Hyperparameters of a vision tower.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerHparams {
-    /// Pixels of a side of a picture.
-    pub image_size: usize,
+    /// Sizes of the pictures that it computes.
+    pub size: PictureSize,
     /// Pixels of a side of a patch.
     pub patch_size: usize,
-    /// Patches of a side of a group. The mean of a group is one output row.
+    /// Patches of a side of a group. A group becomes one output row.
     pub group_size: usize,
     /// Width of the residual stream.
     pub embedding_length: usize,
@@ -34,19 +36,59 @@ pub struct TowerHparams {
     pub mean: [f32; 3],
     /// Deviation of each color, by which the difference is divided.
     pub deviation: [f32; 3],
-    /// Width of an output row: that of the text model.
+    /// Width of an output row: that of the text model's embedding rows.
     pub output_length: usize,
-    /// Texts before and after the rows of a picture in a prompt.
-    pub prompt_texts: [&'static str; 2],
-    /// Whether output rows of a picture attend to each other without causality in the text model.
+    /// What the text model does with the rows of a picture.
+    pub prompt: PicturePrompt,
+}
+
+/// The rows of a picture in the prompt of a text model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PicturePrompt {
+    /// Texts before and after the rows.
+    pub texts: [&'static str; 2],
+    /// Whether the rows attend to earlier ones only, as those of text do.
     pub is_causal: bool,
+    /// Whether the position of a row has its place in the picture as components (M-RoPE, arXiv 2409.12191).
+    pub has_places: bool,
+}
+
+/// Sizes of pictures that a tower computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PictureSize {
+    /// Squares with this number of pixels in a side.
+    Square(usize),
+    /// Pictures that keep their proportions, of so many whole groups of patches.
+    Scaled {
+        /// Fewest groups.
+        least: usize,
+        /// Most groups.
+        most: usize,
+    },
+}
+
+/// The groups of patches of a picture. Each becomes one output row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Number of rows of groups.
+    pub rows: usize,
+    /// Number of columns of groups.
+    pub columns: usize,
+}
+
+impl Grid {
+    /// Number of groups.
+    pub fn groups(self) -> usize {
+        self.rows * self.columns
+    }
 }
 
 impl TowerHparams {
-    /// Reads the keys of a tower with groups of `group_size` by `group_size` patches. In a prompt, a picture is between these texts.
-    pub(super) fn read(keys: &Keys<'_>, group_size: usize, prompt_texts: [&'static str; 2]) -> Result<Self, LoadError> {
+    /// Reads the keys of a tower for squares of one size, with groups of `group_size` by `group_size` patches.
+    pub(super) fn of_squares(keys: &Keys<'_>, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
         let image_size = keys.count("vision.image_size", None, MAX_IMAGE_SIZE)?;
-        let patch_size = keys.count("vision.patch_size", None, MAX_IMAGE_SIZE)?;
+        let hparams = Self::read(keys, PictureSize::Square(image_size), group_size, prompt)?;
+        let patch_size = hparams.patch_size;
         let side = image_size / patch_size;
         if !image_size.is_multiple_of(patch_size) || !side.is_multiple_of(group_size) || side * side > MAX_PATCHES {
             let why = format!(
@@ -55,6 +97,16 @@ impl TowerHparams {
             );
             return Err(keys.invalid("vision.patch_size", why));
         }
+        Ok(hparams)
+    }
+
+    /// Reads the keys of a tower for pictures that keep their proportions.
+    pub(super) fn of_scaled(keys: &Keys<'_>, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
+        let [least, most] = SCALED_ROWS;
+        Self::read(keys, PictureSize::Scaled { least, most }, group_size, prompt)
+    }
+
+    fn read(keys: &Keys<'_>, size: PictureSize, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
         let embedding_length = keys.count("vision.embedding_length", None, MAX_WIDTH)?;
         let heads = keys.count("vision.attention.head_count", None, MAX_WIDTH)?;
         if !embedding_length.is_multiple_of(heads) {
@@ -71,8 +123,8 @@ impl TowerHparams {
             return Err(keys.invalid("vision.image_std", "a color has the deviation 0"));
         }
         Ok(Self {
-            image_size,
-            patch_size,
+            size,
+            patch_size: keys.count("vision.patch_size", None, MAX_IMAGE_SIZE)?,
             group_size,
             embedding_length,
             feed_forward_length: keys.count("vision.feed_forward_length", None, MAX_WIDTH)?,
@@ -82,8 +134,7 @@ impl TowerHparams {
             mean: colors(keys, "vision.image_mean")?,
             deviation,
             output_length: keys.count("vision.projection_dim", None, MAX_WIDTH)?,
-            prompt_texts,
-            is_causal: false,
+            prompt,
         })
     }
 
@@ -97,50 +148,96 @@ impl TowerHparams {
         3 * self.patch_size * self.patch_size
     }
 
-    /// Number of patches of a picture: rows of the batch.
-    pub fn patches(&self) -> usize {
-        (self.image_size / self.patch_size).pow(2)
+    /// Patches of a group.
+    pub fn group_patches(&self) -> usize {
+        self.group_size * self.group_size
     }
 
-    /// Number of output rows of a picture: tokens of the text model that it takes the place of.
-    pub fn output_rows(&self) -> usize {
-        self.patches() / self.group_size.pow(2)
+    /// Pixels of a side of a group.
+    fn group_pixels(&self) -> usize {
+        self.patch_size * self.group_size
+    }
+
+    /// Most output rows of a picture.
+    pub fn most_output_rows(&self) -> usize {
+        match self.size {
+            PictureSize::Square(side) => (side / self.group_pixels()).pow(2),
+            PictureSize::Scaled { most, .. } => most,
+        }
+    }
+
+    /// Returns the groups of a picture that has a size of this tower.
+    pub fn grid(&self, width: u32, height: u32) -> Option<Grid> {
+        let [width, height] = [width, height].map(|pixels| pixels as usize);
+        let (pixels, grid) = (self.group_pixels(), self.grid_for(width, height));
+        ([width, height] == [grid.columns * pixels, grid.rows * pixels]).then_some(grid)
+    }
+
+    /// Returns the groups of a picture of this size after it is scaled to a size of this tower.
+    pub(super) fn grid_for(&self, width: usize, height: usize) -> Grid {
+        let pixels = self.group_pixels();
+        let (least, most) = match self.size {
+            PictureSize::Square(side) => return Grid { rows: side / pixels, columns: side / pixels },
+            PictureSize::Scaled { least, most } => (least, most),
+        };
+        let [columns, rows] = [width, height].map(|side| side as f64 / pixels as f64);
+        let whole = |rows: f64, columns: f64| Grid { rows: (rows as usize).max(1), columns: (columns as usize).max(1) };
+        let grid = whole(rows.round(), columns.round());
+        let factor = |groups: usize| (groups as f64 / (rows * columns)).sqrt();
+        let grid = if grid.groups() > most {
+            whole((rows * factor(most)).floor(), (columns * factor(most)).floor())
+        } else if grid.groups() < least {
+            whole((rows * factor(least)).ceil(), (columns * factor(least)).ceil())
+        } else {
+            grid
+        };
+        // A strip has at least one row or column, and would be longer than all groups.
+        match grid.rows {
+            1 => Grid { columns: grid.columns.min(most), ..grid },
+            rows => Grid { rows: rows.min(most / grid.columns.min(most)), columns: grid.columns.min(most) },
+        }
     }
 
     /// Limits of the batch of one picture.
     pub fn limits(&self) -> Limits {
-        Limits { rows: self.patches(), logit_rows: self.output_rows() }
+        let rows = self.most_output_rows();
+        Limits { rows: rows * self.group_patches(), logit_rows: rows }
     }
 
     /// Number of pages for the patches of one picture.
     pub fn pages(&self) -> usize {
-        self.patches().div_ceil(PAGE_TOKENS)
+        self.limits().rows.div_ceil(PAGE_TOKENS)
     }
 
     /// Returns the batch of one picture without its pixels: see [`TowerHparams::unfold`]. Each patch attends to all others.
-    pub fn batch(&self) -> Batch {
-        let (patches, group) = (self.patches() as u32, self.group_size.pow(2) as u32);
-        let row = |(slot, patch): (u32, usize)| Row {
-            seq: 0,
-            input: Input::Embedding(slot),
-            slot,
-            pos: [patch as u32, 0, 0, 0],
-            until: patches,
-            want_logits: slot % group == group - 1,
+    pub fn batch(&self, grid: Grid) -> Batch {
+        let patches = (grid.groups() * self.group_patches()) as u32;
+        let [rows, columns] = [grid.rows, grid.columns].map(|groups| (groups * self.group_size) as u32);
+        let row = |(slot, (y, x)): (u32, (usize, usize))| {
+            let (y, x) = (y as u32, x as u32);
+            Row {
+                seq: 0,
+                input: Input::Embedding(slot),
+                slot,
+                pos: match self.size {
+                    PictureSize::Square(_) => [y * columns + x, 0, 0, 0],
+                    PictureSize::Scaled { .. } => [y, x, rows, columns],
+                },
+                until: patches,
+                want_logits: slot as usize % self.group_patches() == self.group_patches() - 1,
+            }
         };
-        let rows = (0..).zip(self.patches_by_group()).map(row).collect();
-        let table = (0..self.pages() as u32).map(PageId).collect();
+        let rows = (0..).zip(self.places_by_group(grid)).map(row).collect();
+        let table = (0..patches.div_ceil(PAGE_TOKENS as u32)).map(PageId).collect();
         Batch { rows, tables: vec![table], ..Batch::default() }
     }
 
-    /// The patches of a picture, numbered from left to right and from top to bottom, in the order of the batch: those of a group
-    /// are adjacent.
-    pub(super) fn patches_by_group(&self) -> impl Iterator<Item = usize> {
-        let (side, group) = (self.image_size / self.patch_size, self.group_size);
-        let groups = side / group;
-        (0..groups * groups).flat_map(move |at| {
-            let (top, left) = (at / groups * group, at % groups * group);
-            (0..group * group).map(move |patch| (top + patch / group) * side + left + patch % group)
+    /// Row and column of each patch of a picture, in the order of the batch: those of a group are adjacent.
+    pub(super) fn places_by_group(&self, grid: Grid) -> impl Iterator<Item = (usize, usize)> {
+        let group = self.group_size;
+        (0..grid.groups()).flat_map(move |at| {
+            let (top, left) = (at / grid.columns * group, at % grid.columns * group);
+            (0..group * group).map(move |patch| (top + patch / group, left + patch % group))
         })
     }
 }

@@ -2,15 +2,17 @@
 
 use cairn_image::{InvalidPicture, Picture};
 
-use super::TowerHparams;
+use super::{Grid, TowerHparams};
 
 impl TowerHparams {
-    /// Scales a picture to the size of the tower.
+    /// Scales a picture to a size of the tower.
     ///
     /// # Errors
-    /// Never for a tower that was loaded: its size is not zero.
+    /// Never for a tower that was loaded: its sizes are not zero.
     pub fn resize(&self, picture: &Picture) -> Result<Picture, InvalidPicture> {
-        picture.resize(self.image_size as u32, self.image_size as u32)
+        let Grid { rows, columns } = self.grid_for(picture.width() as usize, picture.height() as usize);
+        let pixels = self.patch_size * self.group_size;
+        picture.resize((columns * pixels) as u32, (rows * pixels) as u32)
     }
 
     /// Returns the normalised pixels of a picture of the tower's size as the embeddings of its batch: a row for each patch, with
@@ -19,16 +21,15 @@ impl TowerHparams {
     /// # Panics
     /// When the picture has another size.
     pub fn unfold(&self, picture: &Picture) -> Vec<f32> {
-        let size = [picture.width() as usize, picture.height() as usize];
-        assert_eq!(size, [self.image_size; 2], "the picture has the size of the tower");
-        let (rgb, side, pixels) = (picture.rgb(), self.image_size / self.patch_size, self.patch_size * self.patch_size);
-        let mut rows = Vec::with_capacity(self.patches() * self.patch_elements());
-        for patch in self.patches_by_group() {
-            let (top, left) = (patch / side * self.patch_size, patch % side * self.patch_size);
+        let grid = self.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+        let (rgb, width, pixels) = (picture.rgb(), picture.width() as usize, self.patch_size * self.patch_size);
+        let mut rows = Vec::with_capacity(grid.groups() * self.group_patches() * self.patch_elements());
+        for (row, column) in self.places_by_group(grid) {
+            let (top, left) = (row * self.patch_size, column * self.patch_size);
             for (color, (mean, deviation)) in self.mean.iter().zip(self.deviation).enumerate() {
                 rows.extend((0..pixels).map(|pixel| {
                     let (y, x) = (top + pixel / self.patch_size, left + pixel % self.patch_size);
-                    let value = f32::from(rgb[(y * self.image_size + x) * 3 + color]) / 255.0;
+                    let value = f32::from(rgb[(y * width + x) * 3 + color]) / 255.0;
                     (value - mean) / deviation
                 }));
             }

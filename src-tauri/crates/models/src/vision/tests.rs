@@ -10,6 +10,8 @@ use cairn_testkit::tower::TowerSpec;
 
 use super::*;
 
+mod qwen;
+
 type Matrix = Vec<Vec<f64>>;
 
 /// Width of the text model.
@@ -31,23 +33,53 @@ fn picture(side: u32, seed: u8) -> Picture {
 
 /// Output rows of a picture.
 fn rows(file: &ModelFile, picture: &Picture) -> Vec<Vec<f32>> {
+    rows_of(file, picture, OUTPUT)
+}
+
+/// Output rows of a picture, of this width.
+fn rows_of(file: &ModelFile, picture: &Picture, width: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Tower { plan, hparams } = load(file, OUTPUT, &mut backend).expect("the tower is whole");
+    let Tower { plan, hparams } = load(file, width, &mut backend).expect("the tower is whole");
     assert!(plan.has_alternating_states(), "the rows can be computed in tiles");
     let out = plan.logits.expect("a tower has an output");
     let plan = backend.prepare(plan, hparams.limits()).expect("the plan fits its weights");
     backend.grow_pages(hparams.pages()).expect("a few pages fit");
-    let batch = cairn_tensor::Batch { embeddings: hparams.unfold(picture), ..hparams.batch() };
+    let grid = hparams.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+    let batch = cairn_tensor::Batch { embeddings: hparams.unfold(picture), ..hparams.batch(grid) };
     backend.run(plan, &batch).expect("the batch is within the limits");
-    let mut values = vec![0.0; hparams.output_rows() * OUTPUT];
-    backend.read(plan, out, 0..hparams.output_rows(), &mut values);
-    values.chunks(OUTPUT).map(<[f32]>::to_vec).collect()
+    let mut values = vec![0.0; grid.groups() * width];
+    backend.read(plan, out, 0..grid.groups(), &mut values);
+    values.chunks(width).map(<[f32]>::to_vec).collect()
 }
 
 /// The forward pass of Gemma 3's tower, in the order of the pixels.
 struct Textbook {
     tensors: HashMap<String, Vec<f64>>,
     spec: TowerSpec,
+}
+
+fn add(x: &mut Matrix, y: Matrix) {
+    x.iter_mut().flatten().zip(y.into_iter().flatten()).for_each(|(x, y)| *x += y);
+}
+
+fn gelu(mut x: Matrix) -> Matrix {
+    let gelu = |x: f64| x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
+    x.iter_mut().flatten().for_each(|x| *x = gelu(*x));
+    x
+}
+
+/// The pixels of patches of this size, between -1 and 1, one color after the other.
+fn patches(picture: &Picture, size: usize) -> Matrix {
+    let width = picture.width() as usize;
+    let (columns, rows) = (width / size, picture.height() as usize / size);
+    let pixel =
+        |color: usize, y: usize, x: usize| f64::from(picture.rgb()[(y * width + x) * 3 + color]) / 255.0 * 2.0 - 1.0;
+    let patch = |at: usize| -> Vec<f64> {
+        let (top, left) = (at / columns * size, at % columns * size);
+        let elements = (0..3).flat_map(|color| (0..size).flat_map(move |y| (0..size).map(move |x| (color, y, x))));
+        elements.map(|(color, y, x)| pixel(color, top + y, left + x)).collect()
+    };
+    (0..rows * columns).map(patch).collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -99,17 +131,7 @@ impl Textbook {
     fn run(&self, picture: &Picture) -> Matrix {
         let (size, patch) = (self.spec.image_size as usize, self.spec.patch_size as usize);
         let (side, width) = (size / patch, self.spec.width as usize);
-        let add =
-            |x: &mut Matrix, y: Matrix| x.iter_mut().flatten().zip(y.into_iter().flatten()).for_each(|(x, y)| *x += y);
-        let pixel =
-            |color: usize, y: usize, x: usize| f64::from(picture.rgb()[(y * size + x) * 3 + color]) / 255.0 * 2.0 - 1.0;
-        let patch_row = |at: usize| -> Vec<f64> {
-            let (top, left) = (at / side * patch, at % side * patch);
-            let elements =
-                (0..3).flat_map(|color| (0..patch).flat_map(move |y| (0..patch).map(move |x| (color, y, x))));
-            elements.map(|(color, y, x)| pixel(color, top + y, left + x)).collect()
-        };
-        let mut x = self.product("v.patch_embd", &(0..side * side).map(patch_row).collect());
+        let mut x = self.product("v.patch_embd", &patches(picture, patch));
         let positions = &self.tensors["v.position_embd.weight"];
         x.iter_mut().flatten().zip(positions).for_each(|(x, position)| *x += position);
         for layer in 0..self.spec.layers {
@@ -117,10 +139,7 @@ impl Textbook {
             let input = self.norm(&name("ln1"), &x);
             let qkv = ["attn_q", "attn_k", "attn_v"].map(|part| self.product(&name(part), &input));
             add(&mut x, self.product(&name("attn_out"), &self.attend(qkv)));
-            let mut inner = self.product(&name("ffn_up"), &self.norm(&name("ln2"), &x));
-            let gelu =
-                |x: f64| x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
-            inner.iter_mut().flatten().for_each(|x| *x = gelu(*x));
+            let inner = gelu(self.product(&name("ffn_up"), &self.norm(&name("ln2"), &x)));
             add(&mut x, self.product(&name("ffn_down"), &inner));
         }
         let x = self.norm("v.post_ln", &x);

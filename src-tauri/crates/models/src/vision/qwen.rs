@@ -1,0 +1,158 @@
+//! The tower of Qwen 3 VL (arXiv 2511.21631) and Qwen 3.5: a SigLIP 2 encoder (arXiv 2502.14786) for pictures of any proportions, with learned
+//! positions that are scaled to the picture, and a rotation by row and column. Groups of four patches are joined and projected. In Qwen 3
+//! VL, rows of some inner layers are projected, too, and the text model adds them behind its first layers.
+
+use cairn_gguf::{Array, Value};
+use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows};
+
+use super::transformer::Transformer;
+use super::{PicturePrompt, TowerHparams, VisionTower};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::Keys;
+
+/// Patches of a side of a group.
+const GROUP_SIZE: usize = 2;
+/// Base of the rotation by row and column.
+const ROPE_BASE: f64 = 10_000.0;
+/// A still picture is two equal frames, and each has a projection of its own.
+const FRAMES: [&str; 2] = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
+
+/// Texts around a picture, as in the chat template of the model (<https://huggingface.co/Qwen/Qwen3-VL-8B-Instruct>).
+const PROMPT: PicturePrompt =
+    PicturePrompt { texts: ["<|vision_start|>", "<|vision_end|>"], is_causal: true, has_places: true };
+
+pub(super) struct Qwen3;
+
+impl VisionTower for Qwen3 {
+    fn projector(&self) -> &'static str {
+        "qwen3vl_merger"
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let group = keys.u32("vision.spatial_merge_size")?.unwrap_or(GROUP_SIZE as u32);
+        if group as usize != GROUP_SIZE {
+            return Err(LoadError::Unsupported {
+                what: format!("a vision tower with groups of {group} x {group} patches"),
+            });
+        }
+        let mut hparams = TowerHparams::of_scaled(&keys, GROUP_SIZE, PROMPT)?;
+        let deepstack = deepstack(&keys, hparams.layers)?;
+        let merged = hparams.output_length;
+        hparams.output_length = (1 + deepstack.len()) * merged;
+
+        let rope = rotation(b, &hparams)?;
+        let (width, patch) = (hparams.embedding_length, hparams.patch_elements());
+        let input = b.buffer(patch);
+        let blocks = Transformer::new(b, &hparams, Some(rope));
+        let merger = Merger::new(b, &hparams, merged);
+        let out = b.plan.buffer(Rows::Logits, hparams.output_length);
+        embed_patches(b, &hparams, input, &blocks, width);
+        for layer in 0..hparams.layers {
+            blocks.push(b, layer);
+            if let Some(at) = deepstack.iter().position(|&deep| deep == layer) {
+                merger.push_deep(b, blocks.x, layer);
+                merger.copy(b, 1 + at, out);
+            }
+        }
+        blocks.norm(b, "v.post_ln", blocks.x);
+        merger.push_last(b, blocks.x);
+        merger.copy(b, 0, out);
+        b.plan.logits = Some(out);
+        Ok(hparams)
+    }
+}
+
+/// Returns the layers of the tower whose rows the text model adds behind its own layers.
+fn deepstack(keys: &Keys<'_>, layers: usize) -> Result<Vec<usize>, LoadError> {
+    const KEY: &str = "vision.is_deepstack_layers";
+    match keys.get(KEY) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(Array::Bool(marks))) if marks.len() == layers => {
+            Ok(marks.iter().enumerate().filter(|(_, is_deep)| **is_deep).map(|(layer, _)| layer).collect())
+        }
+        Some(_) => Err(keys.invalid(KEY, format!("it is not a list of {layers} booleans"))),
+    }
+}
+
+/// Adds the rotation: half of the pairs turn by the row, and half by the column, from the same frequency on.
+fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadError> {
+    let head_dim = hparams.head_dim();
+    if !head_dim.is_multiple_of(4) {
+        return Err(LoadError::Unsupported { what: format!("a rotation by row and column of heads of {head_dim}") });
+    }
+    let pairs = head_dim / 4;
+    let frequency = |pair: usize| ROPE_BASE.powf(-2.0 * pair as f64 / (head_dim / 2) as f64) as f32;
+    let frequencies: Vec<f32> = (0..pairs).map(frequency).collect();
+    let components = [vec![0; pairs], vec![1; pairs]].concat();
+    Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
+}
+
+/// Adds the projection of patches and their learned positions.
+fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, input: BufferId, blocks: &Transformer<'_>, width: usize) {
+    let (patch, side) = (hparams.patch_elements(), hparams.patch_size);
+    let second = b.buffer(width);
+    b.push(Op::Input { out: input });
+    let [first_weight, second_weight] = FRAMES.map(|name| b.reshaped(name, &[side, side, 3, width], width, patch));
+    let bias = Some(b.vector("v.patch_embd.bias", width));
+    let projections = vec![
+        Projection { weight: first_weight, bias, out: blocks.x },
+        Projection { weight: second_weight, bias: None, out: second },
+    ];
+    b.push(Op::MatMul { x: input, projections });
+    b.push(Op::Add { x: blocks.x, y: second });
+    let positions = b.rows_of("v.position_embd.weight").unwrap_or(1);
+    let table = b.matrix("v.position_embd.weight", positions, width);
+    b.push(Op::AddGridEmbedding { x: blocks.x, table, side: positions.isqrt() });
+}
+
+/// Joins groups of patches and projects them by an MLP with GELU.
+struct Merger {
+    group: usize,
+    epsilon: f32,
+    joined: BufferId,
+    inner: BufferId,
+    merged: BufferId,
+}
+
+impl Merger {
+    fn new(b: &mut Builder<'_>, hparams: &TowerHparams, merged: usize) -> Self {
+        let width = hparams.group_patches() * hparams.embedding_length;
+        let [joined, inner, merged] = [width, width, merged].map(|width| b.plan.buffer(Rows::Logits, width));
+        Self { group: hparams.group_patches(), epsilon: hparams.epsilon, joined, inner, merged }
+    }
+
+    /// Projects the rows behind an inner layer. The norm is over whole groups.
+    fn push_deep(&self, b: &mut Builder<'_>, x: BufferId, layer: usize) {
+        let name = |part: &str| format!("v.deepstack.{layer}.{part}");
+        let width = b.plan.buffers[self.joined.0 as usize].width;
+        b.push(Op::Join { x, count: self.group, out: self.joined });
+        let weight = b.vector(&name("norm.weight"), width);
+        let bias = Some(b.vector(&name("norm.bias"), width));
+        b.push(Op::LayerNorm { x: self.joined, weight, bias, eps: self.epsilon, out: self.joined });
+        self.mlp(b, &name("fc1"), &name("fc2"), width);
+    }
+
+    /// Projects the rows behind the last layer, which are normalised.
+    fn push_last(&self, b: &mut Builder<'_>, x: BufferId) {
+        let width = b.plan.buffers[self.joined.0 as usize].width;
+        b.push(Op::Join { x, count: self.group, out: self.joined });
+        self.mlp(b, "mm.0", "mm.2", width);
+    }
+
+    fn mlp(&self, b: &mut Builder<'_>, first: &str, second: &str, width: usize) {
+        let projections = vec![b.projection(first, width, self.inner)];
+        b.push(Op::MatMul { x: self.joined, projections });
+        b.push(Op::Gelu { x: self.inner });
+        let projections = vec![b.projection(second, width, self.merged)];
+        b.push(Op::MatMul { x: self.inner, projections });
+    }
+
+    /// Copies the last projection to a part of the output rows.
+    fn copy(&self, b: &mut Builder<'_>, part: usize, out: BufferId) {
+        let width = b.plan.buffers[self.merged.0 as usize].width;
+        let from = HeadPart { buffer: self.merged, heads: 1, first: 0 };
+        b.push(Op::CopyHeads { from, to: HeadPart { buffer: out, heads: 1, first: part * width }, width });
+    }
+}

@@ -1,0 +1,149 @@
+//! The tower of Qwen 3 VL and 3.5.
+
+use cairn_testkit::tower::TowerKind;
+
+use super::*;
+
+fn spec() -> TowerSpec {
+    TowerSpec::tiny_qwen3(OUTPUT as u64)
+}
+
+/// Width of an output row: for the first layer, and behind two layers.
+const ROW: usize = 3 * OUTPUT;
+
+/// The forward pass, in the order of the pixels.
+fn textbook(spec: &TowerSpec, picture: &Picture) -> Matrix {
+    let textbook = Textbook::new(spec.clone());
+    let (patch, width) = (spec.patch_size as usize, spec.width as usize);
+    let [columns, rows] = [picture.width(), picture.height()].map(|side| side as usize / patch);
+    let TowerKind::Qwen3 { deepstack } = &spec.kind else { panic!("a tower of Qwen") };
+    // Each of both equal frames has its projection.
+    let patches = patches(picture, patch);
+    let mut x = textbook.product("v.patch_embd", &patches);
+    let second = &textbook.tensors["v.patch_embd.weight.1"];
+    for (x, patch) in x.iter_mut().zip(&patches) {
+        for (at, x) in x.iter_mut().enumerate() {
+            *x += dot(patch, &second[at * patch.len()..][..patch.len()]);
+        }
+    }
+    let table = &textbook.tensors["v.position_embd.weight"];
+    let side = (spec.image_size / spec.patch_size) as usize;
+    for (at, x) in x.iter_mut().enumerate() {
+        let scaled = |at: usize, count: usize| at as f64 * (side - 1) as f64 / (count - 1) as f64;
+        let (y, column) = (scaled(at / columns, rows), scaled(at % columns, columns));
+        for (element, x) in x.iter_mut().enumerate() {
+            // Tent functions around the entries are bilinear interpolation.
+            let tent = |place: f64, entry: usize| (1.0 - (place - entry as f64).abs()).max(0.0);
+            let entry = |entry: usize| {
+                let weight = tent(y, entry / side) * tent(column, entry % side);
+                weight * table[entry * width + element]
+            };
+            *x += (0..side * side).map(entry).sum::<f64>();
+        }
+    }
+    let mut parts = Vec::new();
+    for layer in 0..spec.layers {
+        let name = |part: &str| format!("v.blk.{layer}.{part}");
+        let qkv = textbook.product(&name("attn_qkv"), &textbook.norm(&name("ln1"), &x));
+        let part = |nth: usize| qkv.iter().map(|row| row[nth * width..][..width].to_vec()).collect::<Matrix>();
+        let rotated = |nth: usize| rotate(part(nth), spec, columns);
+        add(&mut x, textbook.product(&name("attn_out"), &textbook.attend([rotated(0), rotated(1), part(2)])));
+        let inner = gelu(textbook.product(&name("ffn_up"), &textbook.norm(&name("ln2"), &x)));
+        add(&mut x, textbook.product(&name("ffn_down"), &inner));
+        if deepstack.contains(&layer) {
+            let name = |part: &str| format!("v.deepstack.{layer}.{part}");
+            let joined = textbook.norm(&name("norm"), &join(&x, columns));
+            parts.push(textbook.product(&name("fc2"), &gelu(textbook.product(&name("fc1"), &joined))));
+        }
+    }
+    let joined = join(&textbook.norm("v.post_ln", &x), columns);
+    parts.insert(0, textbook.product("mm.2", &gelu(textbook.product("mm.0", &joined))));
+    (0..rows * columns / 4).map(|row| parts.iter().flat_map(|part| part[row].clone()).collect()).collect()
+}
+
+/// Rotates the halves of heads: a half of the pairs by the row, the others by the column of a patch.
+fn rotate(x: Matrix, spec: &TowerSpec, columns: usize) -> Matrix {
+    let dim = (spec.width / spec.heads) as usize;
+    let of = |(at, mut row): (usize, Vec<f64>)| {
+        for head in row.chunks_mut(dim) {
+            for pair in 0..dim / 2 {
+                let (place, nth) = if pair < dim / 4 { (at / columns, pair) } else { (at % columns, pair - dim / 4) };
+                let angle = place as f64 / 10_000f64.powf(nth as f64 / (dim / 4) as f64);
+                let [a, b] = [head[pair], head[pair + dim / 2]];
+                head[pair] = a * angle.cos() - b * angle.sin();
+                head[pair + dim / 2] = a * angle.sin() + b * angle.cos();
+            }
+        }
+        row
+    };
+    x.into_iter().enumerate().map(of).collect()
+}
+
+/// Joins squares of four patches.
+fn join(x: &Matrix, columns: usize) -> Matrix {
+    let groups = columns / 2;
+    let of = |at: usize| -> Vec<f64> {
+        let first = at / groups * 2 * columns + at % groups * 2;
+        [first, first + 1, first + columns, first + columns + 1].iter().flat_map(|&patch| x[patch].clone()).collect()
+    };
+    (0..x.len() / 4).map(of).collect()
+}
+
+fn pixels(width: u32, height: u32, seed: u8) -> Picture {
+    let rgb = (0..width * height * 3).map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed)).collect();
+    Picture::new(width, height, rgb).expect("the bytes fit the size")
+}
+
+#[test]
+fn tower_of_qwen_equals_textbook() {
+    let file = open(spec().write());
+    for (width, height) in [(16, 16), (40, 24), (8, 32)] {
+        let picture = pixels(width, height, 11);
+        check_rows(&format!("{width} x {height}"), &rows_of(&file, &picture, ROW), &textbook(&spec(), &picture));
+    }
+}
+
+#[test]
+fn towers_of_qwen_with_other_marks_or_groups_are_refused() {
+    let change = |key: &str, value: cairn_gguf::Value| {
+        let head = Gguf::parse(&spec().write()).expect("a written file is read");
+        let changed: Result<Gguf, LoadError> = head.try_change(|metadata, _| {
+            metadata.set(key, value);
+            Ok(())
+        });
+        check(&changed.expect("no name is changed"), ROW).map(drop).map_err(|error| error.to_string())
+    };
+    let marks = |count: usize| cairn_gguf::Value::Array(cairn_gguf::Array::Bool(vec![true; count]));
+    for (key, value, expected) in [
+        ("clip.vision.is_deepstack_layers", marks(3), "it is not a list of 4 booleans"),
+        ("clip.vision.is_deepstack_layers", 1u32.into(), "it is not a list of 4 booleans"),
+        ("clip.vision.is_deepstack_layers", marks(4), "v.deepstack.1.norm.weight"),
+        ("clip.vision.spatial_merge_size", 4u32.into(), "groups of 4 x 4 patches"),
+        ("clip.vision.attention.head_count", 4u32.into(), "heads of 6"),
+        ("clip.vision.projection_dim", 24u32.into(), "mm.2.weight"),
+    ] {
+        let error = change(key, value).expect_err("the tower is unusable");
+        assert!(error.contains(expected), "{key}: {error:?} lacks {expected:?}");
+    }
+    let head = Gguf::parse(&spec().write()).expect("a written file is read");
+    let error = check(&head, OUTPUT).expect_err("a text model without additions behind layers").to_string();
+    assert!(error.contains("rows of 60 elements for a model with rows of 20"), "{error}");
+}
+
+#[test]
+fn pictures_keep_their_proportions_within_limits() {
+    let head = Gguf::parse(&spec().write()).expect("a written file is read");
+    let (hparams, _) = check(&head, ROW).expect("the tower is whole");
+    for (width, height) in [(16, 16), (1, 1), (8192, 1), (1, 8192), (3000, 2000), (33, 7), (8192, 8192), (17, 100_000)]
+    {
+        let grid = hparams.grid_for(width, height);
+        assert!(grid.groups() <= 1024 && grid.rows > 0 && grid.columns > 0, "{width} x {height}: {grid:?}");
+        let [columns, rows] = [grid.columns, grid.rows].map(|groups| groups * 8);
+        assert_eq!(hparams.grid_for(columns, rows), grid, "{width} x {height} keeps its size");
+        assert_eq!(hparams.grid(columns as u32, rows as u32), Some(grid), "{width} x {height}");
+        assert_eq!(hparams.grid(columns as u32 + 1, rows as u32), None, "not whole groups");
+    }
+    let grid = hparams.grid_for(3000, 2000);
+    let ratio = grid.columns as f64 / grid.rows as f64;
+    assert!(grid.groups() > 900 && (ratio - 1.5).abs() < 0.06, "{grid:?}");
+}
