@@ -115,14 +115,15 @@ impl PictureEncoder {
         let job = match self.job.take().filter(|job| job.digest == picture.digest) {
             Some(job) => self.job.insert(job),
             None => {
-                let batch = Batch { embeddings: self.hparams.unfold(&picture.pixels), ..self.hparams.batch() };
+                let batch =
+                    Batch { embeddings: self.hparams.unfold(&picture.pixels), ..self.hparams.batch(picture.grid()) };
                 self.job.insert(Job { digest: picture.digest, batch, stage: 0, done: 0 })
             }
         };
         let patches = job.batch.rows.len();
         let possible = self.patch_cost.map_or(MIN_ROWS, |cost| (time.as_nanos() as f64 / cost) as usize);
         // The rows of a group are in one tile.
-        let group = self.hparams.group_size.pow(2);
+        let group = self.hparams.group_patches();
         let count = possible.max(MIN_ROWS).next_multiple_of(group);
         let rows = job.done..patches.min(job.done + count);
         let tile = Tile { rows: rows.clone(), stage: job.stage };
@@ -139,7 +140,7 @@ impl PictureEncoder {
         }
         let digest = job.digest;
         self.job = None;
-        let (rows, width) = (self.hparams.output_rows(), self.hparams.output_length);
+        let (rows, width) = (picture.rows(), self.hparams.output_length);
         let mut values = vec![0.0; rows * width];
         self.backend.read(self.plan, self.output, 0..rows, &mut values);
         let rows: PictureRows = values.into();

@@ -38,7 +38,9 @@ mod wake;
 
 pub use adapters::AdapterSource;
 pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
-pub use cairn_models::{EmbeddingOutput, Pooling, TowerHparams, is_embedding_model, is_encoder, translated};
+pub use cairn_models::{
+    EmbeddingOutput, PicturePrompt, PictureSize, Pooling, TowerHparams, is_embedding_model, is_encoder, translated,
+};
 pub use cairn_tensor::AdapterUse;
 pub use client::{Client, Priority};
 pub use config::{

@@ -217,7 +217,7 @@ impl LoadedModel {
                 let (mut seeds, counters) = (loading.seeds, loading.counters);
                 let encoder = tower.map(|tower| {
                     let backend = Cpu::new(loading.variant, Arc::clone(&builder.team));
-                    encoder(tower?, hparams.embedding_length, backend, seeds.next())
+                    encoder(tower?, builder.plan.input_width(), backend, seeds.next())
                 });
                 let encoder = match encoder {
                     None => None,
@@ -272,8 +272,8 @@ impl Drop for LoadedModel {
 fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Result<PictureEncoder, LoadError> {
     let TowerFile { file, weights } = tower;
     let tower = cairn_models::vision::load(&file, width, &mut backend)?;
-    let rows = tower.hparams.output_rows();
-    if !tower.hparams.is_causal && rows > BATCH_ROWS {
+    let rows = tower.hparams.most_output_rows();
+    if !tower.hparams.prompt.is_causal && rows > BATCH_ROWS {
         let what =
             format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
         return Err(cairn_models::LoadError::Unsupported { what }.into());
@@ -390,15 +390,15 @@ fn total_bytes(gguf: &Gguf, need: &MemoryRequirements) -> u64 {
 /// their files.
 pub fn has_tower(tower: &Gguf, model: &Gguf) -> bool {
     let head = cairn_models::vision::head(tower).ok().flatten();
-    let width = model.tensor("token_embd.weight").and_then(|tensor| tensor.dims.first().copied());
-    head.zip(width).is_some_and(|(head, width)| cairn_models::vision::check(&head, width as usize).is_ok())
+    let width = cairn_models::vision::input_width(model);
+    head.zip(width).is_some_and(|(head, width)| cairn_models::vision::check(&head, width).is_ok())
 }
 
 /// Memory of the vision tower that will be loaded: a separate file's, or the model's own. None if it cannot be used.
 pub(crate) fn tower_bytes(file: &ModelFile, projector: Option<&ModelFile>) -> u64 {
     let head = projector.unwrap_or(file).tower();
-    let width = file.gguf().tensor("token_embd.weight").and_then(|tensor| tensor.dims.first().copied());
-    let need = head.zip(width).map(|(head, width)| cairn_models::vision::check(head, width as usize));
+    let width = cairn_models::vision::input_width(file.gguf());
+    let need = head.zip(width).map(|(head, width)| cairn_models::vision::check(head, width));
     need.and_then(Result::ok).map_or(0, |(_, bytes)| bytes)
 }
 

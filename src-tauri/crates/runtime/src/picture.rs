@@ -7,23 +7,76 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cairn_image::{Picture, PixelDigest};
+use cairn_image::{InvalidPicture, Picture, PixelDigest};
+use cairn_models::{Grid, TowerHparams};
+use cairn_tensor::Row;
 use cairn_tier::Key;
 
 /// The number of the first picture of a request in its prompt. No vocabulary has so many tokens.
 pub const FIRST_PICTURE: u32 = 1 << 31;
 
-/// A picture of a request, scaled to the size of the model's tower.
+/// A picture of a request, scaled to a size of the model's tower.
 #[derive(Clone, Debug)]
 pub struct PromptPicture {
     pub(crate) pixels: Arc<Picture>,
     pub(crate) digest: PixelDigest,
+    /// The groups that become its rows.
+    grid: Grid,
+    /// Whether its rows attend to earlier ones only.
+    is_causal: bool,
+    /// Whether positions of its rows have their place in it.
+    has_places: bool,
 }
 
 impl PromptPicture {
-    /// Creates a picture of these pixels. Their size must be that of [`Lease::vision`](crate::Lease::vision).
-    pub fn new(pixels: Picture) -> Self {
-        Self { digest: pixels.digest(), pixels: Arc::new(pixels) }
+    /// Scales a picture to a size of this tower, which is [`Lease::vision`](crate::Lease::vision).
+    ///
+    /// # Errors
+    /// Never for a tower that was loaded: its sizes are not zero.
+    pub fn new(picture: &Picture, tower: &TowerHparams) -> Result<Self, InvalidPicture> {
+        let pixels = tower.resize(picture)?;
+        let (width, height) = (pixels.width(), pixels.height());
+        let grid = tower.grid(width, height).ok_or(InvalidPicture { width, height, bytes: 0 })?;
+        let (is_causal, has_places) = (tower.prompt.is_causal, tower.prompt.has_places);
+        Ok(Self { digest: pixels.digest(), pixels: Arc::new(pixels), grid, is_causal, has_places })
+    }
+
+    /// The groups that become its rows.
+    pub(crate) fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Number of rows in the prompt.
+    pub fn rows(&self) -> usize {
+        self.grid.groups()
+    }
+
+    /// Whether the rows can be computed in several steps.
+    pub(crate) fn is_divisible(&self) -> bool {
+        self.is_causal
+    }
+
+    /// Whether the picture is for this tower.
+    pub(crate) fn fits(&self, tower: &TowerHparams) -> bool {
+        tower.grid(self.pixels.width(), self.pixels.height()) == Some(self.grid)
+            && (self.is_causal, self.has_places) == (tower.prompt.is_causal, tower.prompt.has_places)
+    }
+
+    /// Number of positions from the first row to the first one behind the picture. With places, the text goes on behind the longer side
+    /// (arXiv 2409.12191, section 2.1).
+    fn positions(&self) -> usize {
+        if self.has_places { self.grid.rows.max(self.grid.columns) } else { self.rows() }
+    }
+
+    /// The position of a row of a picture that begins at `first`.
+    fn position(&self, first: usize, row: usize) -> [u32; 4] {
+        match self.has_places {
+            false => Row::text_position((first + row) as u32),
+            true => {
+                let [y, x] = [row / self.grid.columns, row % self.grid.columns];
+                [first, first + y, first + x, 0].map(|component| component as u32)
+            }
+        }
     }
 
     /// The number in the prompt of the picture at this index of [`Request::pictures`](crate::Request::pictures).
@@ -37,12 +90,13 @@ pub(crate) fn picture_index(number: u32) -> Option<usize> {
     number.checked_sub(FIRST_PICTURE).map(|index| index as usize)
 }
 
-/// Removes pictures of which a cut of the prompt has left less than all `rows`, because a part of a picture cannot be computed.
-pub fn remove_cut_pictures(prompt: &mut Vec<u32>, rows: usize) {
+/// Removes pictures of which a cut of the prompt has left less than all rows, because a part of a picture cannot be computed.
+pub fn remove_cut_pictures(prompt: &mut Vec<u32>, pictures: &[PromptPicture]) {
     if prompt.iter().all(|&number| number < FIRST_PICTURE) {
         return;
     }
-    let whole = prompt.chunk_by(|a, b| a == b).filter(|run| run[0] < FIRST_PICTURE || run.len() == rows);
+    let rows = |number: u32| pictures.get(picture_index(number)?).map(PromptPicture::rows);
+    let whole = prompt.chunk_by(|a, b| a == b).filter(|run| run[0] < FIRST_PICTURE || rows(run[0]) == Some(run.len()));
     *prompt = whole.flatten().copied().collect();
 }
 
@@ -75,6 +129,23 @@ pub(crate) fn spans(prompt: &[u32]) -> Vec<PictureSpan> {
     runs.filter_map(|(slots, number)| Some(PictureSpan { slots, index: picture_index(number)? })).collect()
 }
 
+/// Returns the position of a slot of a prompt with these pictures, each with its slots.
+pub(crate) fn position<'a>(
+    slot: usize,
+    pictures: impl Iterator<Item = (&'a Range<usize>, Option<&'a PromptPicture>)>,
+) -> [u32; 4] {
+    // Positions that pictures before the slot have less than rows.
+    let mut saved = 0;
+    for (slots, picture) in pictures.take_while(|(slots, _)| slots.start <= slot) {
+        let Some(picture) = picture else { continue };
+        if slots.contains(&slot) {
+            return picture.position(slots.start - saved, slot - slots.start);
+        }
+        saved += slots.len() - picture.positions();
+    }
+    Row::text_position((slot - saved) as u32)
+}
+
 /// What identifies the rows of a tower: its weights and its computation.
 #[derive(Clone, Debug)]
 pub(crate) struct TowerIdentity(pub(crate) Vec<u8>);
@@ -103,7 +174,27 @@ mod tests {
     use super::*;
 
     fn picture(value: u8) -> PromptPicture {
-        PromptPicture::new(Picture::new(1, 1, vec![value; 3]).expect("one pixel"))
+        grid_picture(value, Grid { rows: 1, columns: 2 }, false)
+    }
+
+    fn grid_picture(value: u8, grid: Grid, has_places: bool) -> PromptPicture {
+        let pixels = Picture::new(1, 1, vec![value; 3]).expect("one pixel");
+        PromptPicture { digest: pixels.digest(), pixels: Arc::new(pixels), grid, is_causal: has_places, has_places }
+    }
+
+    #[test]
+    fn positions_behind_a_picture_continue_behind_its_longer_side() {
+        let [wide, high] = [[2, 3], [4, 1]].map(|[rows, columns]| grid_picture(1, Grid { rows, columns }, true));
+        let slots = [2..8, 9..13];
+        let at = |slot| position(slot, slots.iter().zip([Some(&wide), Some(&high)]));
+        let found: Vec<[u32; 4]> = (0..15).map(at).collect();
+        let text = |position| [position, position, position, 0];
+        let first = [[2, 2, 2, 0], [2, 2, 3, 0], [2, 2, 4, 0], [2, 3, 2, 0], [2, 3, 3, 0], [2, 3, 4, 0]];
+        let second = [[6, 6, 6, 0], [6, 7, 6, 0], [6, 8, 6, 0], [6, 9, 6, 0]];
+        let expected = [&[text(0), text(1)][..], &first, &[text(5)], &second, &[text(10), text(11)]].concat();
+        assert_eq!(found, expected, "time, row and column");
+        let flat = grid_picture(1, Grid { rows: 2, columns: 3 }, false);
+        assert_eq!(position(9, [(&(2..8), Some(&flat))].into_iter()), text(9), "rows without places count one by one");
     }
 
     #[test]
@@ -118,11 +209,12 @@ mod tests {
     #[test]
     fn cut_pictures_are_removed() {
         let [a, b] = [0, 1].map(PromptPicture::number);
+        let pictures = [[1, 3], [3, 1]].map(|[rows, columns]| grid_picture(1, Grid { rows, columns }, true));
         let mut prompt = vec![1, a, a, 2, b, b, b, 3];
-        remove_cut_pictures(&mut prompt, 3);
+        remove_cut_pictures(&mut prompt, &pictures);
         assert_eq!(prompt, [1, 2, b, b, b, 3], "whole pictures stay");
         let mut text = vec![1, 2, 2, 2];
-        remove_cut_pictures(&mut text, 3);
+        remove_cut_pictures(&mut text, &pictures);
         assert_eq!(text, [1, 2, 2, 2], "tokens stay");
     }
 

@@ -439,7 +439,7 @@ impl Conversation {
             if chosen.keep_tokens < 0 { chosen.keep_tokens } else { chosen.keep_tokens.saturating_add(bos).max(head) };
         let mut prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
         if let Some(pictures) = self.pictures.as_ref().filter(|_| prompt.len() < all_tokens) {
-            remove_cut_pictures(&mut prompt, pictures.rows());
+            remove_cut_pictures(&mut prompt, pictures.list());
         }
         tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
         let cut_tokens = all_tokens - prompt.len();

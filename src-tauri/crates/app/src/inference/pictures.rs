@@ -4,7 +4,6 @@
 //! message, and the rendered text is divided at the marks before it is encoded. A mark occurs in no message, so that no text is taken
 //! for a picture.
 
-use cairn_image::Picture;
 use cairn_prompt::{Image, Message};
 use cairn_runtime::{Lease, PromptPicture, TowerHparams};
 
@@ -63,9 +62,8 @@ impl Pictures {
     /// Adds a picture and returns its mark.
     fn add(&mut self, image: &Image) -> Result<String, Error> {
         let number = self.pictures.len() + 1;
-        let resized = |picture: Picture| self.tower.resize(&picture).expect("the tower's size is not zero");
         let picture = cairn_image::decode(&image.bytes).map_err(|source| Error::Image { number, source })?;
-        self.pictures.push(PromptPicture::new(resized(picture)));
+        self.pictures.push(PromptPicture::new(&picture, &self.tower).expect("the tower's sizes are not zero"));
         Ok(format!("{0}{1}{0}", self.mark, number - 1))
     }
 
@@ -92,7 +90,7 @@ impl Pictures {
 
     /// Encodes a text with marks. `encode` encodes a text; its second argument is true for the beginning of the prompt.
     pub(super) fn encode(&self, text: &str, starts: bool, encode: impl Fn(&str, bool) -> Vec<u32>) -> Vec<u32> {
-        let [before, after] = self.tower.prompt_texts;
+        let [before, after] = self.tower.prompt.texts;
         let (mut tokens, mut pending, mut is_first) = (Vec::new(), String::new(), starts);
         for part in self.parts(text) {
             match part {
@@ -100,7 +98,7 @@ impl Pictures {
                 Part::Picture(index) => {
                     pending.push_str(before);
                     tokens.extend(encode(&pending, std::mem::take(&mut is_first)));
-                    tokens.extend(std::iter::repeat_n(PromptPicture::number(index), self.rows()));
+                    tokens.extend(std::iter::repeat_n(PromptPicture::number(index), self.pictures[index].rows()));
                     after.clone_into(&mut pending);
                 }
             }
@@ -109,11 +107,6 @@ impl Pictures {
             tokens.extend(encode(&pending, is_first));
         }
         tokens
-    }
-
-    /// Rows of a picture in the prompt.
-    pub(super) fn rows(&self) -> usize {
-        self.tower.output_rows()
     }
 
     /// The pictures, in the order of their numbers.
@@ -136,11 +129,14 @@ fn unused_mark(messages: &[Message]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cairn_image::Picture;
+    use cairn_runtime::{PicturePrompt, PictureSize};
+
     use super::*;
 
     fn pictures(count: usize) -> Pictures {
         let tower = TowerHparams {
-            image_size: 2,
+            size: PictureSize::Square(2),
             patch_size: 1,
             group_size: 1,
             embedding_length: 1,
@@ -151,11 +147,12 @@ mod tests {
             mean: [0.0; 3],
             deviation: [1.0; 3],
             output_length: 1,
-            prompt_texts: ["<", ">"],
-            is_causal: false,
+            prompt: PicturePrompt { texts: ["<", ">"], is_causal: false, has_places: false },
         };
-        let picture = || PromptPicture::new(Picture::new(2, 2, vec![0; 12]).expect("four pixels"));
-        Pictures { tower, mark: "#".to_owned(), pictures: (0..count).map(|_| picture()).collect() }
+        let pixels = Picture::new(2, 2, vec![0; 12]).expect("four pixels");
+        let picture = || PromptPicture::new(&pixels, &tower).expect("the tower's size is not zero");
+        let pictures = (0..count).map(|_| picture()).collect();
+        Pictures { tower, mark: "#".to_owned(), pictures }
     }
 
     /// Tokens are the characters; the beginning of the prompt has a token in front.

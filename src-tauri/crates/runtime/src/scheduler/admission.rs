@@ -225,10 +225,7 @@ impl Scheduler {
         let tower = self.encoder.as_ref().map(PictureEncoder::hparams);
         let is_picture = |run: &[u32]| {
             let picture = picture::picture_index(run[0]).and_then(|index| pictures.get(index));
-            picture.zip(tower).is_some_and(|(picture, tower)| {
-                let sides = [picture.pixels.width(), picture.pixels.height()];
-                run.len() == tower.output_rows() && sides == [tower.image_size as u32; 2]
-            })
+            picture.zip(tower).is_some_and(|(picture, tower)| run.len() == picture.rows() && picture.fits(tower))
         };
         let mut runs = prompt.chunk_by(|a, b| a == b);
         runs.find(|run| run[0] as usize >= self.vocabulary && !is_picture(run)).map(|run| run[0])

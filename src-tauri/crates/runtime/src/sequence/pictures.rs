@@ -42,8 +42,8 @@ impl Sequence {
         done.for_each(|picture| picture.rows = None);
     }
 
-    /// Number of pending rows for a step that has time for `limit` and room for `most` rows. The rest of a picture is not divided,
-    /// because its rows attend to each other. A picture without embeddings ends the part.
+    /// Number of pending rows for a step that has time for `limit` and room for `most` rows. The rest of a picture is not divided
+    /// if its rows attend to each other. A picture without embeddings ends the part.
     pub(crate) fn part(&self, limit: usize, most: usize) -> usize {
         let pending = self.pending().len();
         let mut rows = pending.min(limit).min(most);
@@ -59,7 +59,11 @@ impl Sequence {
             if picture.rows.is_none() {
                 return first;
             }
+            let content = self.job.request.pictures.get(picture.span.index);
             if end > rows {
+                if content.is_some_and(PromptPicture::is_divisible) {
+                    break;
+                }
                 rows = match first {
                     0 if end <= most => end,
                     first => first,
@@ -73,6 +77,12 @@ impl Sequence {
     /// Whether the next row can be computed: it is a token, or its picture is encoded.
     pub(crate) fn has_next_row(&self) -> bool {
         self.part(1, usize::MAX) > 0
+    }
+
+    /// The position of the row at a slot.
+    pub(crate) fn position(&self, slot: usize) -> [u32; 4] {
+        let content = |picture: &SequencePicture| self.job.request.pictures.get(picture.span.index);
+        picture::position(slot, self.pictures.iter().map(|picture| (&picture.span.slots, content(picture))))
     }
 
     /// The input of the row at a slot, with its embedding appended to those of the batch, and the end of the slots that the row

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cairn_gguf::DType;
+use cairn_gguf::{DType, Gguf};
 use cairn_image::Picture;
 use cairn_models::ModelFile;
 use cairn_runtime::{
-    Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, Projector, PromptPicture, Request,
-    Source, remove_cut_pictures,
+    Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, PictureSize, Projector,
+    PromptPicture, Request, Source, remove_cut_pictures,
 };
 use cairn_tensor::{Backend, Batch, Input, Limits, PageId, Reference, Row};
-use cairn_testkit::tower::TowerSpec;
-use cairn_testkit::{ModelSpec, families};
+use cairn_testkit::tower::{TowerKind, TowerSpec};
+use cairn_testkit::{Family, ModelSpec, families};
 use cairn_tier::WeightsDigest;
 use tempfile::TempDir;
 
@@ -48,9 +48,25 @@ fn files(folder: &TempDir) -> [PathBuf; 2] {
     paths
 }
 
+/// Pixels that follow from a seed.
+fn pixels(width: u32, height: u32, seed: u8) -> Picture {
+    let rgb = (0..width * height * 3).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
+    Picture::new(width, height, rgb).expect("the bytes fit the size")
+}
+
+/// A picture for a tower.
+fn picture_for(tower: &TowerSpec, pixels: &Picture) -> PromptPicture {
+    let head = Gguf::parse(&tower.write()).expect("the writer writes what the reader reads");
+    let width = match &tower.kind {
+        TowerKind::Gemma3 => tower.output,
+        TowerKind::Qwen3 { deepstack } => tower.output * (1 + deepstack.len() as u64),
+    };
+    let (hparams, _) = cairn_models::vision::check(&head, width as usize).expect("the tower is whole");
+    PromptPicture::new(pixels, &hparams).expect("the tower has a size")
+}
+
 fn picture(seed: u8) -> PromptPicture {
-    let rgb = (0..SIDE * SIDE * 3).map(|at| (at as u8).wrapping_mul(seed).wrapping_add(seed)).collect();
-    PromptPicture::new(Picture::new(SIDE, SIDE, rgb).expect("the bytes fit the size"))
+    picture_for(&tower(), &pixels(SIDE, SIDE, seed))
 }
 
 /// A prompt of texts with pictures between them.
@@ -138,17 +154,33 @@ async fn picture_is_encoded_once_and_its_rows_are_found_again() {
 
 /// Logits behind a prompt with a picture, from the oracle.
 fn exact(files: &[PathBuf; 2], prompt: &[u32], picture: &Picture, is_causal: bool) -> Vec<f32> {
+    exact_at(files, prompt, picture, is_causal, |slot| Row::text_position(slot as u32))
+}
+
+/// The same with these positions of slots.
+fn exact_at(
+    files: &[PathBuf; 2],
+    prompt: &[u32],
+    picture: &Picture,
+    is_causal: bool,
+    position: impl Fn(usize) -> [u32; 4],
+) -> Vec<f32> {
     let tower_file = ModelFile::open(&files[1]).expect("the file is whole");
     let mut backend = Reference::new();
-    let tower = cairn_models::vision::load(&tower_file, WIDTH as usize, &mut backend).expect("the tower is whole");
+    let text = ModelFile::open(&files[0]).expect("the file is whole");
+    let width = cairn_models::vision::input_width(text.gguf()).expect("a model has embeddings");
+    let tower = cairn_models::vision::load(&tower_file, width, &mut backend).expect("the tower is whole");
     let (out, hparams) = (tower.plan.logits.expect("a tower has an output"), tower.hparams);
     let plan = backend.prepare(tower.plan, hparams.limits()).expect("the plan fits");
     backend.grow_pages(hparams.pages()).expect("a few pages fit");
-    backend.run(plan, &Batch { embeddings: hparams.unfold(picture), ..hparams.batch() }).expect("the batch is sound");
-    let mut embeddings = vec![0.0; ROWS * WIDTH as usize];
-    backend.read(plan, out, 0..ROWS, &mut embeddings);
+    let grid = hparams.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+    backend
+        .run(plan, &Batch { embeddings: hparams.unfold(picture), ..hparams.batch(grid) })
+        .expect("the batch is sound");
+    let rows = grid.groups();
+    let mut embeddings = vec![0.0; rows * width];
+    backend.read(plan, out, 0..rows, &mut embeddings);
 
-    let text = ModelFile::open(&files[0]).expect("the file is whole");
     let mut backend = Reference::with_kv_type(DType::F32);
     let model = cairn_models::load(&text, 8192, &mut backend).expect("the model is whole");
     let out = model.plan.logits.expect("a model has logits");
@@ -157,20 +189,20 @@ fn exact(files: &[PathBuf; 2], prompt: &[u32], picture: &Picture, is_causal: boo
     backend.grow_pages(pages).expect("a few pages fit");
     let first = prompt.iter().position(|number| *number >= cairn_runtime::FIRST_PICTURE).expect("it has a picture");
     let row = |(slot, number): (usize, &u32)| {
-        let row = Row::text(0, *number, slot as u32, slot + 1 == prompt.len());
-        match (first..first + ROWS).contains(&slot) {
+        let row = Row { pos: position(slot), ..Row::text(0, *number, slot as u32, slot + 1 == prompt.len()) };
+        match (first..first + rows).contains(&slot) {
             false => row,
             true => Row {
                 input: Input::Embedding((slot - first) as u32),
-                until: if is_causal { row.until } else { (first + ROWS) as u32 },
+                until: if is_causal { row.until } else { (first + rows) as u32 },
                 ..row
             },
         }
     };
-    let rows = prompt.iter().enumerate().map(row).collect();
+    let batch_rows = prompt.iter().enumerate().map(row).collect();
     let table = (0..pages as u32).map(PageId).collect();
     backend
-        .run(plan, &Batch { rows, tables: vec![table], embeddings, ..Batch::default() })
+        .run(plan, &Batch { rows: batch_rows, tables: vec![table], embeddings, ..Batch::default() })
         .expect("the batch is sound");
     let mut logits = vec![0.0; model.hparams.vocab];
     backend.read(plan, out, 0..1, &mut logits);
@@ -191,12 +223,60 @@ async fn rows_of_a_picture_attend_to_each_other_as_in_the_oracle() {
     let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
     let question = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
     let (logprobs, _) = ask(&engine, &files, &question, &[picture(3)]).await;
-    let rgb: Vec<u8> = (0..SIDE * SIDE * 3).map(|at| (at as u8).wrapping_mul(3).wrapping_add(3)).collect();
-    let pixels = Picture::new(SIDE, SIDE, rgb).expect("the bytes fit the size");
-    let exact = [false, true].map(|is_causal| exact(&files, &question, &pixels, is_causal));
+    let exact = [false, true].map(|is_causal| exact(&files, &question, &pixels(SIDE, SIDE, 3), is_causal));
     let [apart, causal] = exact.map(|logits| difference(&logprobs[0], &logits));
     assert!(apart < 0.05, "log probabilities differ by {apart} from the oracle's");
     assert!(causal > 4.0 * apart, "causal attention would differ by {causal}, and this by {apart}");
+}
+
+/// Qwen 3 VL, with rows of two inner layers of its tower.
+static DEEPSTACK: Family = Family {
+    keys: |spec| {
+        let mut keys = (families::QWEN3VL.keys)(spec);
+        keys.push(("n_deepstack_layers", 2u32.into()));
+        keys
+    },
+    ..families::QWEN3VL
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_picture_have_their_places_and_inner_rows_as_in_the_oracle() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
+    let spec = ModelSpec { layers: 4, context: 8192, width: WIDTH, ..cairn_testkit::tiny(&DEEPSTACK) };
+    cairn_testkit::write_file(&spec, &files[0]).expect("the folder is writable");
+    let tower = TowerSpec::tiny_qwen3(WIDTH);
+    std::fs::write(&files[1], tower.write()).expect("the folder is writable");
+    // Three rows and five columns of groups, so large that a step computes a part of them only.
+    let pixels = pixels(40, 24, 3);
+    let mut question = prompt(1, 20);
+    question.extend([PromptPicture::number(0); 15]);
+    question.extend(prompt(2, 10));
+    let (logprobs, finish) = ask(&engine, &files, &question, &[picture_for(&tower, &pixels)]).await;
+    assert_eq!(finish.usage.prompt_tokens, 45, "text and rows");
+    let place = |slot: usize| match slot {
+        0..20 => [slot; 3],
+        20..35 => [20, 20 + (slot - 20) / 5, 20 + (slot - 20) % 5],
+        _ => [slot - 10; 3],
+    };
+    let position = |slot: usize| {
+        let [time, row, column] = place(slot).map(|component| component as u32);
+        [time, row, column, 0]
+    };
+    let exact = [
+        exact_at(&files, &question, &pixels, true, position),
+        exact(&files, &question, &pixels, true),
+        exact_at(&files, &question, &pixels, false, position),
+    ];
+    let [same, without_places, not_causal] = exact.map(|logits| difference(&logprobs[0], &logits));
+    assert!(same < 0.05, "log probabilities differ by {same} from the oracle's");
+    assert!(
+        without_places > 4.0 * same,
+        "positions without places would differ by {without_places}, and these by {same}"
+    );
+    assert!(not_causal > 4.0 * same, "attention to later rows would differ by {not_causal}, and this by {same}");
+    let (again, finish) = ask(&engine, &files, &question, &[picture_for(&tower, &pixels)]).await;
+    assert_eq!((again, finish.usage.cached_tokens), (logprobs, 44), "the same answer from cached rows");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,7 +324,7 @@ async fn tower_in_the_models_own_file_gives_the_same_answers() {
     std::fs::write(&both, tower().write_into(&text)).expect("the folder is writable");
     let loaded = engine.acquire("both".to_owned(), Source::File(both), options(None), None).await.expect("it loads");
     let vision = loaded.vision().expect("the tower is whole").expect("there is a tower");
-    assert_eq!((vision.image_size, vision.output_rows()), (SIDE as usize, ROWS), "shape");
+    assert_eq!((&vision.size, vision.most_output_rows()), (&PictureSize::Square(SIDE as usize), ROWS), "shape");
     assert_eq!(read(&loaded, request(question, &[picture(3)])).await.0, separate, "the same answer");
 }
 
@@ -257,7 +337,8 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
     let text = engine.acquire("text".to_owned(), Source::File(files[0].clone()), options(None), None).await;
     let text = text.expect("the model loads");
     assert!(text.vision().expect("no tower is broken").is_none(), "a model without a tower");
-    let wrong_size = PromptPicture::new(Picture::new(1, 1, vec![0; 3]).expect("one pixel"));
+    let other_tower = TowerSpec { image_size: 24, patch_size: 3, ..tower() };
+    let wrong_size = picture_for(&other_tower, &pixels(SIDE, SIDE, 3));
     let whole = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
     let mut cut = whole.clone();
     cut.remove(25);
@@ -270,7 +351,7 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
         let error = answer(lease.generate(request(prompt.clone(), &pictures))).await.expect_err("it is impossible");
         assert!(matches!(error, GenerateError::UnknownToken { .. }), "{name}: {error}");
     }
-    remove_cut_pictures(&mut cut, ROWS);
+    remove_cut_pictures(&mut cut, &[picture(3)]);
     assert_eq!(cut.len(), 30, "the text is left");
     answer(with_tower.generate(request(cut, &[picture(3)]))).await.expect("text can be answered");
 
@@ -295,10 +376,7 @@ async fn running_answer_continues_while_a_picture_is_encoded() {
     let spec = TowerSpec { image_size: 240, width: 96, heads: 3, ffn: 200, ..tower() };
     std::fs::write(&files[1], spec.write()).expect("the folder is writable");
     let engine = Engine::start(config()).expect("a kernel variant runs");
-    let large = |seed: u8| {
-        let rgb = (0..240 * 240 * 3).map(|at| (at as u8).wrapping_mul(seed)).collect();
-        PromptPicture::new(Picture::new(240, 240, rgb).expect("the bytes fit the size"))
-    };
+    let large = |seed: u8| picture_for(&spec, &pixels(240, 240, seed));
     let mut question = prompt(1, 30);
     question.extend([PromptPicture::number(0); 400]);
     question.extend(prompt(2, 5));
