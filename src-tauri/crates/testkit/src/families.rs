@@ -9,8 +9,8 @@ use cairn_gguf::Pooling;
 
 use self::keys::{
     encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
-    linear_attention_with_sections, partial_rotation, sections, short_convolutions, sigmoid_experts, weighted_experts,
-    wide_experts,
+    linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack, short_convolutions,
+    sigmoid_experts, weighted_experts, wide_experts,
 };
 use crate::spec::{Family, ModelSpec};
 
@@ -342,14 +342,14 @@ pub static QWEN3: Family = Family { name: "qwen3", pre_tokenizer: "qwen2", rope_
 pub static QWEN3MOE: Family = Family { name: "qwen3moe", keys: experts, ..QWEN3 };
 
 /// The text part of Qwen 3 VL: positions have three components.
-pub static QWEN3VL: Family = Family { name: "qwen3vl", keys: sections, ..QWEN3 };
+pub static QWEN3VL: Family = Family { name: "qwen3vl", keys: sections_and_deepstack, ..QWEN3 };
 
 /// The text part of Qwen 3 VL with experts.
 pub static QWEN3VLMOE: Family = Family {
     name: "qwen3vlmoe",
     keys: |spec| {
         let mut keys = experts(spec);
-        keys.extend(sections(spec));
+        keys.extend(sections_and_deepstack(spec));
         keys
     },
     ..QWEN3

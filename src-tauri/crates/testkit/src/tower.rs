@@ -43,8 +43,21 @@ pub struct TowerSpec {
     pub dtype: DType,
 }
 
-/// Names of tensors in files of Ollama's converter, and in llama.cpp's.
-const OLLAMA_NAMES: &[(&str, &str)] = &[
+/// Names of tensors of Qwen's towers in files of Ollama's converter, and in llama.cpp's.
+const QWEN3_NAMES: &[(&str, &str)] = &[
+    ("v.patch_embed.", "v.patch_embd."),
+    ("v.pos_embed.", "v.position_embd."),
+    ("v.merger.norm.", "v.post_ln."),
+    ("v.merger.linear_fc1.", "mm.0."),
+    ("v.merger.linear_fc2.", "mm.2."),
+    (".mlp.linear_fc1.", ".ffn_up."),
+    (".mlp.linear_fc2.", ".ffn_down."),
+    (".norm1.", ".ln1."),
+    (".norm2.", ".ln2."),
+];
+
+/// Names of tensors of Gemma's towers in files of Ollama's converter, and in llama.cpp's.
+const GEMMA3_NAMES: &[(&str, &str)] = &[
     ("v.patch_embedding.", "v.patch_embd."),
     ("v.position_embedding.", "v.position_embd."),
     ("v.post_layernorm.", "v.post_ln."),
@@ -163,8 +176,13 @@ impl TowerSpec {
         ]
     }
 
-    fn add_tensors(&self, writer: &mut Writer<'_>, rename: impl Fn(String) -> String) {
-        for (name, dims, values) in self.tensors() {
+    fn add_tensors(
+        &self,
+        writer: &mut Writer<'_>,
+        tensors: Vec<(String, Vec<u64>, Vec<f32>)>,
+        rename: impl Fn(String) -> String,
+    ) {
+        for (name, dims, values) in tensors {
             let is_whole = dims[0].is_multiple_of(self.dtype.block() as u64);
             let dtype = if dims.len() == 2 && is_whole { self.dtype } else { DType::F32 };
             let mut bytes = Vec::new();
@@ -197,11 +215,11 @@ impl TowerSpec {
         for (key, value) in self.keys() {
             writer.set(format!("clip.{key}"), value);
         }
-        self.add_tensors(&mut writer, |name| name);
+        self.add_tensors(&mut writer, self.tensors(), |name| name);
         writer.finish()
     }
 
-    /// Returns the bytes of a file of the text model in `file` and this tower of Gemma 3, in Ollama's layout.
+    /// Returns the bytes of a file of the text model in `file` and this tower, in Ollama's layout.
     ///
     /// # Panics
     /// When `file` is not valid GGUF.
@@ -215,14 +233,61 @@ impl TowerSpec {
         for (key, value) in self.keys() {
             writer.set(format!("{architecture}.{key}"), value);
         }
-        writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
         for tensor in gguf.tensors() {
             let bytes = file[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize].to_vec();
             writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
         }
-        self.add_tensors(&mut writer, |name| {
-            OLLAMA_NAMES.iter().fold(name, |name, (ollama, llama)| name.replacen(llama, ollama, 1))
-        });
+        match &self.kind {
+            TowerKind::Gemma3 => {
+                writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
+                self.add_tensors(&mut writer, self.tensors(), |name| renamed(GEMMA3_NAMES, name));
+            }
+            TowerKind::Qwen3 { deepstack } => {
+                let indexes: Vec<i32> = deepstack.iter().map(|&layer| layer as i32).collect();
+                if !indexes.is_empty() {
+                    writer.set(format!("{architecture}.vision.deepstack_visual_indexes"), indexes);
+                }
+                self.add_tensors(&mut writer, self.qwen_tensors(), |name| {
+                    let merger = |name: String, (nth, layer): (usize, &u64)| {
+                        let parts = [("norm", "norm"), ("fc1", "linear_fc1"), ("fc2", "linear_fc2")];
+                        parts.into_iter().fold(name, |name, (from, to)| {
+                            let from = format!("v.deepstack.{layer}.{from}.");
+                            name.replacen(&from, &format!("v.deepstack_merger.{nth}.{to}."), 1)
+                        })
+                    };
+                    renamed(QWEN3_NAMES, deepstack.iter().enumerate().fold(name, merger))
+                });
+            }
+        }
         writer.finish()
     }
+
+    /// The tensors of a tower of Qwen as Ollama's converter divides them: one projection of both frames, and three of queries, keys and
+    /// values.
+    fn qwen_tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
+        let tensors = self.tensors();
+        let second =
+            tensors.iter().find(|(name, ..)| name == "v.patch_embd.weight.1").expect("a tower of Qwen").2.clone();
+        let pixels = (self.patch_size * self.patch_size) as usize;
+        let of = |(name, dims, values): (String, Vec<u64>, Vec<f32>)| match name.as_str() {
+            "v.patch_embd.weight.1" => vec![],
+            "v.patch_embd.weight" => {
+                let frames = values.chunks(pixels).zip(second.chunks(pixels));
+                let values = frames.flat_map(|(first, second)| [first, second].concat()).collect();
+                vec![(name, vec![dims[0], dims[1], 2, dims[2] * dims[3]], values)]
+            }
+            _ if name.contains("attn_qkv") => {
+                let parts = values.chunks(values.len() / 3).zip(["attn_q", "attn_k", "attn_v"]);
+                let mut dims = dims.clone();
+                *dims.last_mut().expect("a tensor has dimensions") /= 3;
+                parts.map(|(values, part)| (name.replace("attn_qkv", part), dims.clone(), values.to_vec())).collect()
+            }
+            _ => vec![(name, dims, values)],
+        };
+        tensors.into_iter().flat_map(of).collect()
+    }
+}
+
+fn renamed(names: &[(&str, &str)], name: String) -> String {
+    names.iter().fold(name, |name, (ollama, llama)| name.replacen(llama, ollama, 1))
 }

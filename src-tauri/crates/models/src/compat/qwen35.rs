@@ -5,6 +5,7 @@
 //! forms.
 
 use super::layout::{Layout, Marker, VISION};
+use super::qwen_vl::QWEN3_TOWER;
 use super::step::{Place, Step};
 
 /// Prefixes of the tensors of layers that predict further tokens.
@@ -21,7 +22,7 @@ pub(super) const QWEN35: Layout = Layout {
         Marker::TensorPrefix(&["mtp.", "v."]),
     ],
     steps: &[Step::Rename(Place::End, ".ssm_dt", ".ssm_dt.bias"), Step::Skip(VISION), Step::Skip(PREDICTING)],
-    tower: &[],
+    tower: QWEN3_TOWER,
 };
 
 pub(super) const QWEN3_NEXT: Layout = Layout {

@@ -1,7 +1,9 @@
 //! Qwen 2.5 VL and 3 VL: other names of keys, and the tensors of a vision tower in the file.
 
+use cairn_gguf::{Array, Value};
+
 use super::layout::{Layout, Marker, VISION};
-use super::step::{Constant, Head, Step};
+use super::step::{Constant, Head, Place, Step};
 use crate::error::LoadError;
 
 pub(super) const QWEN25_VL: Layout = Layout {
@@ -17,8 +19,33 @@ pub(super) const QWEN3_VL: Layout = Layout {
     architectures: &["qwen3vl", "qwen3vlmoe"],
     markers: &[Marker::NoKey(SECTIONS)],
     steps: &[Step::Inject(SECTIONS, Constant::I32s(&[24, 20, 20, 0])), Step::Run(count_layers), Step::Skip(VISION)],
-    tower: &[],
+    tower: QWEN3_TOWER,
 };
+
+/// The head of the tower of Qwen 3 VL and 3.5.
+pub(super) const QWEN3_TOWER: &[Step] = &[
+    Step::SetDimension { key: "vision.projection_dim", tensor: "token_embd.weight", axis: 0 },
+    Step::SetDimension { key: "vision.feed_forward_length", tensor: "v.blk.0.mlp.linear_fc1.weight", axis: 1 },
+    Step::Run(mark_layers),
+    Step::Family("clip"),
+    Step::Set("projector_type", Constant::Str("qwen3vl_merger")),
+    Step::Inject("vision.attention.layer_norm_epsilon", Constant::F32(1e-6)),
+    Step::Inject("vision.image_mean", Constant::F32s(&[0.5; 3])),
+    Step::Inject("vision.image_std", Constant::F32s(&[0.5; 3])),
+    Step::Keep(VISION),
+    Step::Rename(Place::Inside, "v.patch_embed.", "v.patch_embd."),
+    Step::Rename(Place::Inside, "v.pos_embed.", "v.position_embd."),
+    Step::Rename(Place::Inside, "v.merger.norm.", "v.post_ln."),
+    Step::Rename(Place::Inside, "v.merger.linear_fc1.", "mm.0."),
+    Step::Rename(Place::Inside, "v.merger.linear_fc2.", "mm.2."),
+    Step::Rename(Place::Inside, ".mlp.linear_fc1.", ".ffn_up."),
+    Step::Rename(Place::Inside, ".mlp.linear_fc2.", ".ffn_down."),
+    Step::Rename(Place::Inside, ".norm1.", ".ln1."),
+    Step::Rename(Place::Inside, ".norm2.", ".ln2."),
+];
+
+/// Larger than in any tower.
+const MAX_LAYERS: u32 = 1 << 10;
 
 /// Pairs of a head that rotate by each component of a position, in llama.cpp's layout.
 const SECTIONS: &str = "rope.dimension_sections";
@@ -35,9 +62,37 @@ fn name_sections(head: &mut Head<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Layers of the tower whose rows the text model adds behind its first layers.
+const DEEPSTACK: &str = "vision.deepstack_visual_indexes";
+
+/// Marks the layers of the tower whose rows are projected, too, and names the tensors of their projections by the layer.
+fn mark_layers(head: &mut Head<'_>) -> Result<(), LoadError> {
+    let Some(indexes) = head.i32s(DEEPSTACK)? else { return Ok(()) };
+    let layers = head.u32("vision.block_count")?.unwrap_or(0);
+    if layers > MAX_LAYERS {
+        return Err(head.invalid("vision.block_count", format!("{layers} layers; supported are at most {MAX_LAYERS}")));
+    }
+    let mut marks = vec![false; layers as usize];
+    let mut last = None;
+    for (nth, &index) in indexes.iter().enumerate() {
+        let layer =
+            usize::try_from(index).ok().filter(|&layer| layer < marks.len() && last.is_none_or(|last| last < layer));
+        let Some(layer) = layer else {
+            return Err(head.invalid(DEEPSTACK, format!("{indexes:?} are not ascending layers of {layers}")));
+        };
+        (marks[layer], last) = (true, Some(layer));
+        for (from, to) in [("norm", "norm"), ("linear_fc1", "fc1"), ("linear_fc2", "fc2")] {
+            let from = format!("v.deepstack_merger.{nth}.{from}.");
+            head.rename(Place::Inside, &from, &format!("v.deepstack.{layer}.{to}."));
+        }
+    }
+    head.set("vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));
+    Ok(())
+}
+
 /// Sets the number of layers to which images add rows of inner layers of the vision tower.
 fn count_layers(head: &mut Head<'_>) -> Result<(), LoadError> {
-    if let Some(indexes) = head.i32s("vision.deepstack_visual_indexes")? {
+    if let Some(indexes) = head.i32s(DEEPSTACK)? {
         head.set("n_deepstack_layers", u32::try_from(indexes.len()).unwrap_or(u32::MAX));
     }
     Ok(())

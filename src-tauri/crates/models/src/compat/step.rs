@@ -134,7 +134,7 @@ impl<'a> Head<'a> {
         LoadError::Key { key: self.key(key), why: why.into() }
     }
 
-    fn dims(&self, name: &str) -> Option<&[u64]> {
+    pub(super) fn dims(&self, name: &str) -> Option<&[u64]> {
         self.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| tensor.dims.as_slice())
     }
 
@@ -168,7 +168,8 @@ impl<'a> Head<'a> {
         }
     }
 
-    fn rename(&mut self, place: Place, from: &str, to: &str) {
+    /// Renames tensors.
+    pub(super) fn rename(&mut self, place: Place, from: &str, to: &str) {
         for tensor in self.tensors.iter_mut() {
             let name = &tensor.name;
             let renamed = match place {

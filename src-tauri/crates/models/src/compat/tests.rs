@@ -311,7 +311,7 @@ fn layers_of_qwen3_vl_that_get_rows_of_images_are_counted() {
     let (bytes, _) = head(ollama_layout::qwen3vl());
     let file = file(&bytes);
     let key = |key: &str| file.gguf().metadata().get(&format!("qwen3vl.{key}")).cloned();
-    assert_eq!(key("n_deepstack_layers"), Some(3u32.into()), "the length of the list");
+    assert_eq!(key("n_deepstack_layers"), Some(2u32.into()), "the length of the list");
     assert_eq!(key("rope.dimension_sections"), Some(vec![24i32, 20, 20, 0].into()), "those of all models");
 }
 

@@ -22,6 +22,8 @@ pub struct TowerHparams {
     pub patch_size: usize,
     /// Patches of a side of a group. A group becomes one output row.
     pub group_size: usize,
+    /// Times that the pixels of each color are in the row of a patch: one for each frame of a film, which are equal in a picture.
+    pub frames: usize,
     /// Width of the residual stream.
     pub embedding_length: usize,
     /// Width inside the MLP.
@@ -126,6 +128,7 @@ impl TowerHparams {
             size,
             patch_size: keys.count("vision.patch_size", None, MAX_IMAGE_SIZE)?,
             group_size,
+            frames: 1,
             embedding_length,
             feed_forward_length: keys.count("vision.feed_forward_length", None, MAX_WIDTH)?,
             layers: keys.count("vision.block_count", None, MAX_LAYERS)?,
@@ -143,9 +146,9 @@ impl TowerHparams {
         self.embedding_length / self.heads
     }
 
-    /// Elements of a patch: three colors of each pixel.
+    /// Elements of the row of a patch: three colors of each pixel, in each frame.
     pub(super) fn patch_elements(&self) -> usize {
-        3 * self.patch_size * self.patch_size
+        3 * self.frames * self.patch_size * self.patch_size
     }
 
     /// Patches of a group.

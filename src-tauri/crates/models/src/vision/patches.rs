@@ -27,7 +27,8 @@ impl TowerHparams {
         for (row, column) in self.places_by_group(grid) {
             let (top, left) = (row * self.patch_size, column * self.patch_size);
             for (color, (mean, deviation)) in self.mean.iter().zip(self.deviation).enumerate() {
-                rows.extend((0..pixels).map(|pixel| {
+                rows.extend((0..self.frames * pixels).map(|pixel| {
+                    let pixel = pixel % pixels;
                     let (y, x) = (top + pixel / self.patch_size, left + pixel % self.patch_size);
                     let value = f32::from(rgb[(y * width + x) * 3 + color]) / 255.0;
                     (value - mean) / deviation

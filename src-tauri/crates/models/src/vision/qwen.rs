@@ -15,7 +15,7 @@ use crate::hparams::Keys;
 const GROUP_SIZE: usize = 2;
 /// Base of the rotation by row and column.
 const ROPE_BASE: f64 = 10_000.0;
-/// A still picture is two equal frames, and each has a projection of its own.
+/// A still picture is two equal frames. In llama.cpp's layout, each has a projection of its own.
 const FRAMES: [&str; 2] = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
 
 /// Texts around a picture, as in the chat template of the model (<https://huggingface.co/Qwen/Qwen3-VL-8B-Instruct>).
@@ -41,6 +41,9 @@ impl VisionTower for Qwen3 {
         let deepstack = deepstack(&keys, hparams.layers)?;
         let merged = hparams.output_length;
         hparams.output_length = (1 + deepstack.len()) * merged;
+        if b.has_tensor(FRAMES[0]) && !b.has_tensor(FRAMES[1]) {
+            hparams.frames = FRAMES.len();
+        }
 
         let rope = rotation(b, &hparams)?;
         let (width, patch) = (hparams.embedding_length, hparams.patch_elements());
@@ -92,16 +95,20 @@ fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadEr
 /// Adds the projection of patches and their learned positions.
 fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, input: BufferId, blocks: &Transformer<'_>, width: usize) {
     let (patch, side) = (hparams.patch_elements(), hparams.patch_size);
-    let second = b.buffer(width);
     b.push(Op::Input { out: input });
-    let [first_weight, second_weight] = FRAMES.map(|name| b.reshaped(name, &[side, side, 3, width], width, patch));
     let bias = Some(b.vector("v.patch_embd.bias", width));
-    let projections = vec![
-        Projection { weight: first_weight, bias, out: blocks.x },
-        Projection { weight: second_weight, bias: None, out: second },
-    ];
-    b.push(Op::MatMul { x: input, projections });
-    b.push(Op::Add { x: blocks.x, y: second });
+    if hparams.frames > 1 {
+        // Ollama's layout: the pixels of a color in both frames are adjacent.
+        let weight = b.reshaped(FRAMES[0], &[side, side, hparams.frames, 3 * width], width, patch);
+        b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: blocks.x }] });
+    } else {
+        let second = b.buffer(width);
+        let weights = FRAMES.map(|name| b.reshaped(name, &[side, side, 3, width], width, patch));
+        let outs = [(weights[0], bias, blocks.x), (weights[1], None, second)];
+        let projections = outs.map(|(weight, bias, out)| Projection { weight, bias, out }).to_vec();
+        b.push(Op::MatMul { x: input, projections });
+        b.push(Op::Add { x: blocks.x, y: second });
+    }
     let positions = b.rows_of("v.position_embd.weight").unwrap_or(1);
     let table = b.matrix("v.position_embd.weight", positions, width);
     b.push(Op::AddGridEmbedding { x: blocks.x, table, side: positions.isqrt() });

@@ -12,7 +12,7 @@ use cairn_runtime::{
 };
 use cairn_tensor::{Backend, Batch, Input, Limits, PageId, Reference, Row};
 use cairn_testkit::tower::{TowerKind, TowerSpec};
-use cairn_testkit::{Family, ModelSpec, families};
+use cairn_testkit::{ModelSpec, families};
 use cairn_tier::WeightsDigest;
 use tempfile::TempDir;
 
@@ -229,21 +229,11 @@ async fn rows_of_a_picture_attend_to_each_other_as_in_the_oracle() {
     assert!(causal > 4.0 * apart, "causal attention would differ by {causal}, and this by {apart}");
 }
 
-/// Qwen 3 VL, with rows of two inner layers of its tower.
-static DEEPSTACK: Family = Family {
-    keys: |spec| {
-        let mut keys = (families::QWEN3VL.keys)(spec);
-        keys.push(("n_deepstack_layers", 2u32.into()));
-        keys
-    },
-    ..families::QWEN3VL
-};
-
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_picture_have_their_places_and_inner_rows_as_in_the_oracle() {
     let folder = TempDir::new().expect("a temporary folder");
     let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
-    let spec = ModelSpec { layers: 4, context: 8192, width: WIDTH, ..cairn_testkit::tiny(&DEEPSTACK) };
+    let spec = ModelSpec { layers: 4, context: 8192, width: WIDTH, ..cairn_testkit::tiny(&families::QWEN3VL) };
     cairn_testkit::write_file(&spec, &files[0]).expect("the folder is writable");
     let tower = TowerSpec::tiny_qwen3(WIDTH);
     std::fs::write(&files[1], tower.write()).expect("the folder is writable");

@@ -92,6 +92,13 @@ pub(super) fn sections(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     vec![("rope.dimension_sections", vec![pairs - second - third, second, third, 0].into())]
 }
 
+/// Returns the keys of Qwen 3 VL: positions with three components, and two layers that get rows of its tower.
+pub(super) fn sections_and_deepstack(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let mut keys = sections(spec);
+    keys.push(("n_deepstack_layers", 2u32.into()));
+    keys
+}
+
 /// Returns the keys of latent attention: as in published models, two thirds of a key have no position. `is_absorbed` if the cache has
 /// latents.
 pub(super) fn latent_attention(spec: &ModelSpec, is_absorbed: bool) -> Vec<(&'static str, Value)> {

@@ -1,5 +1,6 @@
 //! The tower of Qwen 3 VL and 3.5.
 
+use cairn_testkit::families::{QWEN3VL, QWEN35};
 use cairn_testkit::tower::TowerKind;
 
 use super::*;
@@ -101,6 +102,57 @@ fn tower_of_qwen_equals_textbook() {
         let picture = pixels(width, height, 11);
         check_rows(&format!("{width} x {height}"), &rows_of(&file, &picture, ROW), &textbook(&spec(), &picture));
     }
+}
+
+#[test]
+fn tower_of_qwen_in_ollamas_layout_has_the_same_rows() {
+    let picture = pixels(40, 24, 5);
+    for (family, deepstack, width) in [(&QWEN3VL, vec![0, 2], ROW), (&QWEN35, vec![], OUTPUT)] {
+        let model = cairn_testkit::ModelSpec { width: OUTPUT as u64, ..cairn_testkit::tiny(family) };
+        let text = cairn_testkit::write(&model);
+        let spec = TowerSpec { kind: TowerKind::Qwen3 { deepstack }, ..spec() };
+        // A file of Qwen 3 VL in Ollama's layout has no sections of positions.
+        let gguf = Gguf::parse(&text).expect("the file is valid GGUF");
+        let file = open(without_sections(&gguf, &spec.write_into(&text)));
+        let name = family.name;
+        assert_eq!(input_width(file.gguf()), Some(width), "{name}: width of the text model's rows");
+        check_rows(name, &rows_of(&file, &picture, width), &textbook(&spec, &picture));
+        let count = gguf.tensors().len();
+        assert_eq!(file.gguf().tensors().len(), count, "{name}: the text model has no tensors of the tower");
+    }
+    for (indexes, expected) in [
+        (vec![2i32, 0], "are not ascending layers of 4"),
+        (vec![4], "are not ascending layers of 4"),
+        (vec![-1], "are not ascending layers of 4"),
+    ] {
+        let model = cairn_testkit::ModelSpec { width: OUTPUT as u64, ..cairn_testkit::tiny(&QWEN35) };
+        let bytes = spec().write_into(&cairn_testkit::write(&model));
+        let head = Gguf::parse(&bytes).expect("the file is valid GGUF");
+        let changed: Result<Gguf, LoadError> = head.try_change(|metadata, _| {
+            metadata.set("qwen35.vision.deepstack_visual_indexes", indexes.clone());
+            Ok(())
+        });
+        let error = super::head(&changed.expect("no name is changed")).expect_err("the marks are wrong").to_string();
+        assert!(error.contains(expected), "{indexes:?}: {error:?} lacks {expected:?}");
+    }
+}
+
+/// Returns a file without sections of positions if it is one of Qwen 3 VL.
+fn without_sections(gguf: &Gguf, bytes: &[u8]) -> Vec<u8> {
+    const KEY: &str = "qwen3vl.rope.dimension_sections";
+    if gguf.metadata().get(KEY).is_none() {
+        return bytes.to_vec();
+    }
+    let gguf = Gguf::parse(bytes).expect("the file is valid GGUF");
+    let mut writer = cairn_gguf::Writer::default();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| *key != KEY) {
+        writer.set(key, value.clone());
+    }
+    for tensor in gguf.tensors() {
+        let bytes = bytes[tensor.offset as usize..][..tensor.bytes as usize].to_vec();
+        writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
+    }
+    writer.finish()
 }
 
 #[test]
