@@ -45,7 +45,7 @@ trait VisionTower: Sync {
 }
 
 /// All supported kinds.
-const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &qwen::Qwen3];
+const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &qwen::Qwen25, &qwen::Qwen3];
 
 /// Uploads the weights of the tower in a file, for a text model with rows of `width` elements.
 ///

@@ -143,7 +143,7 @@ impl PictureEncoder {
         let (rows, width) = (picture.rows(), self.hparams.output_length);
         let mut values = vec![0.0; rows * width];
         self.backend.read(self.plan, self.output, 0..rows, &mut values);
-        let rows: PictureRows = values.into();
+        let rows: PictureRows = self.hparams.in_order(values, picture.grid()).into();
         self.keep(digest, Arc::clone(&rows));
         Ok(Some(rows))
     }

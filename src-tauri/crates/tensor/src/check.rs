@@ -319,6 +319,9 @@ pub(crate) fn batch(
             return bad(format!("row {} has slot {} after slot {} of its sequence", index + 1, b.slot, a.slot));
         }
     }
+    if plan.states.iter().any(|state| state.kind == StateKind::Region) {
+        regions(batch)?;
+    }
     if !plan.recurrent.is_empty() {
         recurrent::snapshots(batch, snapshots).map_err(BackendError::Batch)?;
     }
@@ -359,6 +362,23 @@ fn positions(batch: &Batch, table: &Weight, component: usize) -> Result<(), Back
         }
         None => Ok(()),
     }
+}
+
+/// Checks that every row is in its region, and that regions are in ascending order.
+fn regions(batch: &Batch) -> Result<(), BackendError> {
+    let region = |row: &crate::batch::Row| [row.pos[2], row.pos[3]];
+    for (index, row) in batch.rows.iter().enumerate() {
+        let [start, end] = region(row);
+        if !(start..end.min(row.until)).contains(&row.slot) {
+            let why = format!("row {index} has slot {} and is not in its region of slots {start}..{end}", row.slot);
+            return Err(BackendError::Batch(why));
+        }
+        let before = index.checked_sub(1).map(|before| &batch.rows[before]).filter(|before| before.seq == row.seq);
+        if before.map(region).is_some_and(|before| before[0] > start || before[1] > end) {
+            return Err(BackendError::Batch(format!("the region of row {index} is before that of the row before it")));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every row has a place in its picture.

@@ -78,7 +78,7 @@ impl HashModel {
             let is_whole = layout.row_bytes[index].iter().all(|bytes| bytes.is_multiple_of(WORD_BYTES));
             assert!(is_whole, "rows of {:?} bytes are not a whole number of hashes", layout.row_bytes[index]);
             let window = match state.kind {
-                StateKind::Full | StateKind::Around(_) => None,
+                StateKind::Full | StateKind::Around(_) | StateKind::Region => None,
                 StateKind::Window(tokens) => Some(tokens as usize),
             };
             let first_word = words;

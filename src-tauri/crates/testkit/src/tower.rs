@@ -10,12 +10,23 @@ use crate::random::Random;
 pub enum TowerKind {
     /// Gemma 3: squares, of which groups of 16 patches become a row.
     Gemma3,
+    /// Qwen 2.5 VL: pictures of any proportions in windows, RMSNorm, and MLPs with gates.
+    Qwen25 {
+        /// Each block of this number attends to all patches.
+        full_interval: u32,
+    },
     /// Qwen 3 VL and 3.5: pictures of any proportions, of which groups of four patches become a row. The rows behind these layers are
     /// projected, too.
     Qwen3 {
         /// Layers, in order.
         deepstack: Vec<u64>,
     },
+}
+
+impl TowerKind {
+    fn is_qwen25(&self) -> bool {
+        matches!(self, Self::Qwen25 { .. })
+    }
 }
 
 /// Shape of a tower.
@@ -56,6 +67,15 @@ const QWEN3_NAMES: &[(&str, &str)] = &[
     (".norm2.", ".ln2."),
 ];
 
+/// Names of tensors of towers of Qwen 2.5 in files of Ollama's converter, and in llama.cpp's.
+const QWEN25_NAMES: &[(&str, &str)] = &[
+    ("v.patch_embd_1.weight", "v.patch_embd.weight.1"),
+    ("v.patch_embd_0.weight", "v.patch_embd.weight"),
+    ("v.merger.ln_q.", "v.post_ln."),
+    ("v.merger.mlp.0.", "mm.0."),
+    ("v.merger.mlp.2.", "mm.2."),
+];
+
 /// Names of tensors of Gemma's towers in files of Ollama's converter, and in llama.cpp's.
 const GEMMA3_NAMES: &[(&str, &str)] = &[
     ("v.patch_embedding.", "v.patch_embd."),
@@ -93,22 +113,39 @@ impl TowerSpec {
         Self { kind, image_size: 16, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
     }
 
+    /// A tower of four layers for a text model of this width, of which every second one attends to windows.
+    pub fn tiny_qwen25(output: u64) -> Self {
+        let kind = TowerKind::Qwen25 { full_interval: 2 };
+        Self { kind, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
+    }
+
     /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.
     pub fn tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
         let &Self { patch_size, width, ffn, output, .. } = self;
         let patches = (self.image_size / patch_size).pow(2);
         let mut shapes = vec![
             ("v.patch_embd.weight".to_owned(), vec![patch_size, patch_size, 3, width]),
-            ("v.patch_embd.bias".to_owned(), vec![width]),
-            ("v.position_embd.weight".to_owned(), vec![width, patches]),
             ("v.post_ln.weight".to_owned(), vec![width]),
-            ("v.post_ln.bias".to_owned(), vec![width]),
         ];
+        if !self.kind.is_qwen25() {
+            shapes.extend([
+                ("v.patch_embd.bias".to_owned(), vec![width]),
+                ("v.position_embd.weight".to_owned(), vec![width, patches]),
+                ("v.post_ln.bias".to_owned(), vec![width]),
+            ]);
+        }
         match &self.kind {
             TowerKind::Gemma3 => shapes.extend([
                 ("mm.input_projection.weight".to_owned(), vec![output, width]),
                 ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
             ]),
+            TowerKind::Qwen25 { .. } => {
+                shapes.push(("v.patch_embd.weight.1".to_owned(), vec![patch_size, patch_size, 3, width]));
+                for (name, to) in [("mm.0", 4 * width), ("mm.2", output)] {
+                    shapes.push((format!("{name}.weight"), vec![4 * width, to]));
+                    shapes.push((format!("{name}.bias"), vec![to]));
+                }
+            }
             TowerKind::Qwen3 { deepstack } => {
                 shapes.push(("v.patch_embd.weight.1".to_owned(), vec![patch_size, patch_size, 3, width]));
                 let joined = 4 * width;
@@ -133,17 +170,22 @@ impl TowerSpec {
             let mut add = |part: &str, dims: Vec<u64>| shapes.push((format!("v.blk.{layer}.{part}"), dims));
             for norm in ["ln1", "ln2"] {
                 add(&format!("{norm}.weight"), vec![width]);
-                add(&format!("{norm}.bias"), vec![width]);
+                if !self.kind.is_qwen25() {
+                    add(&format!("{norm}.bias"), vec![width]);
+                }
             }
             let projections: &[(&str, u64)] = match self.kind {
-                TowerKind::Gemma3 => &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)],
+                TowerKind::Gemma3 | TowerKind::Qwen25 { .. } => {
+                    &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)]
+                }
                 TowerKind::Qwen3 { .. } => &[("attn_qkv", 3), ("attn_out", 1)],
             };
             for (part, parts) in projections {
                 add(&format!("{part}.weight"), vec![width, parts * width]);
                 add(&format!("{part}.bias"), vec![parts * width]);
             }
-            for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)] {
+            let gate = self.kind.is_qwen25().then_some(("ffn_gate", width, ffn));
+            for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)].into_iter().chain(gate) {
                 add(&format!("{part}.weight"), vec![from, to]);
                 add(&format!("{part}.bias"), vec![to]);
             }
@@ -201,6 +243,11 @@ impl TowerSpec {
             TowerKind::Gemma3 => {
                 writer.set("clip.projector_type", "gemma3");
             }
+            TowerKind::Qwen25 { full_interval } => {
+                writer.set("clip.projector_type", "qwen2.5vl_merger");
+                writer.set("clip.use_silu", true);
+                writer.set("clip.vision.n_wa_pattern", *full_interval);
+            }
             TowerKind::Qwen3 { deepstack } => {
                 writer.set("clip.projector_type", "qwen3vl_merger");
                 writer.set("clip.vision.spatial_merge_size", 2u32);
@@ -208,7 +255,7 @@ impl TowerSpec {
                 writer.set("clip.vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));
             }
         }
-        writer.set("clip.use_gelu", true);
+        writer.set("clip.use_gelu", !self.kind.is_qwen25());
         writer.set("clip.vision.projection_dim", self.output as u32);
         writer.set("clip.vision.image_mean", vec![0.5f32; 3]);
         writer.set("clip.vision.image_std", vec![0.5f32; 3]);
@@ -241,6 +288,11 @@ impl TowerSpec {
             TowerKind::Gemma3 => {
                 writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
                 self.add_tensors(&mut writer, self.tensors(), |name| renamed(GEMMA3_NAMES, name));
+            }
+            TowerKind::Qwen25 { full_interval } => {
+                let first = i32::try_from(full_interval - 1).expect("a tower has few layers");
+                writer.set(format!("{architecture}.vision.fullatt_block_indexes"), vec![first]);
+                self.add_tensors(&mut writer, self.tensors(), |name| renamed(QWEN25_NAMES, name));
             }
             TowerKind::Qwen3 { deepstack } => {
                 let indexes: Vec<i32> = deepstack.iter().map(|&layer| layer as i32).collect();

@@ -139,6 +139,7 @@ mod tests {
             size: PictureSize::Square(2),
             patch_size: 1,
             group_size: 1,
+            window_size: None,
             frames: 1,
             embedding_length: 1,
             feed_forward_length: 1,

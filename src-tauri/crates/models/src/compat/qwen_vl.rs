@@ -11,7 +11,23 @@ pub(super) const QWEN25_VL: Layout = Layout {
     architectures: &["qwen25vl"],
     markers: &[Marker::Architecture],
     steps: &[Step::Family("qwen2vl"), Step::Run(name_sections), Step::Skip(VISION)],
-    tower: &[],
+    tower: &[
+        Step::SetDimension { key: "vision.projection_dim", tensor: "token_embd.weight", axis: 0 },
+        Step::SetDimension { key: "vision.feed_forward_length", tensor: "v.blk.0.ffn_up.weight", axis: 1 },
+        Step::Run(set_full_interval),
+        Step::Family("clip"),
+        Step::Set("projector_type", Constant::Str("qwen2.5vl_merger")),
+        Step::Inject("vision.attention.layer_norm_epsilon", Constant::F32(1e-6)),
+        // Those of CLIP (arXiv 2103.00020).
+        Step::Inject("vision.image_mean", Constant::F32s(&[0.481_454_66, 0.457_827_5, 0.408_210_73])),
+        Step::Inject("vision.image_std", Constant::F32s(&[0.268_629_54, 0.261_302_6, 0.275_777_1])),
+        Step::Keep(VISION),
+        Step::Rename(Place::Inside, "v.merger.ln_q.", "v.post_ln."),
+        Step::Rename(Place::Inside, "v.merger.mlp.0.", "mm.0."),
+        Step::Rename(Place::Inside, "v.merger.mlp.2.", "mm.2."),
+        Step::Rename(Place::Whole, "v.patch_embd_0.weight", "v.patch_embd.weight"),
+        Step::Rename(Place::Whole, "v.patch_embd_1.weight", "v.patch_embd.weight.1"),
+    ],
 };
 
 pub(super) const QWEN3_VL: Layout = Layout {
@@ -87,6 +103,17 @@ fn mark_layers(head: &mut Head<'_>) -> Result<(), LoadError> {
         }
     }
     head.set("vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));
+    Ok(())
+}
+
+/// Sets the interval of layers with attention to all patches, from the first one.
+fn set_full_interval(head: &mut Head<'_>) -> Result<(), LoadError> {
+    const KEY: &str = "vision.fullatt_block_indexes";
+    let Some(indexes) = head.i32s(KEY)? else { return Ok(()) };
+    match indexes.first().map(|&first| u32::try_from(first)) {
+        Some(Ok(first)) => head.set("vision.n_wa_pattern", first.saturating_add(1)),
+        _ => return Err(head.invalid(KEY, format!("{indexes:?} does not begin with a layer"))),
+    }
     Ok(())
 }
 

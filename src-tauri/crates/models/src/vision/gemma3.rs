@@ -6,7 +6,7 @@
 
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
-use super::transformer::Transformer;
+use super::transformer::{Parts, Transformer};
 use super::{PicturePrompt, TowerHparams, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -49,7 +49,7 @@ fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> BufferId {
     let &TowerHparams { embedding_length: width, patch_size, .. } = hparams;
     let patch = hparams.patch_elements();
     let input = b.buffer(patch);
-    let blocks = Transformer::new(b, hparams, None);
+    let blocks = Transformer::new(b, hparams, Parts::default());
     let x = blocks.x;
     b.push(Op::Input { out: input });
     let weight = b.reshaped("v.patch_embd.weight", &[patch_size, patch_size, 3, width], width, patch);

@@ -1,5 +1,7 @@
 //! Hyperparameters of a vision tower, and the rows of a picture.
 
+use std::ops::Range;
+
 use cairn_tensor::{Batch, Input, Limits, PAGE_TOKENS, PageId, Row};
 
 use crate::error::LoadError;
@@ -22,6 +24,8 @@ pub struct TowerHparams {
     pub patch_size: usize,
     /// Patches of a side of a group. A group becomes one output row.
     pub group_size: usize,
+    /// Groups of a side of a window, if patches of some layers attend to their window only. The batch has one window after the other.
+    pub window_size: Option<usize>,
     /// Times that the pixels of each color are in the row of a patch: one for each frame of a film, which are equal in a picture.
     pub frames: usize,
     /// Width of the residual stream.
@@ -128,6 +132,7 @@ impl TowerHparams {
             size,
             patch_size: keys.count("vision.patch_size", None, MAX_IMAGE_SIZE)?,
             group_size,
+            window_size: None,
             frames: 1,
             embedding_length,
             feed_forward_length: keys.count("vision.feed_forward_length", None, MAX_WIDTH)?,
@@ -212,33 +217,78 @@ impl TowerHparams {
         self.limits().rows.div_ceil(PAGE_TOKENS)
     }
 
-    /// Returns the batch of one picture without its pixels: see [`TowerHparams::unfold`]. Each patch attends to all others.
+    /// Returns the batch of one picture without its pixels: see [`TowerHparams::unfold`]. Each patch attends to all others, or to those
+    /// of its window.
     pub fn batch(&self, grid: Grid) -> Batch {
-        let patches = (grid.groups() * self.group_patches()) as u32;
+        let group = self.group_patches();
+        let patches = (grid.groups() * group) as u32;
         let [rows, columns] = [grid.rows, grid.columns].map(|groups| (groups * self.group_size) as u32);
+        let windows = self.windows(grid);
+        let mut row_windows = windows.iter().flat_map(|window| window.clone().map(move |_| window.clone()));
         let row = |(slot, (y, x)): (u32, (usize, usize))| {
             let (y, x) = (y as u32, x as u32);
-            Row {
-                seq: 0,
-                input: Input::Embedding(slot),
-                slot,
-                pos: match self.size {
-                    PictureSize::Square(_) => [y * columns + x, 0, 0, 0],
-                    PictureSize::Scaled { .. } => [y, x, rows, columns],
-                },
-                until: patches,
-                want_logits: slot as usize % self.group_patches() == self.group_patches() - 1,
-            }
+            let pos = match (&self.size, self.window_size) {
+                (PictureSize::Square(_), _) => [y * columns + x, 0, 0, 0],
+                (PictureSize::Scaled { .. }, None) => [y, x, rows, columns],
+                (PictureSize::Scaled { .. }, Some(_)) => {
+                    let window = row_windows.next().expect("every patch is in a window");
+                    [y, x, window.start as u32, window.end as u32]
+                }
+            };
+            let want_logits = slot as usize % group == group - 1;
+            Row { seq: 0, input: Input::Embedding(slot), slot, pos, until: patches, want_logits }
         };
         let rows = (0..).zip(self.places_by_group(grid)).map(row).collect();
         let table = (0..patches.div_ceil(PAGE_TOKENS as u32)).map(PageId).collect();
         Batch { rows, tables: vec![table], ..Batch::default() }
     }
 
+    /// The groups of a picture, numbered from left to right and from top to bottom, in the order of the batch and of its output rows.
+    pub fn group_order(&self, grid: Grid) -> Vec<usize> {
+        let Some(side) = self.window_size else { return (0..grid.groups()).collect() };
+        let mut order = Vec::with_capacity(grid.groups());
+        for top in (0..grid.rows).step_by(side) {
+            for left in (0..grid.columns).step_by(side) {
+                let columns = left..grid.columns.min(left + side);
+                let rows = top..grid.rows.min(top + side);
+                order.extend(rows.flat_map(|row| columns.clone().map(move |column| row * grid.columns + column)));
+            }
+        }
+        order
+    }
+
+    /// Returns output rows of the batch in the order of the groups in the picture.
+    pub fn in_order(&self, rows: Vec<f32>, grid: Grid) -> Vec<f32> {
+        if self.window_size.is_none() {
+            return rows;
+        }
+        let width = self.output_length;
+        let mut ordered = vec![0.0; rows.len()];
+        for (row, group) in rows.chunks(width).zip(self.group_order(grid)) {
+            ordered[group * width..][..width].copy_from_slice(row);
+        }
+        ordered
+    }
+
+    /// The slots of the patches of each window.
+    fn windows(&self, grid: Grid) -> Vec<Range<usize>> {
+        let Some(side) = self.window_size else { return Vec::new() };
+        let mut windows = Vec::new();
+        let mut end = 0;
+        for top in (0..grid.rows).step_by(side) {
+            for left in (0..grid.columns).step_by(side) {
+                let start = end;
+                end += side.min(grid.rows - top) * side.min(grid.columns - left) * self.group_patches();
+                windows.push(start..end);
+            }
+        }
+        windows
+    }
+
     /// Row and column of each patch of a picture, in the order of the batch: those of a group are adjacent.
     pub(super) fn places_by_group(&self, grid: Grid) -> impl Iterator<Item = (usize, usize)> {
         let group = self.group_size;
-        (0..grid.groups()).flat_map(move |at| {
+        self.group_order(grid).into_iter().flat_map(move |at| {
             let (top, left) = (at / grid.columns * group, at % grid.columns * group);
             (0..group * group).map(move |patch| (top + patch / group, left + patch % group))
         })

@@ -1,11 +1,14 @@
 //! The tower of Qwen 3 VL (arXiv 2511.21631) and Qwen 3.5: a SigLIP 2 encoder (arXiv 2502.14786) for pictures of any proportions, with learned
 //! positions that are scaled to the picture, and a rotation by row and column. Groups of four patches are joined and projected. In Qwen 3
 //! VL, rows of some inner layers are projected, too, and the text model adds them behind its first layers.
+//!
+//! The tower of Qwen 2.5 VL (arXiv 2502.13923) has no learned positions. Patches of most of its layers attend to those of their window
+//! only. Its norms are RMSNorm, and its MLPs have gates.
 
 use cairn_gguf::{Array, Value};
-use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows};
+use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
 
-use super::transformer::Transformer;
+use super::transformer::{Gated, Parts, Transformer};
 use super::{PicturePrompt, TowerHparams, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -22,6 +25,49 @@ const FRAMES: [&str; 2] = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
 const PROMPT: PicturePrompt =
     PicturePrompt { texts: ["<|vision_start|>", "<|vision_end|>"], is_causal: true, has_places: true };
 
+/// Groups of a side of a window of Qwen 2.5 VL.
+const WINDOW: usize = 4;
+/// Layers from one with attention to all patches to the next, if a file has no key.
+const FULL_INTERVAL: u32 = 8;
+
+pub(super) struct Qwen25;
+
+impl VisionTower for Qwen25 {
+    fn projector(&self) -> &'static str {
+        "qwen2.5vl_merger"
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let mut hparams = scaled(&keys)?;
+        hparams.window_size = Some(WINDOW);
+        let full_interval = keys.count("vision.n_wa_pattern", Some(FULL_INTERVAL), u32::MAX)?;
+        let rope = Some(rotation(b, &hparams)?);
+        let (heads, head_dim) = (hparams.heads, hparams.head_dim());
+        let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Region, heads, head_dim)));
+        let gated = Some(Gated { gate: b.buffer(hparams.feed_forward_length), states, full_interval });
+        let blocks = Transformer::new(b, &hparams, Parts { rope, gated });
+        let merger = Merger::new(b, &hparams, hparams.output_length);
+        embed_patches(b, &hparams, blocks.x, None);
+        (0..hparams.layers).for_each(|layer| blocks.push(b, layer));
+        blocks.norm(b, "v.post_ln", blocks.x);
+        merger.push_last(b, blocks.x);
+        b.plan.logits = Some(merger.merged);
+        Ok(hparams)
+    }
+}
+
+/// Reads the keys that both kinds of towers have.
+fn scaled(keys: &Keys<'_>) -> Result<TowerHparams, LoadError> {
+    let group = keys.u32("vision.spatial_merge_size")?.unwrap_or(GROUP_SIZE as u32);
+    if group as usize != GROUP_SIZE {
+        return Err(LoadError::Unsupported {
+            what: format!("a vision tower with groups of {group} x {group} patches"),
+        });
+    }
+    TowerHparams::of_scaled(keys, GROUP_SIZE, PROMPT)
+}
+
 pub(super) struct Qwen3;
 
 impl VisionTower for Qwen3 {
@@ -31,13 +77,7 @@ impl VisionTower for Qwen3 {
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
         let keys = Keys::new(b.metadata())?;
-        let group = keys.u32("vision.spatial_merge_size")?.unwrap_or(GROUP_SIZE as u32);
-        if group as usize != GROUP_SIZE {
-            return Err(LoadError::Unsupported {
-                what: format!("a vision tower with groups of {group} x {group} patches"),
-            });
-        }
-        let mut hparams = TowerHparams::of_scaled(&keys, GROUP_SIZE, PROMPT)?;
+        let mut hparams = scaled(&keys)?;
         let deepstack = deepstack(&keys, hparams.layers)?;
         let merged = hparams.output_length;
         hparams.output_length = (1 + deepstack.len()) * merged;
@@ -45,13 +85,13 @@ impl VisionTower for Qwen3 {
             hparams.frames = FRAMES.len();
         }
 
-        let rope = rotation(b, &hparams)?;
-        let (width, patch) = (hparams.embedding_length, hparams.patch_elements());
-        let input = b.buffer(patch);
-        let blocks = Transformer::new(b, &hparams, Some(rope));
+        let rope = Some(rotation(b, &hparams)?);
+        let blocks = Transformer::new(b, &hparams, Parts { rope, gated: None });
         let merger = Merger::new(b, &hparams, merged);
         let out = b.plan.buffer(Rows::Logits, hparams.output_length);
-        embed_patches(b, &hparams, input, &blocks, width);
+        let bias = b.vector("v.patch_embd.bias", hparams.embedding_length);
+        embed_patches(b, &hparams, blocks.x, Some(bias));
+        add_positions(b, &hparams, blocks.x);
         for layer in 0..hparams.layers {
             blocks.push(b, layer);
             if let Some(at) = deepstack.iter().position(|&deep| deep == layer) {
@@ -92,26 +132,31 @@ fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadEr
     Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
 }
 
-/// Adds the projection of patches and their learned positions.
-fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, input: BufferId, blocks: &Transformer<'_>, width: usize) {
-    let (patch, side) = (hparams.patch_elements(), hparams.patch_size);
+/// Adds the projection of patches.
+fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId, bias: Option<WeightId>) {
+    let &TowerHparams { embedding_length: width, patch_size: side, frames, .. } = hparams;
+    let patch = hparams.patch_elements();
+    let input = b.buffer(patch);
     b.push(Op::Input { out: input });
-    let bias = Some(b.vector("v.patch_embd.bias", width));
-    if hparams.frames > 1 {
+    if frames > 1 {
         // Ollama's layout: the pixels of a color in both frames are adjacent.
-        let weight = b.reshaped(FRAMES[0], &[side, side, hparams.frames, 3 * width], width, patch);
-        b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: blocks.x }] });
+        let weight = b.reshaped(FRAMES[0], &[side, side, frames, 3 * width], width, patch);
+        b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: x }] });
     } else {
         let second = b.buffer(width);
         let weights = FRAMES.map(|name| b.reshaped(name, &[side, side, 3, width], width, patch));
-        let outs = [(weights[0], bias, blocks.x), (weights[1], None, second)];
+        let outs = [(weights[0], bias, x), (weights[1], None, second)];
         let projections = outs.map(|(weight, bias, out)| Projection { weight, bias, out }).to_vec();
         b.push(Op::MatMul { x: input, projections });
-        b.push(Op::Add { x: blocks.x, y: second });
+        b.push(Op::Add { x, y: second });
     }
+}
+
+/// Adds the learned positions.
+fn add_positions(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) {
     let positions = b.rows_of("v.position_embd.weight").unwrap_or(1);
-    let table = b.matrix("v.position_embd.weight", positions, width);
-    b.push(Op::AddGridEmbedding { x: blocks.x, table, side: positions.isqrt() });
+    let table = b.matrix("v.position_embd.weight", positions, hparams.embedding_length);
+    b.push(Op::AddGridEmbedding { x, table, side: positions.isqrt() });
 }
 
 /// Joins groups of patches and projects them by an MLP with GELU.

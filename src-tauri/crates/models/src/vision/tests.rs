@@ -49,7 +49,7 @@ fn rows_of(file: &ModelFile, picture: &Picture, width: usize) -> Vec<Vec<f32>> {
     backend.run(plan, &batch).expect("the batch is within the limits");
     let mut values = vec![0.0; grid.groups() * width];
     backend.read(plan, out, 0..grid.groups(), &mut values);
-    values.chunks(width).map(<[f32]>::to_vec).collect()
+    hparams.in_order(values, grid).chunks(width).map(<[f32]>::to_vec).collect()
 }
 
 /// The forward pass of Gemma 3's tower, in the order of the pixels.
@@ -97,6 +97,21 @@ impl Textbook {
         let (weight, bias) = (&self.tensors[&format!("{prefix}.weight")], &self.tensors[&format!("{prefix}.bias")]);
         let of = |row: &Vec<f64>| {
             bias.iter().enumerate().map(|(at, bias)| dot(row, &weight[at * row.len()..][..row.len()]) + bias).collect()
+        };
+        x.iter().map(of).collect()
+    }
+
+    fn product_without_bias(&self, name: &str, x: &Matrix) -> Matrix {
+        let weight = &self.tensors[name];
+        let of = |row: &Vec<f64>| weight.chunks(row.len()).map(|weight| dot(row, weight)).collect();
+        x.iter().map(of).collect()
+    }
+
+    fn rms_norm(&self, prefix: &str, x: &Matrix) -> Matrix {
+        let weight = &self.tensors[&format!("{prefix}.weight")];
+        let of = |row: &Vec<f64>| {
+            let root = (dot(row, row) / row.len() as f64 + 1e-6).sqrt();
+            row.iter().zip(weight).map(|(x, weight)| x / root * weight).collect()
         };
         x.iter().map(of).collect()
     }

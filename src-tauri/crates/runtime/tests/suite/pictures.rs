@@ -58,7 +58,7 @@ fn pixels(width: u32, height: u32, seed: u8) -> Picture {
 fn picture_for(tower: &TowerSpec, pixels: &Picture) -> PromptPicture {
     let head = Gguf::parse(&tower.write()).expect("the writer writes what the reader reads");
     let width = match &tower.kind {
-        TowerKind::Gemma3 => tower.output,
+        TowerKind::Gemma3 | TowerKind::Qwen25 { .. } => tower.output,
         TowerKind::Qwen3 { deepstack } => tower.output * (1 + deepstack.len() as u64),
     };
     let (hparams, _) = cairn_models::vision::check(&head, width as usize).expect("the tower is whole");
@@ -180,6 +180,7 @@ fn exact_at(
     let rows = grid.groups();
     let mut embeddings = vec![0.0; rows * width];
     backend.read(plan, out, 0..rows, &mut embeddings);
+    let embeddings = hparams.in_order(embeddings, grid);
 
     let mut backend = Reference::with_kv_type(DType::F32);
     let model = cairn_models::load(&text, 8192, &mut backend).expect("the model is whole");

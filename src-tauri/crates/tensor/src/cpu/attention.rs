@@ -45,14 +45,10 @@ struct Attention {
 }
 
 impl Attention {
-    /// Returns the first position that the row at `slot` attends to.
-    fn first(&self, slot: u32) -> u32 {
-        self.kind.first(slot)
-    }
-
     /// Returns the range of spans that contain positions which rows of `block` attend to.
     fn spans(&self, block: &Block) -> Range<usize> {
-        self.first(block.slot) as usize / SPAN_POSITIONS..(block.until as usize).div_ceil(SPAN_POSITIONS)
+        let visible = block.visible(self.kind);
+        visible.start as usize / SPAN_POSITIONS..(visible.end as usize).div_ceil(SPAN_POSITIONS)
     }
 
     /// Elements of a group's queries in a row.
@@ -208,9 +204,9 @@ impl Step<'_> {
             let start = self.row(op.q, index).start;
             let from = self.buffer(op.q).read(worker, start + columns.start..start + columns.end);
             scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
-            let row = &self.batch.rows[index];
-            scratch.first[nth * heads..(nth + 1) * heads].fill(op.first(row.slot));
-            scratch.until[nth * heads..(nth + 1) * heads].fill(op.kind.until(row.slot, row.until));
+            let visible = op.kind.visible(&self.batch.rows[index]);
+            scratch.first[nth * heads..(nth + 1) * heads].fill(visible.start);
+            scratch.until[nth * heads..(nth + 1) * heads].fill(visible.end);
         }
     }
 
@@ -227,7 +223,7 @@ impl Step<'_> {
         to: Softmax<'_>,
     ) {
         let queries = block.rows.len() * op.group_heads;
-        let (table, seen) = (&self.batch.tables[block.seq as usize], op.first(block.slot)..block.until);
+        let (table, seen) = (&self.batch.tables[block.seq as usize], block.visible(op.kind));
         let section = |page: usize| {
             let visible =
                 page * PAGE_POSITIONS < seen.end as usize && (page + 1) * PAGE_POSITIONS > seen.start as usize;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::batch::Row;
 use crate::plan::{Op, Plan};
+use crate::state::StateKind;
 
 /// Target number of queries per task, so that rows of a page are reused often enough.
 const QUERIES: usize = 64;
@@ -22,22 +23,27 @@ pub(super) struct Block {
     pub(super) seq: u32,
     /// Rows of the batch.
     pub(super) rows: Range<usize>,
-    /// Slot of the first row, the lowest.
-    pub(super) slot: u32,
-    /// The greatest `until`.
-    pub(super) until: u32,
+    /// The first row, with the lowest slot.
+    first: Row,
+    /// The last row, with the greatest `until` of all.
+    last: Row,
 }
 
 impl Block {
     /// A block of one row.
     pub(super) fn new(index: usize, row: &Row) -> Self {
-        Self { seq: row.seq, rows: index..index + 1, slot: row.slot, until: row.until }
+        Self { seq: row.seq, rows: index..index + 1, first: *row, last: *row }
     }
 
     /// Adds the next row.
     pub(super) fn extend(&mut self, row: &Row) {
         self.rows.end += 1;
-        self.until = self.until.max(row.until);
+        self.last = Row { until: self.last.until.max(row.until), ..*row };
+    }
+
+    /// The slots that its rows attend to, from the first one of any row to the last.
+    pub(super) fn visible(&self, kind: StateKind) -> Range<u32> {
+        kind.visible(&self.first).start..kind.visible(&self.last).end
     }
 }
 

@@ -246,6 +246,7 @@ impl Step<'_> {
             StateKind::Full => 0..end,
             StateKind::Window(window) => (slot + 1).saturating_sub(window as usize)..end,
             StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),
+            StateKind::Region => row.pos[2] as usize..end.min(row.pos[3] as usize),
         };
         let at = |slot| {
             let (page, [key, value]) = self.place(state, row.seq, slot, kv_head);

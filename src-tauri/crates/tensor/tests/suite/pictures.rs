@@ -1,7 +1,9 @@
 //! Ops over the rows of pictures, compared with the oracle, and their refusals.
 
 use cairn_gguf::DType;
-use cairn_tensor::{Backend, Batch, Input, Limits, Op, Plan, PlanId, Reference, Row, Rows, Tile};
+use cairn_tensor::{
+    Backend, BackendError, Batch, Input, Limits, Op, PageId, Plan, PlanId, Reference, Row, Rows, State, StateKind, Tile,
+};
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, read, token};
 
@@ -117,4 +119,68 @@ fn pictures_without_whole_groups_or_places_are_refused() {
         "a run from or to row 6 divides a group of 4 rows",
     );
     refused(|batch| batch.embeddings.truncate(100), "there are 1");
+}
+
+/// Ends of regions of rows. Some regions are in one block of rows, others in several spans of positions.
+const REGIONS: [u32; 5] = [3, 20, 120, 450, 500];
+
+/// A batch of one sequence with these regions.
+fn regions() -> Batch {
+    let rows = *REGIONS.last().expect("there are regions");
+    let row = |slot: u32| {
+        let nth = REGIONS.iter().position(|&end| slot < end).expect("every slot is in a region");
+        let start = nth.checked_sub(1).map_or(0, |before| REGIONS[before]);
+        let pos = [0, 0, start, REGIONS[nth]];
+        Row { seq: 0, input: Input::Embedding(slot), slot, pos, until: rows, want_logits: false }
+    };
+    let mut random = Random(4);
+    let embeddings = (0..rows as usize * 32).map(|_| (random.bits() % 1000) as f32 / 250.0 - 2.0).collect();
+    let table = (0..rows.div_ceil(64)).map(PageId).collect();
+    Batch { rows: (0..rows).map(row).collect(), tables: vec![table], embeddings, ..Batch::default() }
+}
+
+/// Prepares attention to regions and gives its output for a batch.
+fn attended(backend: &mut dyn Backend, batch: &Batch) -> Result<Vec<f32>, BackendError> {
+    let mut plan = Plan::default();
+    let [x, out] = [32; 2].map(|width| plan.buffer(Rows::Batch, width));
+    let state = plan.state(State::new(StateKind::Region, 2, 16));
+    plan.push(Op::Input { out: x });
+    plan.push(Op::StoreKv { state, k: x, v: x });
+    plan.push(Op::Attention { state, q: x, heads: 2, scale: 0.3, softcap: None, sinks: None, out });
+    let plan = backend.prepare(plan, Limits { rows: 500, logit_rows: 0 }).expect("the plan is sound");
+    backend.grow_pages(8).expect("a few pages fit");
+    backend.run(plan, batch)?;
+    Ok(read(backend, plan, out, batch.rows.len(), 32))
+}
+
+#[test]
+fn attention_to_regions_agrees_with_the_oracle() {
+    let exact = attended(&mut Reference::with_kv_type(DType::F16), &regions()).expect("the batch is sound");
+    for variant in all_variants() {
+        let mut results = [1, 3].map(|threads| {
+            attended(&mut cpu(variant, threads).with_kv_type(DType::F16), &regions()).expect("the batch is sound")
+        });
+        let [one, three] = &mut results;
+        assert_eq!(one, three, "{}: bits on one and three threads", variant.name);
+        for (at, (found, exact)) in one.iter().zip(&exact).enumerate() {
+            assert!((found - exact).abs() < 2e-2, "{}, element {at}: {found} is not {exact}", variant.name);
+        }
+    }
+}
+
+#[test]
+fn rows_outside_of_their_region_are_refused() {
+    let refused = |change: fn(&mut Batch), expected: &str| {
+        for backend in [&mut Reference::new() as &mut dyn Backend, &mut cpu(all_variants()[0], 1)] {
+            let mut batch = regions();
+            change(&mut batch);
+            let error = attended(backend, &batch).expect_err("the batch is not sound").to_string();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    };
+    refused(|batch| batch.rows[5].pos[2] = 6, "row 5 has slot 5 and is not in its region of slots 6..20");
+    refused(|batch| batch.rows[5].pos[3] = 5, "row 5 has slot 5 and is not in its region of slots 3..5");
+    refused(|batch| batch.rows[7].until = 7, "it sees 7");
+    refused(|batch| batch.rows[5].pos[3] = 30, "the region of row 6 is before that of the row before it");
+    refused(|batch| batch.rows[5].pos[2] = 0, "the region of row 5 is before that of the row before it");
 }

@@ -1,6 +1,6 @@
 //! The tower of Qwen 3 VL and 3.5.
 
-use cairn_testkit::families::{QWEN3VL, QWEN35};
+use cairn_testkit::families::{QWEN2VL, QWEN3VL, QWEN35};
 use cairn_testkit::tower::TowerKind;
 
 use super::*;
@@ -21,12 +21,7 @@ fn textbook(spec: &TowerSpec, picture: &Picture) -> Matrix {
     // Each of both equal frames has its projection.
     let patches = patches(picture, patch);
     let mut x = textbook.product("v.patch_embd", &patches);
-    let second = &textbook.tensors["v.patch_embd.weight.1"];
-    for (x, patch) in x.iter_mut().zip(&patches) {
-        for (at, x) in x.iter_mut().enumerate() {
-            *x += dot(patch, &second[at * patch.len()..][..patch.len()]);
-        }
-    }
+    add(&mut x, textbook.product_without_bias("v.patch_embd.weight.1", &patches));
     let table = &textbook.tensors["v.position_embd.weight"];
     let side = (spec.image_size / spec.patch_size) as usize;
     for (at, x) in x.iter_mut().enumerate() {
@@ -60,6 +55,78 @@ fn textbook(spec: &TowerSpec, picture: &Picture) -> Matrix {
     let joined = join(&textbook.norm("v.post_ln", &x), columns);
     parts.insert(0, textbook.product("mm.2", &gelu(textbook.product("mm.0", &joined))));
     (0..rows * columns / 4).map(|row| parts.iter().flat_map(|part| part[row].clone()).collect()).collect()
+}
+
+/// The same for Qwen 2.5 VL, whose windows have 8 by 8 patches.
+fn textbook_25(spec: &TowerSpec, picture: &Picture) -> Matrix {
+    let textbook = Textbook::new(spec.clone());
+    let patch = spec.patch_size as usize;
+    let columns = picture.width() as usize / patch;
+    let TowerKind::Qwen25 { full_interval } = spec.kind else { panic!("a tower of Qwen 2.5") };
+    let patches = patches(picture, patch);
+    let frames = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
+    let mut x: Matrix = vec![vec![0.0; spec.width as usize]; patches.len()];
+    frames.into_iter().for_each(|name| add(&mut x, textbook.product_without_bias(name, &patches)));
+    for layer in 0..spec.layers {
+        let name = |part: &str| format!("v.blk.{layer}.{part}");
+        let input = textbook.rms_norm(&name("ln1"), &x);
+        let [q, k, v] = ["attn_q", "attn_k", "attn_v"].map(|part| textbook.product(&name(part), &input));
+        let [q, k] = [q, k].map(|x| rotate(x, spec, columns));
+        let is_full = (layer + 1) % u64::from(full_interval) == 0;
+        let window = |at: usize| if is_full { (0, 0) } else { (at / columns / 8, at % columns / 8) };
+        let attended = (0..x.len()).map(|at| {
+            let seen = |rows: &Matrix| {
+                let seen = rows.iter().enumerate().filter(|(other, _)| window(*other) == window(at));
+                seen.map(|(_, row)| row.clone()).collect::<Matrix>()
+            };
+            textbook.attend([vec![q[at].clone()], seen(&k), seen(&v)]).remove(0)
+        });
+        let attended = attended.collect();
+        add(&mut x, textbook.product(&name("attn_out"), &attended));
+        let input = textbook.rms_norm(&name("ln2"), &x);
+        let [mut inner, up] = ["ffn_gate", "ffn_up"].map(|part| textbook.product(&name(part), &input));
+        let gated = inner.iter_mut().flatten().zip(up.into_iter().flatten());
+        gated.for_each(|(gate, up)| *gate = *gate / (1.0 + (-*gate).exp()) * up);
+        add(&mut x, textbook.product(&name("ffn_down"), &inner));
+    }
+    let joined = join(&textbook.rms_norm("v.post_ln", &x), columns);
+    textbook.product("mm.2", &gelu(textbook.product("mm.0", &joined)))
+}
+
+#[test]
+fn tower_of_qwen25_equals_textbook() {
+    let spec = TowerSpec::tiny_qwen25(OUTPUT as u64);
+    let file = open(spec.write());
+    let model = cairn_testkit::ModelSpec { width: OUTPUT as u64, ..cairn_testkit::tiny(&QWEN2VL) };
+    let ollama = rename_architecture(&spec.write_into(&cairn_testkit::write(&model)));
+    let in_ollamas_layout = open(ollama);
+    for (width, height) in [(24, 16), (72, 40), (40, 88)] {
+        let picture = pixels(width, height, 11);
+        let name = format!("{width} x {height}");
+        check_rows(&name, &rows_of(&file, &picture, OUTPUT), &textbook_25(&spec, &picture));
+    }
+    // Its colors have other means.
+    let picture = pixels(72, 40, 3);
+    let changed = rows_of(&in_ollamas_layout, &picture, OUTPUT);
+    assert!(changed.iter().flatten().all(|x| x.is_finite()), "the tower runs");
+    let head = in_ollamas_layout.tower().expect("the file has a tower");
+    let (hparams, _) = check(head, OUTPUT).expect("the tower is whole");
+    assert_eq!(hparams.mean.map(|mean| (mean * 1000.0) as u32), [481, 457, 408], "those of CLIP");
+}
+
+/// Returns a file of Qwen 2 VL under the name that Ollama has for Qwen 2.5 VL.
+fn rename_architecture(bytes: &[u8]) -> Vec<u8> {
+    let gguf = Gguf::parse(bytes).expect("the file is valid GGUF");
+    let mut writer = cairn_gguf::Writer::default();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| *key != "general.architecture") {
+        writer.set(key.replace("qwen2vl.", "qwen25vl."), value.clone());
+    }
+    writer.set("general.architecture", "qwen25vl");
+    for tensor in gguf.tensors() {
+        let bytes = bytes[tensor.offset as usize..][..tensor.bytes as usize].to_vec();
+        writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
+    }
+    writer.finish()
 }
 
 /// Rotates the halves of heads: a half of the pairs by the row, the others by the column of a patch.
