@@ -116,7 +116,7 @@ impl TowerSpec {
     /// A tower of four layers for a text model of this width, of which every second one attends to windows.
     pub fn tiny_qwen25(output: u64) -> Self {
         let kind = TowerKind::Qwen25 { full_interval: 2 };
-        Self { kind, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
+        Self { kind, patch_size: 14, heads: 2, layers: 4, ..Self::tiny(output) }
     }
 
     /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.

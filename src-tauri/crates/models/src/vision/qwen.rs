@@ -25,8 +25,8 @@ const FRAMES: [&str; 2] = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
 const PROMPT: PicturePrompt =
     PicturePrompt { texts: ["<|vision_start|>", "<|vision_end|>"], is_causal: true, has_places: true };
 
-/// Groups of a side of a window of Qwen 2.5 VL.
-const WINDOW: usize = 4;
+/// Pixels of a side of a window of Qwen 2.5 VL.
+const WINDOW_PIXELS: usize = 112;
 /// Layers from one with attention to all patches to the next, if a file has no key.
 const FULL_INTERVAL: u32 = 8;
 
@@ -40,7 +40,7 @@ impl VisionTower for Qwen25 {
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let mut hparams = scaled(&keys)?;
-        hparams.window_size = Some(WINDOW);
+        hparams.window_size = Some((WINDOW_PIXELS / (hparams.patch_size * GROUP_SIZE)).max(1));
         let full_interval = keys.count("vision.n_wa_pattern", Some(FULL_INTERVAL), u32::MAX)?;
         let rope = Some(rotation(b, &hparams)?);
         let (heads, head_dim) = (hparams.heads, hparams.head_dim());

@@ -100,13 +100,13 @@ fn tower_of_qwen25_equals_textbook() {
     let model = cairn_testkit::ModelSpec { width: OUTPUT as u64, ..cairn_testkit::tiny(&QWEN2VL) };
     let ollama = rename_architecture(&spec.write_into(&cairn_testkit::write(&model)));
     let in_ollamas_layout = open(ollama);
-    for (width, height) in [(24, 16), (72, 40), (40, 88)] {
+    for (width, height) in [(84, 56), (252, 140), (140, 308)] {
         let picture = pixels(width, height, 11);
         let name = format!("{width} x {height}");
         check_rows(&name, &rows_of(&file, &picture, OUTPUT), &textbook_25(&spec, &picture));
     }
     // Its colors have other means.
-    let picture = pixels(72, 40, 3);
+    let picture = pixels(252, 140, 3);
     let changed = rows_of(&in_ollamas_layout, &picture, OUTPUT);
     assert!(changed.iter().flatten().all(|x| x.is_finite()), "the tower runs");
     let head = in_ollamas_layout.tower().expect("the file has a tower");
