@@ -267,6 +267,10 @@ impl Cache {
             self.release(from);
             self.stats.copied_pages += 1;
         }
+        if let Some(&tail) = self.sequence(seq).pages.get(len / PAGE_TOKENS).filter(|_| tokens > 0) {
+            // The page may have the states after tokens of another sequence, which the next rows replace.
+            self.pool.drop_snapshot_after(tail, len);
+        }
         for _ in 0..missing {
             let page = self.pool.take().expect("make_room freed enough pages");
             self.sequence_mut(seq).pages.push(page);

@@ -108,6 +108,13 @@ impl Pool {
         }
     }
 
+    /// Drops the snapshot of a page if it is after more than these tokens.
+    pub(crate) fn drop_snapshot_after(&mut self, page: PageId, tokens: usize) {
+        if self.snapshot(page).is_some_and(|snapshot| snapshot.tokens > tokens) {
+            self.drop_snapshot(page);
+        }
+    }
+
     /// The snapshots of all pages, with the trie nodes of the pages.
     pub(crate) fn page_snapshots(&self) -> impl Iterator<Item = (PageId, Option<NodeId>, PageSnapshot)> {
         let pages = self.slots.iter().zip(0..);

@@ -183,9 +183,10 @@ proptest! {
     #[test]
     fn random_operations_keep_recurrent_states_correct(
         budget_pages in 2u64..40,
+        memory_pages in proptest::option::of(1usize..16),
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        play(budget_pages, None, Layers { recurrent: true, ..Layers::default() }, &steps);
+        play(budget_pages, memory_pages, Layers { recurrent: true, ..Layers::default() }, &steps);
     }
 }
 

@@ -87,6 +87,34 @@ fn snapshots_of_idle_pages_are_evicted_first() {
 }
 
 #[test]
+fn states_of_overwritten_rows_are_dropped() {
+    let mut world = world(400);
+    world.prompt(&tokens(0..100));
+    let (seq, _) = world.open.remove(0);
+    world.cache.discard(seq);
+    assert_eq!(world.prompt(&tokens(0..40)), Some(0), "the page has rows only");
+    world.close(0);
+    let other: Vec<u32> = (0..40).chain(5000..5054).collect();
+    let (seq, cached) = world.cache.open(&other);
+    assert_eq!(cached, 40, "the page has the states after 40 tokens");
+    world.open.push((seq, other[..40].to_vec()));
+    assert_eq!(world.prompt(&tokens(0..60)), Some(40), "the same page");
+    // It has the states after 60 tokens now.
+    world.close(1);
+    world.backend.memory_pages = Some(world.backend.pages.len());
+    world.prompt(&tokens(9000..9064));
+    assert_eq!(world.cache.pool.free(), 0, "no page is free for a copy");
+    let (page, copied) = (world.cache.pages(seq)[0], world.cache.stats().copied_pages);
+    assert!(world.append(0, &other[40..64]), "the sequence writes to the page that it had shared");
+    assert_eq!((world.cache.pages(seq)[0], world.cache.stats().copied_pages), (page, copied), "it was not copied");
+    world.backend.memory_pages = None;
+    assert!(world.append(0, &other[64..]), "there is room");
+    world.close(0);
+    assert_eq!(world.prompt(&other[..63]), Some(0), "the states of other tokens are not used");
+    world.check();
+}
+
+#[test]
 fn rows_cannot_be_shifted() {
     let mut world = world(400);
     world.prompt(&tokens(0..700));
