@@ -253,6 +253,11 @@ impl Cache {
 
     /// Reports the tokens that have not been reported, and then the end of the restore.
     fn end_restore(&mut self, seq: SeqId, restore: &mut Restore, last: RestorePoll) -> RestorePoll {
+        if restore.unreported.is_empty() {
+            // Other sequences may have made more tokens usable, but no tier restored them.
+            self.cancel_restore(seq);
+            return last;
+        }
         let before = self.len(seq);
         let mut gained = self.finish_restore(seq) - before;
         while let Some((tokens, place)) = restore.unreported.pop() {

@@ -1,5 +1,7 @@
 //! Recurrent layers: their states exist only after a few tokens of a sequence.
 
+use std::time::Duration;
+
 use cairn_tier::Group;
 
 use super::tiers::ModelWorld;
@@ -223,4 +225,33 @@ fn cancelled_restore_leaves_the_sequence_at_a_snapshot() {
         let (seq, _) = model.world.open.pop().expect("it is open");
         model.world.cache.discard(seq);
     }
+}
+
+#[test]
+fn restore_reports_all_usable_tokens() {
+    let mut model = model_world(400);
+    model.prompt(&tokens(0..1000));
+    model.reload();
+    // The states after 768 and after 900 tokens are in memory, and rows up to there.
+    model.world.prompt(&tokens(0..900));
+    model.world.close(0);
+    let prompt = tokens(0..1100);
+    let (seq, cached) = model.world.cache.open(&prompt);
+    let mut restore = model.world.cache.begin_restore(seq, &prompt).restore.expect("the tiers have more");
+    assert_eq!((cached, model.world.cache.len(seq)), (900, 768), "a restore begins at a whole page");
+    // Another sequence adds the states after 850 tokens to a page that both have.
+    model.world.prompt(&tokens(0..850));
+    model.world.close(0);
+    let mut len = model.world.cache.len(seq);
+    model.tiers.clear(Duration::ZERO);
+    loop {
+        match model.world.cache.poll_restore(&mut model.world.backend, seq, &prompt, &mut restore) {
+            RestorePoll::Tokens(tokens, _) => len += tokens,
+            RestorePoll::Pending => std::thread::yield_now(),
+            end => break assert!(end.recompute_reason().is_some(), "the chunks are deleted: {end:?}"),
+        }
+    }
+    assert_eq!(model.world.cache.len(seq), len, "the caller computes after the reported tokens");
+    model.world.open.push((seq, prompt[..len].to_vec()));
+    model.world.check();
 }
