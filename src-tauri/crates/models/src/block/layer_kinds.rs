@@ -52,17 +52,24 @@ impl LayerKinds {
             self.check(keys, layers)?;
             return Ok(self);
         }
-        let attention: Vec<bool> = match keys.get(RECURRENT) {
-            Some(Value::Array(Array::Bool(recurrent))) => recurrent.iter().map(|recurrent| !recurrent).collect(),
+        let (key, mut attention): (_, Vec<bool>) = match keys.get(RECURRENT) {
+            Some(Value::Array(Array::Bool(recurrent))) => {
+                (RECURRENT, recurrent.iter().map(|recurrent| !recurrent).collect())
+            }
             Some(_) => return Err(keys.invalid(RECURRENT, "it is not a list of truth values")),
             None => {
                 let interval = keys.count(INTERVAL, Some(4), u32::MAX)?;
-                (1..=layers).map(|layer| layer.is_multiple_of(interval)).collect()
+                (INTERVAL, (1..=layers).map(|layer| layer.is_multiple_of(interval)).collect())
             }
         };
-        // Layers that predict further tokens come last.
         if attention.len() < layers {
-            return Err(keys.invalid(RECURRENT, format!("{} values for {layers} layers", attention.len())));
+            return Err(keys.invalid(key, format!("{} values for {layers} layers", attention.len())));
+        }
+        // Layers that predict further tokens come last.
+        attention.truncate(layers);
+        if !attention.contains(&true) {
+            // Without keys and values, pages would have no size, and the cache no limit.
+            return Err(keys.invalid(key, format!("none of {layers} layers has attention")));
         }
         Ok(Self { attention, ..self })
     }

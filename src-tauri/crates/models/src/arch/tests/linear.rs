@@ -59,6 +59,18 @@ fn invalid_lists_of_layers_are_refused() {
 }
 
 #[test]
+fn model_without_attention_is_refused() {
+    let text = "metadata key `qwen35.full_attention_interval`: none of 2 layers has attention";
+    check_refused("full_attention_interval", 3u32, text);
+    let text = "metadata key `qwen35.attention.recurrent_layers`: none of 2 layers has attention";
+    check_refused("attention.recurrent_layers", vec![true, true], text);
+    // The third layer predicts a further token.
+    check_refused("attention.recurrent_layers", vec![true, true, false], text);
+    let text = "metadata key `qwen35.attention.head_count_kv`: no layer has attention";
+    check_refused("attention.head_count_kv", vec![0u32, 0], text);
+}
+
+#[test]
 fn old_files_of_qwen3next_are_refused() {
     let mut model = Tiny::new("qwen3next", 1);
     model.add(&mut crate::tiny::Noise(1), "blk.0.ssm_in.weight", &[8, 8]);
