@@ -203,6 +203,11 @@ impl Hparams {
         let keys = Keys::new(b.metadata())?;
         let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
         let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
+        let width = heads * head_dim;
+        if width > MAX_WIDTH as usize {
+            let why = format!("{heads} heads with {width} elements together are more than {MAX_WIDTH}");
+            return Err(keys.invalid("attention.head_count", why));
+        }
         let key = norm.epsilon_key();
         let epsilon = keys.f32(key)?.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
         if !(epsilon.is_finite() && epsilon >= 0.0) {

@@ -17,6 +17,11 @@ use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows};
 use crate::state::{State, StateId, StateKind, Values};
 use crate::weight::{Weight, WeightId};
 
+/// More heads than in any model. Each thread has memory for the scores of heads that share a key, and products do not overflow.
+const MAX_HEADS: usize = 1 << 16;
+/// More elements of a head than in any model. Each thread has memory for some of its keys, values and queries.
+const MAX_HEAD_DIM: usize = 1 << 14;
+
 /// Checks the size of a weight against its shape.
 pub(crate) fn weight(weight: &Weight) -> Result<(), BackendError> {
     let Weight { name, dtype, rows, cols, bytes } = weight;
@@ -53,6 +58,11 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
         if is_empty || state.kind == StateKind::Window(0) {
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
         }
+        let widest = state.head_dim.max(state.value_dim());
+        require(widest <= MAX_HEAD_DIM, || {
+            format!("state {index} has heads of {widest} elements, more than {MAX_HEAD_DIM}")
+        })
+        .map_err(|why| BackendError::Plan { step: end, why })?;
     }
     recurrent::states(plan).map_err(|why| BackendError::Plan { step: end, why })?;
     if let Some(uneven) = plan.kv_type(kv_type).1 {
@@ -216,6 +226,7 @@ impl PlanCheck<'_> {
                 require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
                     format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
                 })?;
+                require(*heads <= MAX_HEADS, || format!("{heads} query heads are more than {MAX_HEADS}"))?;
                 self.batch_rows(*q, heads * head_dim)?;
                 self.batch_rows(*out, heads * state.value_dim())?;
                 sinks.map_or(Ok(()), |sinks| self.vector(sinks, *heads))?;

@@ -1,12 +1,10 @@
 //! Checks of the ops of linear attention.
 
-use super::{PlanCheck, require};
+use super::{MAX_HEADS, PlanCheck, require};
 use crate::delta::DeltaRule;
 use crate::plan::BufferId;
 use crate::weight::WeightId;
 
-/// More than in any model, so that products do not overflow.
-const MAX_HEADS: usize = 1 << 16;
 /// More than in any model.
 const MAX_DIM: usize = 1 << 12;
 

@@ -3,7 +3,7 @@
 use cairn_gguf::DType;
 use cairn_tensor::{
     Backend, BackendError, Batch, BufferId, ExpertGroups, Gating, Glu, Growth, Limits, Op, PageId, Plan, Projection,
-    Reference, Rope, RopeStyle, Router, Row, Rows, State, StateId, StateKind, Weight, WeightId,
+    Reference, Rope, RopeStyle, Router, Row, Rows, State, StateId, StateKind, Values, Weight, WeightId,
 };
 
 use crate::common::{Random, all_variants, cpu, matrix};
@@ -215,6 +215,27 @@ fn batch_with_invalid_row_is_refused() {
             assert!(error.contains(expected), "{error:?} lacks {expected:?}");
         }
     }
+}
+
+#[test]
+fn huge_heads_are_refused() {
+    let check = |kv_heads: usize, head_dim: usize, values: Values, heads: usize, expected: &str| {
+        for mut backend in backends() {
+            let mut plan = Plan::default();
+            let state = State { kind: StateKind::Full, kv_heads, head_dim, values };
+            let out = heads * state.value_dim();
+            let [q, out] = [heads * head_dim, out].map(|width| plan.buffer(Rows::Batch, width));
+            let state = plan.state(state);
+            plan.push(Op::Attention { state, q, heads, scale: 1.0, softcap: None, sinks: None, out });
+            let error = backend.prepare(plan, Limits { rows: 1, logit_rows: 0 }).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    };
+    let long = "state 0 has heads of 16385 elements, more than 16384";
+    check(1, 16_385, Values::Rows(2), 1, long);
+    check(1, 2, Values::Rows(16_385), 1, long);
+    check(1, 16_385, Values::InKeys(16_384), 1, long);
+    check(1, 2, Values::Rows(2), 65_537, "65537 query heads are more than 65536");
 }
 
 #[test]
