@@ -306,7 +306,7 @@ impl Step<'_> {
         for row in self.own_rows(worker, x) {
             let batch_row = match self.prepared.plan.buffers[x.0 as usize].rows {
                 Rows::Batch => row,
-                Rows::Logits => self.rows.logit_rows[row],
+                Rows::Logits => self.batch_row(row),
             };
             let Some(scale) = self.batch.adapter_scale(batch_row, adapter) else { continue };
             let mut y = self.buffer(y).write(worker, self.row(y, row));
