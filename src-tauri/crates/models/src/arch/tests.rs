@@ -5,6 +5,7 @@ mod context;
 mod exact;
 mod latent;
 mod linear;
+mod pictures;
 mod textbook;
 
 use std::collections::BTreeSet;
@@ -256,7 +257,9 @@ fn invalid_metadata_is_refused_by_key() {
     check_refused(set("attention.head_count", 0), text);
     let text =
         "metadata key `llama.attention.head_count`: 4 heads with 8388608 elements together are more than 4194304";
-    let wide = |model: &mut Tiny| ["key", "value"].iter().for_each(|kind| model.set(&format!("attention.{kind}_length"), 1u32 << 21));
+    let wide = |model: &mut Tiny| {
+        ["key", "value"].iter().for_each(|kind| model.set(&format!("attention.{kind}_length"), 1u32 << 21))
+    };
     check_refused(wide, text);
     let text = "metadata key `llama.rope.dimension_count`: 9 is not an even number up to the head's 8 elements";
     check_refused(set("rope.dimension_count", 9), text);
