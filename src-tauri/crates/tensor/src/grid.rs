@@ -35,6 +35,7 @@ mod tests {
         assert_eq!(used([0, 0, 1, 1]), [(0, 1.0)], "a picture of one row");
         assert_eq!(used([1, 0, 5, 4]), [(0, 0.5), (3, 0.5)], "half of the way to the second row");
         assert_eq!(used([1, 1, 3, 2]), [(5, 1.0)], "an entry");
+        assert_eq!(used([0, 1, 4, 5]), [(0, 0.5), (1, 0.5)], "half of the way to the second column");
         assert_eq!(corners([6, 2, 7, 9], 1).map(|(index, _)| index), [0; 4], "a grid of one entry");
     }
 }
