@@ -70,6 +70,9 @@ macro_rules! kernels {
             fn delta(step: $crate::delta::DeltaStep<'_>) {
                 portable::delta::step::<$arith>(step)
             }
+            fn scan(scan: $crate::scan::Scan<'_>) {
+                portable::scan::scan::<$arith>(scan)
+            }
             fn encode_row(dtype: cairn_gguf::DType, x: &[f32], row: &mut [u8]) {
                 portable::rows::encode::<$arith>(dtype, x, row)
             }

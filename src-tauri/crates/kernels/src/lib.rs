@@ -16,6 +16,7 @@
 //! - *Float weights*: sixteen lanes over `k`, ascending, and one tree at the end. Variants agree within rounding.
 //! - *Attention*: spans of 256 absolute positions, each from scratch, merged ascending by one function.
 //! - *Gated delta rule*: a column of the state depends on no other column, and sums over its keys have a fixed order.
+//! - *State space models*: the same. Several tokens of a call give the bits of one token after the other.
 //! - *Element-wise*: an element's result depends on no other element, so tails use the same expression.
 //!
 //! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values of different revisions are not mixed.
@@ -34,6 +35,7 @@ mod matmul;
 mod panel;
 mod portable;
 mod scalar;
+mod scan;
 mod table;
 mod variant;
 #[cfg(target_arch = "x86_64")]
@@ -46,5 +48,6 @@ pub use attention::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_PO
 pub use delta::{DELTA_COLUMNS, DeltaStep};
 pub use format::{Columns, Format};
 pub use matmul::{MatMul, Scratch};
+pub use scan::{SCAN_COLUMNS, SCAN_TOKENS, Scan, ScanToken};
 pub use table::{all, by_name, usable};
 pub use variant::Variant;

@@ -13,5 +13,6 @@ pub(crate) mod exp;
 pub(crate) mod float;
 pub(crate) mod quantise;
 pub(crate) mod rows;
+pub(crate) mod scan;
 
 pub(crate) use arith::Arith;

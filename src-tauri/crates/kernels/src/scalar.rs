@@ -39,6 +39,7 @@ pub(crate) const SCALAR: Variant = Variant {
     add_scaled: |x, y, factor| portable::elementwise::add_scaled::<Plain>(x, y, factor),
     add_product: |x, y, z| portable::elementwise::add_product::<Plain>(x, y, z),
     delta: |step| portable::delta::step::<Plain>(step),
+    scan: |scan| portable::scan::scan::<Plain>(scan),
     encode_row: |dtype, x, row| portable::rows::encode::<Plain>(dtype, x, row),
     attend: |span| portable::attention::attend::<Plain>(span),
     merge: |before, span| portable::attention::merge::<Plain>(before, span),

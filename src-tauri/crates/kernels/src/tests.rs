@@ -7,6 +7,7 @@ mod delta;
 mod dispatch;
 mod elementwise;
 mod matmul;
+mod scan;
 
 use cairn_gguf::DType;
 use cairn_gguf::dtype::Scales;

@@ -7,6 +7,7 @@ use crate::attention::{AttendSpan, Softmax};
 use crate::delta::DeltaStep;
 use crate::format::Format;
 use crate::matmul::MatMul;
+use crate::scan::Scan;
 
 /// The arithmetic of the engine for one set of instructions.
 ///
@@ -65,6 +66,8 @@ pub struct Variant {
     pub add_product: fn(&mut [f32], &[f32], &[f32]),
     /// One token of linear attention by the gated delta rule, on some columns of a state.
     pub delta: fn(DeltaStep<'_>),
+    /// Some tokens of a state space model, on some columns of a state.
+    pub scan: fn(Scan<'_>),
     /// Encodes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES): `(dtype, x, row)`. The bytes equal
     /// those of [`DType::encode`], except that NaN stays NaN.
     pub encode_row: fn(DType, &[f32], &mut [u8]),

@@ -5,7 +5,7 @@
 //! change. Values have no position.
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, DeltaRule, Op, PAGE_TOKENS, Plan, Rope, RopeStyle, StateId, StateKind};
+use cairn_tensor::{BufferId, DeltaRule, Op, PAGE_TOKENS, Plan, Rope, RopeStyle, StateId, StateKind, StateSpace};
 
 /// Why a model's keys cannot be rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,6 +129,8 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
+        | Op::StateSpace(StateSpace { out, .. })
+        | Op::Discretise { decay: out, .. }
         | Op::Gather { out, .. }
         | Op::Mean { out, .. } => *out == k,
         _ => false,
@@ -140,6 +142,7 @@ fn changes(op: &Op, k: BufferId) -> bool {
     match op {
         Op::RmsNorm { out, .. } | Op::LayerNorm { out, .. } | Op::Glu { out, .. } => *out == k,
         Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::Decay { x, .. } => *x == k,
+        Op::Discretise { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
         _ => false,

@@ -7,6 +7,7 @@ mod delta;
 mod experts;
 mod heads;
 mod recurrent;
+mod state_space;
 
 use cairn_gguf::DType;
 
@@ -150,9 +151,12 @@ impl PlanCheck<'_> {
             }
             Op::RmsNorm { x, weight, eps, group, out } => {
                 self.alike(*x, *out)?;
-                self.vector(*weight, *group)?;
                 let width = self.buffer(*x)?.width;
-                require(width % group == 0, || format!("{width} elements are not whole groups of {group}"))?;
+                let is_whole = self.weight(*weight)?.cols == width;
+                self.vector(*weight, if is_whole { width } else { *group })?;
+                require(*group > 0 && width % group == 0, || {
+                    format!("{width} elements are not whole groups of {group}")
+                })?;
                 require(*eps >= 0.0, || format!("eps is {eps}"))
             }
             Op::LayerNorm { x, weight, bias, eps, out } => {
@@ -233,9 +237,11 @@ impl PlanCheck<'_> {
                 softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
                 Self::apart(*q, *out)
             }
-            Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
+            Op::Conv { state, x, weight, bias, out } => self.conv(*state, [*x, *out], *weight, *bias),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
+            Op::StateSpace(op) => self.state_space(op),
+            Op::Discretise { x, rate, bias, decay } => self.discretise(*x, *rate, *bias, *decay),
             Op::Glu { activation, gate, up, out } => {
                 if let Glu::Clamped { alpha, limit } = activation {
                     require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;

@@ -42,10 +42,12 @@ mod pool;
 mod prepared;
 mod product;
 mod router;
+mod scan_scratch;
 mod schedule;
 mod select;
 mod snapshots;
 mod squares;
+mod state_space;
 mod step;
 mod taps;
 

@@ -22,6 +22,7 @@ mod router;
 pub mod slice;
 pub mod snapshot;
 pub mod state;
+pub mod state_space;
 pub mod team;
 pub mod weight;
 
@@ -36,5 +37,6 @@ pub use router::{ExpertGroups, Gating, Router};
 pub use slice::SliceProgress;
 pub use snapshot::{SnapshotId, SnapshotLayout, SnapshotTable};
 pub use state::{Recurrent, RecurrentId, State, StateId, StateKind, Values};
+pub use state_space::StateSpace;
 pub use team::{Team, Worker};
 pub use weight::{Bytes, Weight, WeightId};

@@ -15,6 +15,7 @@ use crate::page::{PageLayout, UnevenHead};
 pub use crate::rope::{Growth, Rope, RopeStyle};
 use crate::router::Router;
 use crate::state::{Recurrent, RecurrentId, State, StateId};
+use crate::state_space::StateSpace;
 use crate::weight::WeightId;
 
 /// Handle of a prepared plan.
@@ -133,7 +134,7 @@ pub enum Op {
     RmsNorm {
         /// Input.
         x: BufferId,
-        /// `[group]`.
+        /// `[group]`, the same for all groups, or `[width]`.
         weight: WeightId,
         /// Added to the mean of squares.
         eps: f32,
@@ -290,6 +291,8 @@ pub enum Op {
         x: BufferId,
         /// `[width, kernel]`, oldest row first.
         weight: WeightId,
+        /// `[width]`, added to the sum.
+        bias: Option<WeightId>,
         /// Receives `[rows, width]`. Not `x`.
         out: BufferId,
     },
@@ -303,6 +306,20 @@ pub enum Op {
         rate: WeightId,
         /// `[width]`.
         bias: WeightId,
+    },
+    /// Steps of a state space model over the tokens of a sequence.
+    StateSpace(StateSpace),
+    /// `x = ln(1 + exp(x + bias))` in place and `decay = exp(rate * x)`: step sizes and factors on the states of
+    /// [`Op::StateSpace`].
+    Discretise {
+        /// Input, then step sizes, `[rows, width]`.
+        x: BufferId,
+        /// `[width]`, negative in models.
+        rate: WeightId,
+        /// `[width]`.
+        bias: WeightId,
+        /// Receives the factors, `[rows, width]`. Not `x`.
+        decay: BufferId,
     },
     /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
     Glu {
@@ -408,7 +425,9 @@ impl Op {
     /// Returns the recurrent state of an op.
     pub(crate) fn recurrent(&self) -> Option<RecurrentId> {
         match self {
-            Self::Conv { state, .. } | Self::DeltaRule(DeltaRule { state, .. }) => Some(*state),
+            Self::Conv { state, .. }
+            | Self::DeltaRule(DeltaRule { state, .. })
+            | Self::StateSpace(StateSpace { state, .. }) => Some(*state),
             _ => None,
         }
     }

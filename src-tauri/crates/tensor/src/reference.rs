@@ -14,6 +14,7 @@ mod delta;
 mod experts;
 mod heads;
 mod pictures;
+mod state_space;
 mod step;
 
 use std::ops::Range;

@@ -23,7 +23,7 @@ use cairn_gguf::DType;
 use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Slice};
 
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
-use hybrid::{Snapshots, hybrid, linear};
+use hybrid::{Snapshots, hybrid, linear, state_space};
 use latent::latent;
 use varied::varied;
 
@@ -61,6 +61,7 @@ fn run_after_the_first_steps_allocates_nothing() {
     check(hybrid, 4);
     check(latent, 2);
     check(linear, 3);
+    check(state_space, 3);
 }
 
 fn check(model: Model, layers: usize) {

@@ -114,7 +114,7 @@ impl DeltaNet {
         let width = b.plan.buffers[qkv.0 as usize].width;
         let weight = b.matrix(&name("ssm_conv1d.weight"), width, self.kernel);
         let state = b.plan.recurrent((self.kernel - 1) * width);
-        b.push(Op::Conv { state, x: qkv, weight, out: mixed });
+        b.push(Op::Conv { state, x: qkv, weight, bias: None, out: mixed });
         b.push(Op::Silu { x: mixed });
         let [rate, bias] = ["ssm_a", "ssm_dt.bias"].map(|part| b.vector(&name(part), heads));
         b.push(Op::Decay { x: decay, rate, bias });

@@ -49,7 +49,7 @@ impl ShortConv {
         b.push(Op::Mul { x: before, y: x });
         let state = b.plan.recurrent((kernel - 1) * width);
         let weight = b.matrix(&name("conv.weight"), width, kernel);
-        b.push(Op::Conv { state, x: before, weight, out });
+        b.push(Op::Conv { state, x: before, weight, bias: None, out });
         b.push(Op::Mul { x: out, y: after });
         let projections = vec![b.projection(&name("out_proj"), width, stream.branch)];
         b.push(Op::MatMul { x: out, projections });

@@ -4,6 +4,7 @@ use super::{PlanCheck, require};
 use crate::delta::DeltaRule;
 use crate::plan::{Buffer, BufferId, Op, Projection};
 use crate::router::{ExpertGroups, Router};
+use crate::state_space::StateSpace;
 use crate::weight::Weight;
 
 /// More experts than any model has. f32 holds all integers up to here.
@@ -30,6 +31,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
+        | Op::StateSpace(StateSpace { out, .. })
         | Op::Glu { out, .. }
         | Op::Input { out }
         | Op::Mean { out, .. }
@@ -41,6 +43,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         Op::MatMulHeads { to, .. } | Op::CopyHeads { to, .. } => to.buffer == id,
         // The summand is scaled in place.
         Op::AddAdapter { x, y, .. } => *x == id || *y == id,
+        Op::Discretise { x, decay, .. } => *x == id || *decay == id,
         Op::AddEmbedding { x, .. }
         | Op::AddGridEmbedding { x, .. }
         | Op::AddInput { x, .. }

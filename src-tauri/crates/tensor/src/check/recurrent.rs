@@ -42,7 +42,13 @@ impl PlanCheck<'_> {
         })
     }
 
-    pub(super) fn conv(&self, state: RecurrentId, x: BufferId, weight: WeightId, out: BufferId) -> Result<(), String> {
+    pub(super) fn conv(
+        &self,
+        state: RecurrentId,
+        [x, out]: [BufferId; 2],
+        weight: WeightId,
+        bias: Option<WeightId>,
+    ) -> Result<(), String> {
         let elements = self.elements(state)?;
         let Weight { name, rows, cols, .. } = self.weight(weight)?;
         self.batch_rows(x, *rows)?;
@@ -53,6 +59,7 @@ impl PlanCheck<'_> {
         require(elements == (cols - 1) * rows, || {
             format!("{name} is {rows} x {cols}, its state has {elements} elements")
         })?;
+        bias.map_or(Ok(()), |bias| self.vector(bias, *rows))?;
         Self::apart(x, out)
     }
 }

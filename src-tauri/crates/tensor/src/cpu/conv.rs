@@ -11,13 +11,21 @@ use crate::plan::BufferId;
 use crate::snapshot::SnapshotTable;
 use crate::state::RecurrentId;
 use crate::team::Worker;
+use crate::weight::WeightId;
 
 /// Granularity of the split in elements: four cache lines.
 const CHUNK: usize = 64;
 
 impl Step<'_> {
     /// This thread's elements of a convolution. `history` has room for the state.
-    pub(super) fn conv(&self, worker: &Worker<'_>, history: &mut [f32], state: RecurrentId, [x, out]: [BufferId; 2]) {
+    pub(super) fn conv(
+        &self,
+        worker: &Worker<'_>,
+        history: &mut [f32],
+        state: RecurrentId,
+        [x, out]: [BufferId; 2],
+        bias: Option<WeightId>,
+    ) {
         let width = self.width(x);
         let columns = grouped_part(width, CHUNK, worker.threads(), worker.index());
         if columns.is_empty() {
@@ -39,7 +47,10 @@ impl Step<'_> {
             for nth in 0..rows.len() {
                 let start = (begin + nth) * width;
                 let mut sum = self.buffer(out).write(worker, start + columns.start..start + columns.end);
-                sum.fill(0.0);
+                match bias {
+                    Some(bias) => sum.copy_from_slice(&self.vectors[bias.0 as usize][columns.clone()]),
+                    None => sum.fill(0.0),
+                }
                 for (tap, weight) in taps.chunks(width).enumerate() {
                     row(history, nth + tap, &mut |x| (self.variant.add_product)(&mut sum, x, &weight[columns.clone()]));
                 }

@@ -11,6 +11,7 @@ use cairn_kernels::Format;
 
 use crate::delta::DeltaRule;
 use crate::plan::{BufferId, Op, Plan, Rows};
+use crate::state_space::StateSpace;
 use crate::weight::Weight;
 
 /// Work is cut at multiples of this number of weight rows.
@@ -172,6 +173,13 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::DeltaRule(DeltaRule { qkv, decay, beta, out, .. }) => {
                 let from = [*qkv, *decay, *beta].map(Place::Buffer);
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
+            }
+            Op::StateSpace(StateSpace { xbc, step, decay, out, .. }) => {
+                let from = [*xbc, *step, *decay].map(Place::Buffer);
+                schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
+            }
+            Op::Discretise { x, decay, .. } => {
+                schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x), Place::Buffer(*decay)]));
             }
             Op::Decay { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Glu { gate, up, out, .. } => {

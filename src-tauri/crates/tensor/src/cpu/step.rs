@@ -10,6 +10,7 @@ use super::delta_scratch::DeltaScratch;
 use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::prepared::{BatchRows, PreparedPlan};
+use super::scan_scratch::ScanScratch;
 use super::schedule::{self, Work, part_of};
 use super::snapshots::Snapshots;
 use super::squares::OpSquares;
@@ -74,6 +75,8 @@ pub(super) struct Scratch {
     pub(super) history: Vec<f32>,
     /// A block of a state, for linear attention.
     pub(super) delta: DeltaScratch,
+    /// A block of a state and outputs, for state space models.
+    pub(super) scan: ScanScratch,
 }
 
 impl Scratch {
@@ -81,6 +84,7 @@ impl Scratch {
     pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
         self.experts.fit(plan, weights, rows);
         self.delta.fit(plan);
+        self.scan.fit(plan);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * schedule::STRIP);
         let tables = plan.ops.iter().filter_map(|op| match op {
@@ -169,8 +173,7 @@ impl Step<'_> {
             }
             Op::AddInput { x, first } => self.add_input(worker, *x, *first),
             Op::RmsNorm { x, weight, eps, group, out } => {
-                let weight = &self.vectors[weight.0 as usize][..*group];
-                self.norm(worker, [*x, *out], weight, *eps);
+                self.norm(worker, [*x, *out], &self.vectors[weight.0 as usize], *group, *eps);
             }
             Op::LayerNorm { x, weight, bias, eps, out } => {
                 let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| &self.vectors[id.0 as usize][..]));
@@ -188,9 +191,13 @@ impl Step<'_> {
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::StoreLatent { state, k, v } => self.store_latent(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
-            Op::Conv { state, x, out, .. } => self.conv(worker, &mut scratch.history, *state, [*x, *out]),
+            Op::Conv { state, x, bias, out, .. } => {
+                self.conv(worker, &mut scratch.history, *state, [*x, *out], *bias);
+            }
             Op::DeltaRule(rule) => self.delta_rule(worker, &mut scratch.delta, rule),
             Op::Decay { x, rate, bias } => self.decay(worker, *x, [*rate, *bias]),
+            Op::StateSpace(op) => self.state_space(worker, &mut scratch.scan, op),
+            Op::Discretise { x, rate, bias, decay } => self.discretise(worker, [*x, *decay], [*rate, *bias]),
             Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
             Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),
@@ -315,15 +322,17 @@ impl Step<'_> {
         }
     }
 
-    fn norm(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], weight: &[f32], eps: f32) {
+    fn norm(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], weight: &[f32], group: usize, eps: f32) {
         for row in self.own_rows(worker, x) {
+            let weights = weight.chunks(group).cycle();
             let mut to = self.buffer(out).write(worker, self.row(out, row));
             if x == out {
-                to.chunks_mut(weight.len()).for_each(|x| (self.variant.rms_norm_in_place)(x, weight, eps));
+                let groups = to.chunks_mut(group).zip(weights);
+                groups.for_each(|(x, weight)| (self.variant.rms_norm_in_place)(x, weight, eps));
             } else {
                 let from = self.buffer(x).read(worker, self.row(x, row));
-                let groups = from.chunks(weight.len()).zip(to.chunks_mut(weight.len()));
-                groups.for_each(|(x, out)| (self.variant.rms_norm)(x, weight, eps, out));
+                let groups = from.chunks(group).zip(to.chunks_mut(group)).zip(weights);
+                groups.for_each(|((x, out), weight)| (self.variant.rms_norm)(x, weight, eps, out));
             }
         }
     }

@@ -6,10 +6,17 @@ use crate::state::RecurrentId;
 use crate::weight::WeightId;
 
 impl Step<'_> {
-    pub(super) fn conv(&mut self, state: RecurrentId, x: BufferId, weight: WeightId, out: BufferId) {
+    pub(super) fn conv(
+        &mut self,
+        state: RecurrentId,
+        [x, out]: [BufferId; 2],
+        weight: WeightId,
+        bias: Option<WeightId>,
+    ) {
         let (input, width) = (self.copy(x), self.width(x));
         let taps: Vec<Vec<f32>> = (0..width).map(|element| self.weight_row(weight, element)).collect();
         let kernel = taps[0].len();
+        let bias = bias.map(|bias| self.weight_row(bias, 0));
         let section = self.layout.snapshot.elements(state);
         let mut end = 0;
         for rows in self.batch.rows.chunk_by(|a, b| a.seq == b.seq) {
@@ -28,7 +35,9 @@ impl Step<'_> {
                         let x = all[(row + nth) * width + element];
                         f64::from(*tap) * f64::from(x)
                     });
-                    self.buffers[out.0 as usize][(begin + row) * width + element] = products.sum::<f64>() as f32;
+                    let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[element]));
+                    let sum = products.sum::<f64>() + bias;
+                    self.buffers[out.0 as usize][(begin + row) * width + element] = sum as f32;
                 }
             }
             for (tokens, to) in &table.to {

@@ -38,7 +38,8 @@ impl Step<'_> {
             Op::RmsNorm { x, weight, eps, group, out } => {
                 let weight = self.weight_row(*weight, 0);
                 let mut y = self.copy(*x);
-                y.chunks_mut(*group).for_each(|x| arithmetic::rms_norm(x, &weight, *eps));
+                let groups = y.chunks_mut(*group).zip(weight.chunks(*group).cycle());
+                groups.for_each(|(x, weight)| arithmetic::rms_norm(x, weight, *eps));
                 self.buffers[out.0 as usize] = y;
             }
             Op::LayerNorm { x, weight, bias, eps, out } => {
@@ -97,9 +98,11 @@ impl Step<'_> {
                 }
                 self.buffers[out.0 as usize] = y;
             }
-            Op::Conv { state, x, weight, out } => self.conv(*state, *x, *weight, *out),
+            Op::Conv { state, x, weight, bias, out } => self.conv(*state, [*x, *out], *weight, *bias),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
+            Op::StateSpace(op) => self.state_space(op),
+            Op::Discretise { x, rate, bias, decay } => self.discretise([*x, *decay], *rate, *bias),
             Op::Glu { activation, gate, up, out } => {
                 let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
                 self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();

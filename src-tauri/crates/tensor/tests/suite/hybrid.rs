@@ -3,7 +3,7 @@
 use cairn_gguf::DType;
 use cairn_tensor::{
     Backend, Batch, BufferId, DeltaRule, Glu, HeadPart, KeySharing, Limits, Op, PlanId, SnapshotId, SnapshotTable,
-    State, StateKind, Weight,
+    State, StateKind, StateSpace, Weight,
 };
 
 use crate::builder::Builder;
@@ -15,6 +15,8 @@ const HEADS: [usize; 3] = [4, 2, 64];
 const KERNELS: [usize; 2] = [3, 4];
 /// Linear attention: key heads and their width, heads and their width, which is a whole and a partial block.
 const LINEAR: [usize; 4] = [2, 24, 4, 48];
+/// State space models: heads and their width, which is a whole and a partial block, and the rows of a state.
+const SCAN: [usize; 3] = [4, 48, 24];
 /// Snapshots of each sequence: two in turn, and one in the middle of a run.
 pub(crate) const SNAPSHOTS: usize = 3;
 
@@ -55,7 +57,7 @@ fn conv(b: &mut Builder<'_>, kernel: usize) {
     b.plan.push(Op::Mul { x: before, y: input });
     let state = b.plan.recurrent((kernel - 1) * WIDTH);
     let weight = b.weight(DType::F32, WIDTH, kernel, 1.0);
-    b.plan.push(Op::Conv { state, x: before, weight, out: mixed });
+    b.plan.push(Op::Conv { state, x: before, weight, bias: None, out: mixed });
     b.plan.push(Op::Mul { x: mixed, y: after });
     b.multiply(mixed, &[b.branch]);
     b.add_branch();
@@ -70,7 +72,7 @@ fn delta_rule(b: &mut Builder<'_>, sharing: KeySharing) {
         [width, width, 2 * heads, heads, heads, heads * value_dim, heads * value_dim].map(|width| b.buffer(width));
     b.multiply(b.branch, &[qkv, pairs, gate]);
     let (state, weight) = (b.plan.recurrent(3 * width), b.weight(DType::F32, width, 4, 1.0));
-    b.plan.push(Op::Conv { state, x: qkv, weight, out: mixed });
+    b.plan.push(Op::Conv { state, x: qkv, weight, bias: None, out: mixed });
     b.plan.push(Op::Silu { x: mixed });
     let part = |buffer, first| HeadPart { buffer, heads, first };
     for (first, out) in [(0, beta), (1, decay)] {
@@ -91,6 +93,33 @@ fn delta_rule(b: &mut Builder<'_>, sharing: KeySharing) {
     let heads = b.buffer(WIDTH);
     b.multiply_as(DType::F32, gate, &[heads]);
     b.multiply(heads, &[b.branch]);
+    b.add_branch();
+}
+
+/// A state space model with a convolution before it and a gated norm of each group after it.
+fn scan(b: &mut Builder<'_>, groups: usize) {
+    let [heads, head_dim, state_size] = SCAN;
+    norm(b);
+    let (inner, width) = (heads * head_dim, heads * head_dim + 2 * groups * state_size);
+    let [gate, input, xbc, step, decay, out] = [inner, width, width, heads, heads, inner].map(|width| b.buffer(width));
+    b.multiply(b.branch, &[gate, input, step]);
+    let (state, weight) = (b.plan.recurrent(3 * width), b.weight(DType::F32, width, 4, 1.0));
+    let bias = Some(b.weight(DType::F32, 1, width, 0.5));
+    b.plan.push(Op::Conv { state, x: input, weight, bias, out: xbc });
+    b.plan.push(Op::Silu { x: xbc });
+    let rate = b.backend.upload(rates(heads)).expect("the bytes are those of the shape");
+    let [bias, skip] = [1.0; 2].map(|scale| b.weight(DType::F32, 1, heads, scale));
+    b.plan.push(Op::Discretise { x: step, rate, bias, decay });
+    let state = b.plan.recurrent(heads * head_dim * state_size);
+    let op = StateSpace { state, xbc, step, decay, skip, groups, heads, head_dim, state_size, out };
+    b.plan.push(Op::StateSpace(op));
+    b.plan.push(Op::Glu { activation: Glu::Silu, gate, up: out, out: gate });
+    let weight = b.weight(DType::F32, 1, inner, 1.0);
+    b.plan.push(Op::RmsNorm { x: gate, weight, eps: 1e-5, group: inner / groups, out: gate });
+    // The quantised types have rows of whole blocks.
+    let whole = b.buffer(WIDTH);
+    b.multiply_as(DType::F32, gate, &[whole]);
+    b.multiply(whole, &[b.branch]);
     b.add_branch();
 }
 
@@ -139,6 +168,16 @@ pub(crate) fn linear(backend: &mut dyn Backend, dtype: DType, limits: Limits) ->
         delta_rule(b, KeySharing::Adjacent);
         attention(b, StateKind::Full);
         delta_rule(b, KeySharing::Tiled);
+        mlp(b);
+    })
+}
+
+/// Writes a model with state space models into a backend. Equal seeds give equal models.
+pub(crate) fn state_space(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    model(backend, dtype, limits, |b| {
+        scan(b, 2);
+        attention(b, StateKind::Full);
+        scan(b, 1);
         mlp(b);
     })
 }

@@ -5,7 +5,7 @@ use cairn_kernels::Variant;
 use cairn_tensor::{Backend, Batch, Limits};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
-use crate::hybrid::{Snapshots, hybrid, linear};
+use crate::hybrid::{Snapshots, hybrid, linear, state_space};
 use crate::latent::latent;
 use crate::model::Model;
 use crate::varied::varied;
@@ -159,6 +159,13 @@ fn latent_attention_gives_identical_logits_in_any_batch() {
 fn linear_attention_gives_identical_logits_in_any_batch() {
     for dtype in [DType::F32, DType::Q8_0] {
         check(linear, dtype);
+    }
+}
+
+#[test]
+fn state_spaces_give_identical_logits_in_any_batch() {
+    for dtype in [DType::F32, DType::Q8_0] {
+        check(state_space, dtype);
     }
 }
 

@@ -16,5 +16,6 @@ mod pictures;
 mod recurrent;
 mod refusals;
 mod slices;
+mod state_space;
 mod tiles;
 mod varied;

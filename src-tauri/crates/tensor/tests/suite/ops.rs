@@ -3,11 +3,11 @@
 use cairn_gguf::DType;
 use cairn_tensor::{
     Backend, Batch, BufferId, DeltaRule, Glu, Growth, HeadPart, KeySharing, Limits, Op, Plan, Projection, RecurrentId,
-    Reference, Rope, RopeStyle, Row, Rows, SnapshotId, State, StateKind, Values, Weight,
+    Reference, Rope, RopeStyle, Row, Rows, SnapshotId, State, StateKind, Values, Weight, WeightId,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
-use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid, linear, rates};
+use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid, linear, rates, state_space};
 use crate::model::logits;
 
 /// Slots that each of the three sequences may use.
@@ -30,8 +30,12 @@ impl Bench<'_> {
         out
     }
 
-    pub(crate) fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
+    pub(crate) fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> WeightId {
         let weight = matrix(&mut self.random, dtype, rows, cols, scale);
+        self.upload(weight)
+    }
+
+    pub(crate) fn upload(&mut self, weight: Weight) -> WeightId {
         self.backend.upload(weight).expect("the bytes are those of the shape")
     }
 }
@@ -141,11 +145,13 @@ fn added_positions_agree_with_the_oracle() {
 
 #[test]
 fn rms_norm_agrees_with_the_oracle() {
-    for (width, group, in_place) in [(200, 200, false), (192, 48, true), (96, 32, false)] {
-        check(&format!("norm of {width} by {group}"), 1e-6, |bench| {
+    for (width, group, in_place, weights) in
+        [(200, 200, false, 200), (192, 48, true, 48), (96, 32, false, 32), (192, 48, true, 192), (96, 32, false, 96)]
+    {
+        check(&format!("norm of {width} by {group} with {weights} weights"), 1e-6, |bench| {
             let x = bench.input(width);
             let out = if in_place { x } else { bench.plan.buffer(Rows::Batch, width) };
-            let weight = bench.weight(DType::F32, 1, group, 1.0);
+            let weight = bench.weight(DType::F32, 1, weights, 1.0);
             bench.plan.push(Op::RmsNorm { x, weight, eps: 1e-5, group, out });
             out
         });
@@ -387,6 +393,7 @@ fn convolutions_agree_with_the_oracle() {
     for (width, kernel, dtype) in
         [(200, 3, DType::F32), (64, 2, DType::F16), (30, 4, DType::F32), (256, 16, DType::BF16)]
     {
+        let has_bias = kernel > 2;
         check(&format!("convolution of {kernel} rows of {width} in {dtype}"), 1e-6, |bench| {
             let x = bench.input(width);
             // Another state is before the one in use.
@@ -394,7 +401,8 @@ fn convolutions_agree_with_the_oracle() {
                 let out = bench.plan.buffer(Rows::Batch, width);
                 let (state, weight) =
                     (bench.plan.recurrent((kernel - 1) * width), bench.weight(dtype, width, kernel, 1.0));
-                bench.plan.push(Op::Conv { state, x, weight, out });
+                let bias = has_bias.then(|| bench.weight(DType::F32, 1, width, 1.0));
+                bench.plan.push(Op::Conv { state, x, weight, bias, out });
             }
             BufferId(bench.plan.buffers.len() as u32 - 1)
         });
@@ -412,7 +420,7 @@ fn delta_rule_agrees_with_the_oracle() {
         check(&format!("{sharing:?} {key_heads} x {key_dim} for {heads} x {value_dim}"), 1e-5, |bench| {
             let qkv = bench.input(2 * key_heads * key_dim + heads * value_dim);
             let [decay, beta] = [heads; 2].map(|width| bench.input(width));
-            let rate = bench.backend.upload(rates(heads)).expect("the bytes are those of the shape");
+            let rate = bench.upload(rates(heads));
             let bias = bench.weight(DType::F32, 1, heads, 1.0);
             bench.plan.push(Op::Decay { x: decay, rate, bias });
             bench.plan.push(Op::Sigmoid { x: beta });
@@ -513,5 +521,6 @@ fn model_agrees_with_the_oracle() {
         // A gated convolution multiplies three quantized projections.
         compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, hybrid, dtype, 310)]);
         compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, linear, dtype, 310)]);
+        compare(dtype.name(), 1.5 * bound, |backend| vec![logits(backend, state_space, dtype, 310)]);
     }
 }

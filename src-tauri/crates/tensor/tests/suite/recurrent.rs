@@ -7,7 +7,7 @@ use cairn_tensor::{
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table};
-use crate::hybrid::{hybrid, linear};
+use crate::hybrid::{hybrid, linear, state_space};
 use crate::model::Model;
 
 /// Tokens of the sequence.
@@ -35,6 +35,7 @@ fn sequence_continues_from_any_snapshot() {
     // The convolutions have three and four rows.
     check_snapshots(hybrid, &[2 * 256, 3 * 256]);
     check_snapshots(linear, &[3 * 288, 4 * 24 * 48, 3 * 288, 4 * 24 * 48]);
+    check_snapshots(state_space, &[3 * 288, 4 * 24 * 48, 3 * 240, 4 * 24 * 48]);
 }
 
 /// Checks a model with states of this many elements.
@@ -113,7 +114,7 @@ fn check(weight: u32, width: usize, elements: usize, change: impl Fn(&mut Plan),
         let mut plan = Plan::default();
         let [x, out] = [width; 2].map(|width| plan.buffer(Rows::Batch, width));
         let state = plan.recurrent(elements);
-        plan.push(Op::Conv { state, x, weight: WeightId(weight), out });
+        plan.push(Op::Conv { state, x, weight: WeightId(weight), bias: None, out });
         change(&mut plan);
         let error = backend.prepare(plan, LIMITS).expect_err("the plan is not sound").to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
@@ -141,6 +142,12 @@ fn invalid_convolutions_are_refused() {
         }
     };
     check(0, 32, 64, in_place, "buffer 0 is both read and written");
+    let biased = |plan: &mut Plan| {
+        if let Op::Conv { bias, .. } = &mut plan.ops[0] {
+            *bias = Some(WeightId(1));
+        }
+    };
+    check(0, 32, 64, biased, "is 16 x 1, not a vector of 32");
     let to_logits = |plan: &mut Plan| plan.buffers[1].rows = Rows::Logits;
     check(0, 32, 64, to_logits, "buffer 1 is");
 }

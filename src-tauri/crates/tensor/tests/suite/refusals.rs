@@ -60,7 +60,10 @@ fn plan_with_invalid_step_is_refused() {
     check(Op::AddInput { x, first: usize::MAX }, "an embedding row has no element");
     check(Op::Join { x, count: 2, out: last }, "buffer 3 is");
     check(Op::Join { x, count: 0, out: last }, "buffer 3 is");
-    check(norm(1, 16, y), "is 1 x 32, not a vector of 16");
+    let narrow_norm = Op::RmsNorm { x: narrow, weight: WeightId(1), eps: 1e-5, group: 5, out: narrow };
+    check(narrow_norm, "is 1 x 32, not a vector of 5");
+    check(norm(1, 12, y), "32 elements are not whole groups of 12");
+    check(norm(1, 0, y), "32 elements are not whole groups of 0");
     check(norm(0, 32, y), "is 10 x 32, not a vector of 32");
     check(norm(1, 32, narrow), "buffers 0 and 2 differ");
     check(product(0, None, 1), "is 10 x 32, its output");

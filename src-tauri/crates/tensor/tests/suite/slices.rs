@@ -6,7 +6,7 @@ use cairn_tensor::{
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, layered, push_rows, read, table, tiny, token};
-use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid, linear};
+use crate::hybrid::{SNAPSHOTS, Snapshots, hybrid, linear, state_space};
 use crate::latent::latent;
 use crate::model::Model;
 use crate::varied::varied;
@@ -84,7 +84,7 @@ fn check(case: Case, slices: &[(usize, usize)], backend: impl Fn() -> Box<dyn Ba
 
 #[test]
 fn slice_gives_the_bits_of_one_run() {
-    for (model, layers) in [(deep as Model, 4), (varied, 2), (hybrid, 4), (latent, 2), (linear, 3)] {
+    for (model, layers) in [(deep as Model, 4), (varied, 2), (hybrid, 4), (latent, 2), (linear, 3), (state_space, 3)] {
         for (dtype, threads) in [(DType::F32, 1), (DType::Q8_0, 3), (DType::Q4_K, 2)] {
             let case = Case { model, dtype, layers };
             for variant in all_variants() {
@@ -269,10 +269,10 @@ fn random_slices_of_several_sequences_give_the_bits_of_one_run() {
             slices.slice();
         }
     };
-    let models = [(deep as Model, 4), (varied, 2), (hybrid, 4), (latent, 2), (linear, 3)];
-    for seed in 0..15 {
-        let (model, layers) = models[seed % 5];
-        let dtype = [DType::Q8_0, DType::F32, DType::Q4_K][seed / 5];
+    let models = [(deep as Model, 4), (varied, 2), (hybrid, 4), (latent, 2), (linear, 3), (state_space, 3)];
+    for seed in 0..18 {
+        let (model, layers) = models[seed % 6];
+        let dtype = [DType::Q8_0, DType::F32, DType::Q4_K][seed / 6];
         let variants = all_variants();
         let fast = variants.iter().filter(|variant| variant.name != "scalar").count().max(1);
         let mut backend = cpu(variants[seed % fast], 1 + seed % 4);
