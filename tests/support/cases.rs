@@ -60,6 +60,7 @@ const MIXED: &[&str] = &[
     "glm4",
     "gpt2",
     "gptneox",
+    "granitehybrid",
     "hunyuan-dense",
     "ernie4_5",
     "mistral3",
@@ -92,6 +93,10 @@ pub fn all() -> Vec<Case> {
     for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
         let types = format!("{dtype} with experts");
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&MIXTRAL) }));
+    }
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let types = format!("{dtype} with experts");
+        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::GRANITE_HYBRID_MOE) }));
     }
     // As published ones are.
     let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };

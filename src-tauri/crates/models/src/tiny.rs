@@ -85,7 +85,7 @@ impl Tiny {
     pub(crate) fn add(&mut self, noise: &mut Noise, name: &str, dims: &[usize]) {
         let centre = match dims.len() {
             // States would grow with positive rates.
-            1 if name.ends_with(".ssm_a") => -0.6,
+            _ if name.ends_with(".ssm_a") => -0.6,
             1 => 1.0,
             _ => 0.0,
         };

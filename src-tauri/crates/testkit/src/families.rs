@@ -10,7 +10,7 @@ use cairn_gguf::Pooling;
 use self::keys::{
     encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
     linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack, short_convolutions,
-    sigmoid_experts, weighted_experts, wide_experts,
+    sigmoid_experts, state_spaces, weighted_experts, wide_experts,
 };
 use crate::spec::{Family, ModelSpec};
 
@@ -302,6 +302,31 @@ pub static GRANITE_MOE: Family = Family {
     ..GRANITE
 };
 
+/// Granite with state space models in every second layer. Published models have them in nine of ten layers. Positions are not rotated.
+pub static GRANITE_HYBRID: Family = Family {
+    name: "granitehybrid",
+    keys: |spec| {
+        let mut keys = (GRANITE.keys)(spec);
+        keys.extend(state_spaces(spec, 1));
+        keys.push(("rope.scaling.finetuned", false.into()));
+        keys
+    },
+    has_tensor: |name| name.ends_with(".ssm_conv1d.bias"),
+    ..GRANITE
+};
+
+/// The same with experts, each as wide as an MLP, and a shared one.
+pub static GRANITE_HYBRID_MOE: Family = Family {
+    keys: |spec| {
+        let mut keys = (GRANITE_HYBRID.keys)(spec);
+        keys.extend(wide_experts(spec));
+        keys.push(("expert_shared_feed_forward_length", 64u32.into()));
+        keys
+    },
+    down_gain: MOE_DOWN_GAIN,
+    ..GRANITE_HYBRID
+};
+
 /// Hunyuan: an RMSNorm over each head of queries and keys after rotation.
 pub static HUNYUAN_DENSE: Family = Family { name: "hunyuan-dense", pre_tokenizer: "hunyuan-dense", ..PLAIN };
 
@@ -518,6 +543,7 @@ pub static ALL: &[&Family] = &[
     &GPTNEOX,
     &GRANITE,
     &GRANITE_MOE,
+    &GRANITE_HYBRID,
     &HUNYUAN_DENSE,
     &LFM2,
     &LFM2MOE,

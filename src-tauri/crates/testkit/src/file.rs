@@ -159,6 +159,11 @@ impl<'a> Tensors<'a, '_> {
                 let values: Vec<f32> = (0..elements).map(|_| -DECAY_RATE * random.normal().exp()).collect();
                 self.vector(name, dims, &values);
             }
+            // Vectors of several dimensions.
+            _ if name.ends_with(".ssm_d") || part == "ssm_norm" => {
+                let values = weights::vector(elements, 1.0, &mut Random::from_name(self.spec.seed, name));
+                self.vector(name, dims, &values);
+            }
             (_, "exp_probs_b") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let order: Vec<f32> = (0..elements).map(|_| random.normal()).collect();

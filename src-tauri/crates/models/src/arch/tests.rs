@@ -3,6 +3,7 @@
 mod cached;
 mod context;
 mod exact;
+mod hybrid;
 mod latent;
 mod linear;
 mod pictures;
@@ -100,6 +101,7 @@ fn every_family_matches_textbook() {
         ("exaone4 with windows", &families::EXAONE4_WINDOWS),
         ("glm4 with sections", &families::GLM4_VISION),
         ("deepseek2 with keys of all heads in the cache", &families::DEEPSEEK2_LITE),
+        ("granitehybrid with experts", &families::GRANITE_HYBRID_MOE),
     ] {
         let model = Tiny::from_family(family, 1);
         check(what, &model, &plain(&model));

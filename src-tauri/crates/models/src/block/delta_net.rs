@@ -7,29 +7,17 @@
 use cairn_tensor::{BufferId, DeltaRule, Glu, HeadPart, KeySharing, Op};
 
 use super::Stream;
+use super::ssm_sizes::SsmSizes;
 use super::stream::Part;
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
 
-/// Most rows of a convolution: more than in any model.
-const MAX_KERNEL: u32 = 16;
-/// Most heads: more than in any model.
-const MAX_HEADS: u32 = 1 << 12;
-/// Most elements of a query, a key or a value: more than in any model.
-const MAX_DIM: u32 = 1 << 10;
-/// Most elements of a layer's state: 128 heads of 256 x 256, twice the largest model's.
-const MAX_STATE: usize = 8 << 20;
-
 /// Parameters and buffers of a model's layers with linear attention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeltaNet {
-    key_heads: usize,
-    heads: usize,
-    key_dim: usize,
-    value_dim: usize,
-    /// Rows that an output of the convolution depends on.
-    kernel: usize,
+    /// Groups are the heads of keys.
+    sizes: SsmSizes,
     sharing: KeySharing,
     qkv: BufferId,           // [rows, queries, keys, values]
     mixed: BufferId,         // The same after the convolution.
@@ -43,57 +31,24 @@ pub(crate) struct DeltaNet {
 impl DeltaNet {
     /// Reads the sizes.
     pub(crate) fn new(b: &mut Builder<'_>, sharing: KeySharing) -> Result<Self, LoadError> {
-        let keys = Keys::new(b.metadata())?;
-        let kernel = keys.count("ssm.conv_kernel", None, MAX_KERNEL)?;
-        if kernel < 2 {
-            return Err(keys.invalid("ssm.conv_kernel", "a convolution of one row has no state"));
-        }
-        let key_heads = keys.count("ssm.group_count", None, MAX_HEADS)?;
-        let heads = keys.count("ssm.time_step_rank", None, MAX_HEADS)?;
-        let key_dim = keys.count("ssm.state_size", None, MAX_DIM)?;
-        let inner = keys.count("ssm.inner_size", None, MAX_HEADS * MAX_DIM)?;
-        if !heads.is_multiple_of(key_heads) {
-            let why = format!("{key_heads} heads of keys do not divide {heads} heads of values");
-            return Err(keys.invalid("ssm.group_count", why));
-        }
-        let value_dim = inner / heads;
-        if !inner.is_multiple_of(heads) || value_dim > MAX_DIM as usize {
-            let why = format!("{inner} elements are not {heads} heads of 1 to {MAX_DIM} elements");
-            return Err(keys.invalid("ssm.inner_size", why));
-        }
-        if heads * key_dim * value_dim > MAX_STATE {
-            let why = format!("{heads} states of {key_dim} x {value_dim} have more than {MAX_STATE} elements");
-            return Err(keys.invalid("ssm.state_size", why));
-        }
-        let width = 2 * key_heads * key_dim + inner;
+        let sizes = SsmSizes::read(&Keys::new(b.metadata())?)?;
+        let (inner, heads) = (sizes.inner(), sizes.heads);
+        let width = 2 * sizes.groups * sizes.state_size + inner;
         let [qkv, mixed, gate, beta, decay, out] =
             [width, width, inner, heads, heads, inner].map(|width| b.buffer(width));
-        Ok(Self {
-            key_heads,
-            heads,
-            key_dim,
-            value_dim,
-            kernel,
-            sharing,
-            qkv,
-            mixed,
-            gate,
-            beta,
-            decay,
-            pairs: None,
-            out,
-        })
+        Ok(Self { sizes, sharing, qkv, mixed, gate, beta, decay, pairs: None, out })
     }
 
     /// Reads the factors of errors and states from one tensor, `ssm_ba`, which has both for each head of keys.
     pub(crate) fn paired(self, b: &mut Builder<'_>) -> Self {
-        Self { pairs: Some(b.buffer(2 * self.heads)), ..self }
+        Self { pairs: Some(b.buffer(2 * self.sizes.heads)), ..self }
     }
 
     /// Adds `residual += linear attention(x)`, where the stream provides `x`. The layer has two states: the rows before the next one
     /// for the convolution, and those of the heads.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { key_heads, heads, key_dim, value_dim, sharing, qkv, mixed, gate, beta, decay, out, .. } = self;
+        let &Self { sizes, sharing, qkv, mixed, gate, beta, decay, out, .. } = self;
+        let SsmSizes { kernel, groups: key_heads, heads, state_size: key_dim, head_dim: value_dim } = sizes;
         let (embedding, eps) = (hparams.embedding_length, hparams.epsilon);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::ATTENTION, layer);
@@ -112,8 +67,8 @@ impl DeltaNet {
             }
         }
         let width = b.plan.buffers[qkv.0 as usize].width;
-        let weight = b.matrix(&name("ssm_conv1d.weight"), width, self.kernel);
-        let state = b.plan.recurrent((self.kernel - 1) * width);
+        let weight = b.matrix(&name("ssm_conv1d.weight"), width, kernel);
+        let state = b.plan.recurrent((kernel - 1) * width);
         b.push(Op::Conv { state, x: qkv, weight, bias: None, out: mixed });
         b.push(Op::Silu { x: mixed });
         let [rate, bias] = ["ssm_a", "ssm_dt.bias"].map(|part| b.vector(&name(part), heads));

@@ -200,6 +200,7 @@ async fn logits_from_cached_and_restored_rows_are_bit_identical() {
     // Half as many elements have a position: a block of the page type.
     let latent = write("l.gguf", 64, tiny(&families::DEEPSEEK2));
     let linear = write("d.gguf", 32, tiny(&families::QWEN35));
+    let hybrid = write("s.gguf", 32, tiny(&families::GRANITE_HYBRID));
     let began = Instant::now();
     for seed in seeds.clone() {
         for kv_type in [DType::F16, DType::Q8_0, DType::Q4_0] {
@@ -208,9 +209,10 @@ async fn logits_from_cached_and_restored_rows_are_bit_identical() {
         check(&recurrent, DType::F16, seed, tokens).await;
         check(&latent, DType::Q8_0, seed, tokens).await;
         check(&linear, DType::F16, seed, tokens).await;
+        check(&hybrid, DType::F16, seed, tokens).await;
     }
     println!(
-        "{} prompts in eight ways with three types, two recurrent models and a latent one, {tokens} tokens each: the same bits, {:.0} s",
+        "{} prompts in eight ways with three types, three recurrent models and a latent one, {tokens} tokens each: the same bits, {:.0} s",
         seeds.count(),
         began.elapsed().as_secs_f64()
     );

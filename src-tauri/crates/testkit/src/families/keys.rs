@@ -32,11 +32,30 @@ pub(super) fn sigmoid_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     keys
 }
 
-/// Returns the keys of a hybrid model: every second layer has attention, the others are short convolutions.
-pub(super) fn short_convolutions(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+/// Returns the key of a hybrid model in which every second layer has attention.
+fn alternating_attention(spec: &ModelSpec) -> (&'static str, Value) {
     let kv_heads = i32::try_from(spec.kv_heads).expect("a model's counts fit into an i32");
     let counts: Vec<i32> = (0..spec.layers).map(|layer| if layer % 2 == 0 { 0 } else { kv_heads }).collect();
-    vec![("attention.head_count_kv", counts.into()), ("shortconv.l_cache", 3u32.into())]
+    ("attention.head_count_kv", counts.into())
+}
+
+/// Returns the keys of a hybrid model: every second layer has attention, the others are short convolutions.
+pub(super) fn short_convolutions(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    vec![alternating_attention(spec), ("shortconv.l_cache", 3u32.into())]
+}
+
+/// Returns the keys of a hybrid model: every second layer has attention, the others state space models of twice the width, as
+/// llama.cpp requires for some families.
+pub(super) fn state_spaces(spec: &ModelSpec, groups: u32) -> Vec<(&'static str, Value)> {
+    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+    vec![
+        alternating_attention(spec),
+        ("ssm.conv_kernel", 4u32.into()),
+        ("ssm.state_size", count(spec.head_dim)),
+        ("ssm.group_count", groups.into()),
+        ("ssm.time_step_rank", count(2 * spec.heads)),
+        ("ssm.inner_size", count(2 * spec.width)),
+    ]
 }
 
 /// Returns the keys of a hybrid model: every second layer has attention, the others linear attention. Published models have it in

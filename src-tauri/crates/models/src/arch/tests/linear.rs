@@ -30,7 +30,7 @@ fn invalid_sizes_are_refused_by_key() {
         u32::MAX,
         "metadata key `qwen35.ssm.time_step_rank`: 4294967295 is not in 1 to 4096",
     );
-    let text = "metadata key `qwen35.ssm.group_count`: 3 heads of keys do not divide 4 heads of values";
+    let text = "metadata key `qwen35.ssm.group_count`: 3 groups do not divide 4 heads";
     check_refused("ssm.group_count", 3u32, text);
     let text = "metadata key `qwen35.ssm.inner_size`: 33 elements are not 4 heads of 1 to 1024 elements";
     check_refused("ssm.inner_size", 33u32, text);

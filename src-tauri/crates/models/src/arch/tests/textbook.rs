@@ -2,6 +2,7 @@
 //! verifies the forward passes of the families.
 
 mod linear;
+mod state_space;
 
 use cairn_gguf::Value;
 
@@ -154,8 +155,9 @@ fn paper(model: &Tiny) -> Paper {
             mlp_norm: "post_attention_norm",
             ..plain
         },
-        "granite" | "granitemoe" => Paper {
+        "granite" | "granitemoe" | "granitehybrid" => Paper {
             adjacent_pairs: true,
+            rotates: if model.keys.contains_key("rope.scaling.finetuned") { |_| false } else { |_| true },
             embedding_scale: 12.0,
             attention_scale: f64::from(0.1f32),
             residual_scale: f64::from(0.22f32),
@@ -221,6 +223,8 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let read: Rows = xs.iter().map(|x| block.read(x, attention_norm)).collect();
         let mixed: Rows = if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
             block.convolve(&read)
+        } else if model.tensors.contains_key(&block.name("ssm_in.weight")) {
+            state_space::mix(&block, &read)
         } else if model.tensors.contains_key(&block.name("ssm_a")) {
             linear::mix(&block, &read)
         } else {

@@ -64,6 +64,6 @@ fn factors(block: &Block<'_>, x: &[f64], [key_heads, heads]: [usize; 2], is_next
     (groups.clone().flat_map(half(0)).collect(), groups.flat_map(half(1)).collect())
 }
 
-fn silu(x: f64) -> f64 {
+pub(super) fn silu(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
