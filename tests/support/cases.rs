@@ -64,6 +64,7 @@ const MIXED: &[&str] = &[
     "hunyuan-dense",
     "ernie4_5",
     "mistral3",
+    "nemotron_h",
     "phi2",
     "exaone",
     "qwen2vl",
@@ -97,6 +98,10 @@ pub fn all() -> Vec<Case> {
     for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
         let types = format!("{dtype} with experts");
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::GRANITE_HYBRID_MOE) }));
+    }
+    for dtype in [DType::F32, DType::Q8_0] {
+        let types = format!("{dtype} latent");
+        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::NEMOTRON_H_LATENT) }));
     }
     // As published ones are.
     let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };

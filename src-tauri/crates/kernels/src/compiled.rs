@@ -49,6 +49,9 @@ macro_rules! kernels {
             fn silu(x: &mut [f32]) {
                 portable::activation::silu::<$arith>(x)
             }
+            fn relu_squared(x: &mut [f32]) {
+                portable::activation::relu_squared(x)
+            }
             fn scale(x: &mut [f32], factor: f32) {
                 portable::elementwise::scale(x, factor)
             }

@@ -32,6 +32,7 @@ pub(crate) const SCALAR: Variant = Variant {
     gelu_erf: |x| portable::activation::gelu_erf::<Plain>(x),
     sigmoid: |x| portable::activation::sigmoid::<Plain>(x),
     silu: |x| portable::activation::silu::<Plain>(x),
+    relu_squared: |x| portable::activation::relu_squared(x),
     scale: |x, factor| portable::elementwise::scale(x, factor),
     softcap: |x, cap| portable::activation::softcap::<Plain>(x, cap),
     mul: |x, y| portable::elementwise::mul(x, y),

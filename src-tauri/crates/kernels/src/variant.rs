@@ -52,6 +52,8 @@ pub struct Variant {
     pub sigmoid: fn(&mut [f32]),
     /// `x = x / (1 + exp(-x))`.
     pub silu: fn(&mut [f32]),
+    /// `x = max(x, 0)^2`.
+    pub relu_squared: fn(&mut [f32]),
     /// `x *= factor`.
     pub scale: fn(&mut [f32], f32),
     /// `x = cap * tanh(x / cap)`.

@@ -141,7 +141,12 @@ fn fills(op: &Op, k: BufferId) -> bool {
 fn changes(op: &Op, k: BufferId) -> bool {
     match op {
         Op::RmsNorm { out, .. } | Op::LayerNorm { out, .. } | Op::Glu { out, .. } => *out == k,
-        Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::Decay { x, .. } => *x == k,
+        Op::Gelu { x }
+        | Op::GeluErf { x }
+        | Op::Sigmoid { x }
+        | Op::Silu { x }
+        | Op::ReluSquared { x }
+        | Op::Decay { x, .. } => *x == k,
         Op::Discretise { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,

@@ -18,6 +18,7 @@ mod granite;
 mod hunyuan_dense;
 mod lfm2;
 mod llama;
+mod nemotron_h;
 mod olmo2;
 mod olmoe;
 mod phi2;
@@ -82,6 +83,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &hunyuan_dense::HunyuanDense,
     &lfm2::Lfm2,
     &llama::Llama,
+    &nemotron_h::NemotronH,
     &olmo2::Olmo2,
     &olmoe::Olmoe,
     &phi2::Phi2,

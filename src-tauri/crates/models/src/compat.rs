@@ -17,6 +17,7 @@ mod gpt_oss;
 mod layout;
 mod llama3;
 mod mistral3;
+mod nemotron;
 mod olmo3;
 mod qwen35;
 mod qwen_vl;
@@ -48,6 +49,7 @@ const LAYOUTS: &[Layout] = &[
     gpt_oss::GPT_OSS,
     llama3::LLAMA3,
     mistral3::MISTRAL3,
+    nemotron::NEMOTRON3,
     olmo3::OLMO3,
     qwen_vl::QWEN25_VL,
     qwen_vl::QWEN3_VL,

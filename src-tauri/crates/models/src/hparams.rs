@@ -1,6 +1,6 @@
 //! Hyperparameters from a model's metadata.
 
-use cairn_gguf::{Error, Metadata, Pooling, Value};
+use cairn_gguf::{Array, Error, Metadata, Pooling, Value};
 use cairn_tensor::Limits;
 
 use crate::build::Builder;
@@ -39,7 +39,7 @@ pub struct Hparams {
     pub context_length: usize,
     /// Width of the residual stream.
     pub embedding_length: usize,
-    /// Width inside the MLP.
+    /// Width inside the MLP; the largest one if layers differ.
     pub feed_forward_length: usize,
     /// Transformer blocks.
     pub layers: usize,
@@ -107,6 +107,18 @@ impl<'a> Keys<'a> {
         self.metadata.get(&self.name(key))
     }
 
+    /// Reads a list of counts, one for each layer. `None` for anything else than a list of integers.
+    pub(crate) fn list(&self, key: &str) -> Result<Option<Vec<u32>>, LoadError> {
+        let counts: Vec<i64> = match self.get(key) {
+            Some(Value::Array(Array::U32(counts))) => counts.iter().copied().map(i64::from).collect(),
+            Some(Value::Array(Array::I32(counts))) => counts.iter().copied().map(i64::from).collect(),
+            _ => return Ok(None),
+        };
+        let valid = |count: i64| u32::try_from(count).ok().filter(|&count| count <= MAX_WIDTH).ok_or(count);
+        let counts: Result<Vec<u32>, i64> = counts.into_iter().map(valid).collect();
+        counts.map(Some).map_err(|count| self.invalid(key, format!("{count} is not in 0 to {MAX_WIDTH}")))
+    }
+
     /// Reads a positive number. Zero counts as missing, as some files write it so.
     pub(crate) fn positive(&self, key: &str) -> Result<Option<f32>, LoadError> {
         match self.f32(key)? {
@@ -124,6 +136,17 @@ impl<'a> Keys<'a> {
                 .ok_or_else(|| self.invalid(Pooling::KEY, format!("{number} is not in 0 to 4")))?,
         };
         Ok(Some(EmbeddingOutput { pooling, is_causal: self.bool("attention.causal")?.unwrap_or(true) }))
+    }
+
+    /// Reads the width inside MLPs, or the largest of a list.
+    fn feed_forward_length(&self) -> Result<usize, LoadError> {
+        const KEY: &str = "feed_forward_length";
+        match self.list(KEY)?.map(|widths| widths.into_iter().max().unwrap_or(0)) {
+            Some(0) => Err(self.invalid(KEY, "no layer has an MLP")),
+            Some(widest) => Ok(widest as usize),
+            // Files of models without MLPs may have the width of their experts only.
+            None => self.count(KEY, self.u32("expert_feed_forward_length")?, MAX_WIDTH),
+        }
     }
 
     /// Creates the error for an invalid value of a key.
@@ -209,7 +232,9 @@ impl Hparams {
             return Err(keys.invalid("attention.head_count", why));
         }
         let key = norm.epsilon_key();
-        let epsilon = keys.f32(key)?.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
+        // Converters of Nemotron H write the key of LayerNorm for RMSNorm.
+        let epsilon = keys.f32(key)?.or(keys.f32(NormKind::Layer.epsilon_key())?);
+        let epsilon = epsilon.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
         if !(epsilon.is_finite() && epsilon >= 0.0) {
             return Err(keys.invalid(key, format!("{epsilon} is not a number from zero up")));
         }
@@ -223,12 +248,7 @@ impl Hparams {
             architecture: keys.architecture().to_owned(),
             context_length: keys.count("context_length", None, u32::MAX)?,
             embedding_length,
-            // Files of models without MLPs may have the width of their experts only.
-            feed_forward_length: keys.count(
-                "feed_forward_length",
-                keys.u32("expert_feed_forward_length")?,
-                MAX_WIDTH,
-            )?,
+            feed_forward_length: keys.feed_forward_length()?,
             layers,
             heads,
             kv_heads,

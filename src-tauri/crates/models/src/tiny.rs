@@ -39,7 +39,7 @@ impl Tiny {
     pub(crate) fn from_family(family: &'static Family, seed: u64) -> Self {
         let architecture = family.name;
         let spec = ModelSpec {
-            layers: LAYERS as u64,
+            layers: family.layers,
             width: WIDTH as u64,
             heads: HEADS as u64,
             kv_heads: KV_HEADS as u64,

@@ -251,7 +251,9 @@ impl PlanCheck<'_> {
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } => self.buffer(*x).map(drop),
+            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::ReluSquared { x } => {
+                self.buffer(*x).map(drop)
+            }
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))

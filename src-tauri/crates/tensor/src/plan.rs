@@ -352,6 +352,11 @@ pub enum Op {
         /// Input and output.
         x: BufferId,
     },
+    /// `x = max(x, 0)²` in place (So et al., arXiv 2109.08668).
+    ReluSquared {
+        /// Input and output.
+        x: BufferId,
+    },
     /// `x *= factor` in place.
     Scale {
         /// Input and output.

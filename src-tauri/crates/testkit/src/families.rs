@@ -10,7 +10,7 @@ use cairn_gguf::Pooling;
 use self::keys::{
     encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
     linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack, short_convolutions,
-    sigmoid_experts, state_spaces, weighted_experts, wide_experts,
+    sigmoid_experts, single_parts, state_spaces, weighted_experts, wide_experts,
 };
 use crate::spec::{Family, ModelSpec};
 
@@ -21,6 +21,7 @@ const PLAIN: Family = Family {
     word_pieces: false,
     adds_bos: false,
     tied: None,
+    layers: 2,
     rope_base: 10_000.0,
     keys: |_| Vec::new(),
     has_tensor: |_| false,
@@ -421,6 +422,47 @@ pub static QWEN35MOE: Family = Family {
     ..QWEN3NEXT
 };
 
+/// Nemotron H: each layer is an MLP of squared ReLU, attention without positions, or a state space model.
+pub static NEMOTRON_H: Family = Family {
+    name: "nemotron_h",
+    pre_tokenizer: "pixtral",
+    layers: 3,
+    keys: |spec| {
+        let mut keys = state_spaces(spec, 2);
+        keys.extend(single_parts(spec));
+        keys.extend(layer_norm(spec));
+        keys
+    },
+    has_tensor: |name| name.ends_with(".ssm_conv1d.bias"),
+    down_gain: 0.5,
+    ..PLAIN
+};
+
+/// Nemotron 3: experts of squared ReLU and a shared one instead of MLPs.
+pub static NEMOTRON_H_MOE: Family = Family {
+    name: "nemotron_h_moe",
+    keys: |spec| {
+        let mut keys = (NEMOTRON_H.keys)(spec);
+        keys.extend(weighted_experts(spec));
+        keys.extend([("expert_weights_norm", true.into()), ("expert_weights_scale", 1.5f32.into())]);
+        keys.extend([("expert_group_count", 1u32.into()), ("expert_shared_count", 1u32.into())]);
+        keys
+    },
+    has_tensor: |name| name.ends_with("exp_probs_b.bias") || (NEMOTRON_H.has_tensor)(name),
+    ..NEMOTRON_H
+};
+
+/// The same with experts that work on projections of half the width.
+pub static NEMOTRON_H_LATENT: Family = Family {
+    keys: |spec| {
+        let latent = u32::try_from(spec.width / 2).expect("a width fits into a u32");
+        let mut keys = (NEMOTRON_H_MOE.keys)(spec);
+        keys.push(("moe_latent_size", latent.into()));
+        keys
+    },
+    ..NEMOTRON_H_MOE
+};
+
 /// OLMo 2: norms over outputs of parts, and over whole rows of queries and keys.
 pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 
@@ -550,6 +592,8 @@ pub static ALL: &[&Family] = &[
     &LLAMA,
     &ERNIE4_5,
     &MISTRAL3,
+    &NEMOTRON_H,
+    &NEMOTRON_H_MOE,
     &OLMO2,
     &OLMOE,
     &PHI2,

@@ -7,8 +7,8 @@
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::families::{
-    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE,
-    QWEN35, QWEN35MOE,
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, NEMOTRON_H_LATENT, OLMO2, QWEN2VL, QWEN3NEXT,
+    QWEN3VL, QWEN3VLMOE, QWEN35, QWEN35MOE,
 };
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
@@ -293,6 +293,19 @@ fn linear_attention(
     EqualFiles { name, expected, files }
 }
 
+/// Nemotron 3: other names of the projections around experts, and a layer that predicts further tokens.
+pub fn nemotron3() -> EqualFiles {
+    let expected = write(&small(&NEMOTRON_H_LATENT));
+    let ollama = Changes {
+        without: &["moe_latent_size"],
+        renames: &[(".ffn_latent_down.", ".ffn_latent_in."), (".ffn_latent_up.", ".ffn_latent_out.")],
+        tensors: &[("mtp.layers.0.eh_proj.weight", &[128, 64])],
+        ..Changes::default()
+    };
+    let files = vec![(NEMOTRON_H_LATENT.name, changed(&expected, ollama))];
+    EqualFiles { name: "Nemotron 3", expected, files }
+}
+
 /// Returns the files of all layouts of decoders.
 pub fn decoders() -> Vec<EqualFiles> {
     vec![
@@ -302,6 +315,7 @@ pub fn decoders() -> Vec<EqualFiles> {
         gpt_oss(),
         olmo3(),
         mistral3(),
+        nemotron3(),
         qwen25vl(),
         qwen3vl(),
         qwen3vlmoe(),

@@ -32,7 +32,7 @@ pub fn tiny_llama() -> ModelSpec {
 pub fn tiny(family: &'static Family) -> ModelSpec {
     // llama.cpp selects a vocabulary by some family names in `general.name`.
     let (name, tied) = ("tiny model".to_owned(), family.tied.unwrap_or(false));
-    ModelSpec { name, family, tied, rope_base: family.rope_base, ..tiny_llama() }
+    ModelSpec { name, family, tied, layers: family.layers, rope_base: family.rope_base, ..tiny_llama() }
 }
 
 /// A BERT in the size of [`tiny_llama`], for texts of up to 128 tokens.

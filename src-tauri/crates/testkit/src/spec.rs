@@ -93,6 +93,8 @@ pub struct Family {
     pub adds_bos: bool,
     /// Whether the embedding is the output matrix; `None` if the family supports both.
     pub tied: Option<bool>,
+    /// Transformer blocks of small models.
+    pub layers: u64,
     /// RoPE base frequency of small models.
     pub rope_base: f32,
     /// Additional keys, without the family's prefix.

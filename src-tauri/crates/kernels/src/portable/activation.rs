@@ -67,6 +67,14 @@ pub(crate) fn silu<A: Arith>(x: &mut [f32]) {
     }
 }
 
+/// `x = max(x, 0)^2` (So et al., arXiv 2109.08668). NaN stays NaN.
+#[inline(always)]
+pub(crate) fn relu_squared(x: &mut [f32]) {
+    for x in x {
+        *x *= if *x < 0.0 { 0.0 } else { *x };
+    }
+}
+
 /// `x = cap * tanh(x / cap)`.
 #[inline(always)]
 pub(crate) fn softcap<A: Arith>(x: &mut [f32], cap: f32) {

@@ -126,6 +126,16 @@ fn silu_matches_the_formula() {
 }
 
 #[test]
+fn relu_squared_matches_the_formula() {
+    check("relu_squared", 1e-7, |v, x, _| (v.relu_squared)(x), gated(|x, _| x.max(0.0).powi(2)));
+    for variant in usable() {
+        let mut x = [f32::NAN, -0.0, f32::INFINITY, f32::MIN, 2.0];
+        (variant.relu_squared)(&mut x);
+        assert!(x[0].is_nan() && x[1..] == [0.0, f32::INFINITY, 0.0, 4.0], "{}: {x:?}", variant.name);
+    }
+}
+
+#[test]
 fn sigmoid_approaches_zero_and_one() {
     check("sigmoid", 1e-6, |v, x, _| (v.sigmoid)(x), gated(|x, _| 1.0 / (1.0 + (-x).exp())));
     for variant in usable() {

@@ -102,6 +102,7 @@ fn every_family_matches_textbook() {
         ("glm4 with sections", &families::GLM4_VISION),
         ("deepseek2 with keys of all heads in the cache", &families::DEEPSEEK2_LITE),
         ("granitehybrid with experts", &families::GRANITE_HYBRID_MOE),
+        ("nemotron_h_moe with a latent", &families::NEMOTRON_H_LATENT),
     ] {
         let model = Tiny::from_family(family, 1);
         check(what, &model, &plain(&model));

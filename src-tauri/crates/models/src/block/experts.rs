@@ -31,9 +31,12 @@ pub(crate) struct Experts {
     inner: usize,
     logits: BufferId, // [rows, experts]
     routes: BufferId, // [rows, 2 * used]
-    gate: BufferId,   // [rows, used * inner]
-    up: BufferId,     // [rows, used * inner]
-    down: BufferId,   // [rows, used * embedding]
+    /// `[rows, used * inner]`; `None` for experts of squared ReLU without a gate.
+    gate: Option<BufferId>,
+    up: BufferId,   // [rows, used * inner]
+    down: BufferId, // [rows, used * embedding or latent]
+    /// Narrower input and output of the experts, `[rows, latent]`.
+    latent: Option<[BufferId; 2]>,
 }
 
 impl Experts {
@@ -46,6 +49,26 @@ impl Experts {
     /// `inner` is the width inside an expert. The default is `expert_feed_forward_length`, else `feed_forward_length`
     /// divided by the number of used experts.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams, inner: Option<usize>) -> Result<Self, LoadError> {
+        Self::with_shape(b, hparams, inner, true, None)
+    }
+
+    /// Creates experts of squared ReLU without a gate. With a latent width, their input is a projection of this width, and so is the
+    /// sum of their outputs (Nemotron 3).
+    pub(crate) fn relu_squared(
+        b: &mut Builder<'_>,
+        hparams: &Hparams,
+        latent: Option<usize>,
+    ) -> Result<Self, LoadError> {
+        Self::with_shape(b, hparams, None, false, latent)
+    }
+
+    fn with_shape(
+        b: &mut Builder<'_>,
+        hparams: &Hparams,
+        inner: Option<usize>,
+        is_gated: bool,
+        latent: Option<usize>,
+    ) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let count = keys.count("expert_count", None, MAX_EXPERTS)?;
         let used = keys.count("expert_used_count", None, count as u32)?;
@@ -66,9 +89,10 @@ impl Experts {
             inner,
             logits: b.buffer(count),
             routes: b.buffer(2 * used),
-            gate: b.buffer(used * inner),
+            gate: is_gated.then(|| b.buffer(used * inner)),
             up: b.buffer(used * inner),
-            down: b.buffer(used * hparams.embedding_length),
+            down: b.buffer(used * latent.unwrap_or(hparams.embedding_length)),
+            latent: latent.map(|width| [width; 2].map(|width| b.buffer(width))),
         })
     }
 
@@ -151,28 +175,46 @@ impl Experts {
         Self { shared, ..self }
     }
 
-    /// Adds `residual += sum of weight * down(activation(gate(x)) * up(x))` over the selected experts, where the stream
-    /// provides `x`.
+    /// Adds `residual += sum of weight * down(activation(gate(x)) * up(x))` over the selected experts, or the same without a gate, where
+    /// the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { activation, router, count, inner, logits, routes, gate, up, down, .. } = self;
-        let width = hparams.embedding_length;
+        let &Self { activation, router, count, inner, logits, routes, gate, up, down, latent, .. } = self;
+        let embedding = hparams.embedding_length;
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, self.part, layer);
-        let projections = vec![b.projection(&name("ffn_gate_inp"), width, logits)];
+        let projections = vec![b.projection(&name("ffn_gate_inp"), embedding, logits)];
         b.push(Op::MatMul { x, projections });
         let bias = name("exp_probs_b.bias");
         let choice_bias = (self.may_bias_choice && b.has_bias(&bias)).then(|| b.vector(&bias, count));
         b.push(Op::Route { logits, router: Router { choice_bias, ..router }, out: routes });
-        let parts = [("ffn_gate_exps", gate), ("ffn_up_exps", up)];
-        let projections = parts.map(|(part, out)| self.projection(b, &name(part), [inner, width], out)).to_vec();
-        b.push(Op::MatMulId { x, routes, experts: count, projections });
-        b.push(Op::Glu { activation, gate, up, out: gate });
+        let input = match latent {
+            Some([input, _]) => {
+                let projections = vec![b.projection(&name("ffn_latent_down"), embedding, input)];
+                b.push(Op::MatMul { x, projections });
+                input
+            }
+            None => x,
+        };
+        let width = b.plan.buffers[input.0 as usize].width;
+        let parts = gate.map(|gate| ("ffn_gate_exps", gate)).into_iter().chain([("ffn_up_exps", up)]);
+        let projections = parts.map(|(part, out)| self.projection(b, &name(part), [inner, width], out)).collect();
+        b.push(Op::MatMulId { x: input, routes, experts: count, projections });
+        let hidden = gate.unwrap_or(up);
+        b.push(match gate {
+            Some(gate) => Op::Glu { activation, gate, up, out: gate },
+            None => Op::ReluSquared { x: up },
+        });
         let projections = vec![self.projection(b, &name("ffn_down_exps"), [width, inner], down)];
-        b.push(Op::MatMulId { x: gate, routes, experts: count, projections });
+        b.push(Op::MatMulId { x: hidden, routes, experts: count, projections });
         if let Some(shared) = &self.shared {
             shared.compute(b, hparams, x, layer);
         }
-        b.push(Op::Combine { x: down, routes, out: stream.branch });
+        let out = latent.map_or(stream.branch, |[_, out]| out);
+        b.push(Op::Combine { x: down, routes, out });
+        if latent.is_some() {
+            let projections = vec![b.projection(&name("ffn_latent_up"), width, stream.branch)];
+            b.push(Op::MatMul { x: out, projections });
+        }
         if let Some(shared) = &self.shared {
             b.push(Op::Add { x: stream.branch, y: shared.out });
         }

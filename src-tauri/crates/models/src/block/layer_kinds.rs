@@ -21,26 +21,14 @@ pub(crate) struct LayerKinds {
 impl LayerKinds {
     /// Reads `attention.head_count_kv`: one number for each layer, which is 0 for recurrent layers, or one for all.
     pub(crate) fn read(keys: &Keys<'_>) -> Result<Self, LoadError> {
-        let counts: Vec<u32> = match keys.get(KV_HEADS) {
-            Some(Value::Array(Array::U32(counts))) => counts.clone(),
-            Some(Value::Array(Array::I32(counts))) => {
-                let unsigned = |&count: &i32| u32::try_from(count).map_err(|_| count);
-                let counts: Result<_, i32> = counts.iter().map(unsigned).collect();
-                counts.map_err(|count| keys.invalid(KV_HEADS, format!("{count} is not in 0 to {MAX_WIDTH}")))?
-            }
-            _ => {
-                let kv_heads = keys.count(KV_HEADS, None, MAX_WIDTH)?;
-                return Ok(Self { kv_heads, attention: Vec::new() });
-            }
+        let Some(counts) = keys.list(KV_HEADS)? else {
+            return Ok(Self { kv_heads: keys.count(KV_HEADS, None, MAX_WIDTH)?, attention: Vec::new() });
         };
         let mut heads = counts.iter().copied().filter(|&count| count > 0);
         let kv_heads = heads.next().ok_or_else(|| keys.invalid(KV_HEADS, "no layer has attention"))?;
         if let Some(other) = heads.find(|&count| count != kv_heads) {
             let what = format!("a model with layers of {kv_heads} and {other} key/value heads");
             return Err(LoadError::Unsupported { what });
-        }
-        if kv_heads > MAX_WIDTH {
-            return Err(keys.invalid(KV_HEADS, format!("{kv_heads} is not in 0 to {MAX_WIDTH}")));
         }
         Ok(Self { kv_heads: kv_heads as usize, attention: counts.iter().map(|&count| count > 0).collect() })
     }

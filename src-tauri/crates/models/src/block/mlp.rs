@@ -57,35 +57,65 @@ impl GatedMlp {
     }
 }
 
-/// Buffers of MLPs without a gate.
+/// Parameters and buffers of MLPs without a gate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainMlp {
+    part: Part,
+    activation: Activation,
     inner: BufferId, // [rows, feed_forward]
-    /// Whether GELU is computed with the error function, not with tanh.
-    has_erf: bool,
+}
+
+/// Activation of an MLP without a gate.
+#[derive(Clone, Copy, Debug)]
+enum Activation {
+    /// GELU with tanh (Hendrycks & Gimpel, arXiv 1606.08415).
+    Gelu,
+    /// GELU with the error function.
+    GeluErf,
+    /// Squared ReLU (So et al., arXiv 2109.08668).
+    ReluSquared,
 }
 
 impl PlainMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
-        Self { inner: b.buffer(hparams.feed_forward_length), has_erf: false }
+        Self::with_width(b, hparams.feed_forward_length)
+    }
+
+    /// Creates MLPs of this width inside.
+    pub(crate) fn with_width(b: &mut Builder<'_>, width: usize) -> Self {
+        Self { part: Part::MLP, activation: Activation::Gelu, inner: b.buffer(width) }
+    }
+
+    /// Sets the names of the norms.
+    pub(crate) fn part(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 
     /// Computes GELU with the error function.
     pub(crate) fn erf(self) -> Self {
-        Self { has_erf: true, ..self }
+        Self { activation: Activation::GeluErf, ..self }
     }
 
-    /// Adds `residual += down(gelu(up(x)))`, where the stream provides `x` (GELU: Hendrycks & Gimpel, arXiv
-    /// 1606.08415).
+    /// Squares the positive elements instead of GELU.
+    pub(crate) fn relu_squared(self) -> Self {
+        Self { activation: Activation::ReluSquared, ..self }
+    }
+
+    /// Adds `residual += down(activation(up(x)))`, where the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { inner, has_erf } = self;
+        let &Self { part, activation, inner } = self;
+        let width = b.plan.buffers[inner.0 as usize].width;
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let x = stream.enter(b, Part::MLP, layer);
+        let x = stream.enter(b, part, layer);
         let projections = vec![b.projection(&name("ffn_up"), hparams.embedding_length, inner)];
         b.push(Op::MatMul { x, projections });
-        b.push(if has_erf { Op::GeluErf { x: inner } } else { Op::Gelu { x: inner } });
-        let projections = vec![b.projection(&name("ffn_down"), hparams.feed_forward_length, stream.branch)];
+        b.push(match activation {
+            Activation::Gelu => Op::Gelu { x: inner },
+            Activation::GeluErf => Op::GeluErf { x: inner },
+            Activation::ReluSquared => Op::ReluSquared { x: inner },
+        });
+        let projections = vec![b.projection(&name("ffn_down"), width, stream.branch)];
         b.push(Op::MatMul { x: inner, projections });
-        stream.leave(b, Part::MLP, layer);
+        stream.leave(b, part, layer);
     }
 }

@@ -9,8 +9,9 @@ use crate::hparams::{Hparams, Keys, MAX_WIDTH};
 /// Parameters and buffers of the shared experts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedExpert {
-    gate: BufferId, // [rows, inner]
-    up: BufferId,   // [rows, inner]
+    /// `[rows, inner]`; `None` for squared ReLU without a gate.
+    gate: Option<BufferId>,
+    up: BufferId, // [rows, inner]
     /// Its output, `[rows, embedding]`.
     pub(super) out: BufferId,
     /// The weight of its output before the sigmoid, `[rows, 1]`; `None` for a weight of 1.
@@ -25,14 +26,23 @@ impl SharedExpert {
         hparams: &Hparams,
         default: Option<usize>,
     ) -> Result<Option<Self>, LoadError> {
+        let inner = Self::width(b, default)?;
+        Ok(inner.map(|inner| Self::with_width(b, hparams, inner, true)))
+    }
+
+    /// The same for an expert of squared ReLU without a gate, and without a default.
+    pub(crate) fn relu_squared(b: &mut Builder<'_>, hparams: &Hparams) -> Result<Option<Self>, LoadError> {
+        let inner = Self::width(b, None)?;
+        Ok(inner.map(|inner| Self::with_width(b, hparams, inner, false)))
+    }
+
+    fn width(b: &Builder<'_>, default: Option<usize>) -> Result<Option<usize>, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let key = "expert_shared_feed_forward_length";
-        let inner = match (keys.u32(key)?, default) {
-            (None | Some(0), None) => return Ok(None),
-            (None | Some(0), Some(default)) => default,
-            (Some(_), _) => keys.count(key, None, MAX_WIDTH)?,
-        };
-        Ok(Some(Self::with_width(b, hparams, inner)))
+        match keys.u32(key)? {
+            None | Some(0) => Ok(default),
+            Some(_) => keys.count(key, None, MAX_WIDTH).map(Some),
+        }
     }
 
     /// Reads the number of shared experts, `expert_shared_count`, which are one of their total width; `None` for no expert.
@@ -42,13 +52,14 @@ impl SharedExpert {
         let count = keys.u32(key)?.unwrap_or(0) as usize;
         match count.checked_mul(width) {
             Some(0) => Ok(None),
-            Some(inner) if inner <= MAX_WIDTH as usize => Ok(Some(Self::with_width(b, hparams, inner))),
+            Some(inner) if inner <= MAX_WIDTH as usize => Ok(Some(Self::with_width(b, hparams, inner, true))),
             _ => Err(keys.invalid(key, format!("{count} experts of width {width} are too many"))),
         }
     }
 
-    fn with_width(b: &mut Builder<'_>, hparams: &Hparams, inner: usize) -> Self {
-        let [gate, up, out] = [inner, inner, hparams.embedding_length].map(|width| b.buffer(width));
+    fn with_width(b: &mut Builder<'_>, hparams: &Hparams, inner: usize, is_gated: bool) -> Self {
+        let gate = is_gated.then(|| b.buffer(inner));
+        let [up, out] = [inner, hparams.embedding_length].map(|width| b.buffer(width));
         Self { gate, up, out, weight: None }
     }
 
@@ -57,23 +68,25 @@ impl SharedExpert {
         Self { weight: Some(b.buffer(1)), ..self }
     }
 
-    /// Adds `out = weight(x) * down(silu(gate(x)) * up(x))`.
+    /// Adds `out = weight(x) * down(silu(gate(x)) * up(x))`, or the same without a gate.
     pub(super) fn compute(&self, b: &mut Builder<'_>, hparams: &Hparams, x: BufferId, layer: usize) {
         let &Self { gate, up, out, weight } = self;
-        let (width, inner) = (hparams.embedding_length, b.plan.buffers[gate.0 as usize].width);
+        let (width, inner) = (hparams.embedding_length, b.plan.buffers[up.0 as usize].width);
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let mut projections = [("ffn_gate_shexp", gate), ("ffn_up_shexp", up)]
-            .map(|(part, out)| b.projection(&name(part), width, out))
-            .to_vec();
+        let parts = gate.map(|gate| ("ffn_gate_shexp", gate)).into_iter().chain([("ffn_up_shexp", up)]);
+        let mut projections: Vec<Projection> = parts.map(|(part, out)| b.projection(&name(part), width, out)).collect();
         if let Some(weight) = weight {
             // The tensor is a vector.
             let vector = b.vector(&name("ffn_gate_inp_shexp.weight"), width);
             projections.push(Projection { weight: vector, bias: None, out: weight });
         }
         b.push(Op::MatMul { x, projections });
-        b.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
+        b.push(match gate {
+            Some(gate) => Op::Glu { activation: Glu::Silu, gate, up, out: gate },
+            None => Op::ReluSquared { x: up },
+        });
         let projections = vec![b.projection(&name("ffn_down_shexp"), inner, out)];
-        b.push(Op::MatMul { x: gate, projections });
+        b.push(Op::MatMul { x: gate.unwrap_or(up), projections });
         if let Some(weight) = weight {
             b.push(Op::Sigmoid { x: weight });
             b.push(Op::Mul { x: out, y: weight });

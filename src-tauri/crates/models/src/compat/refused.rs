@@ -9,8 +9,6 @@ const MODELS: &[(&str, &str)] = &[
     ("laguna", "Laguna"),
     ("llama4", "Llama 4"),
     ("mllama", "Llama 3.2 Vision"),
-    ("nemotron_h", "Nemotron H"),
-    ("nemotron_h_moe", "Nemotron H with experts"),
     ("nemotron_h_omni", "Nemotron Nano VL"),
 ];
 

@@ -52,6 +52,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::GeluErf { x }
         | Op::Sigmoid { x }
         | Op::Silu { x }
+        | Op::ReluSquared { x }
         | Op::Decay { x, .. }
         | Op::Scale { x, .. }
         | Op::Softcap { x, .. }

@@ -186,9 +186,12 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::Softcap { x, .. } => {
-                schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)]))
-            }
+            Op::Gelu { x }
+            | Op::GeluErf { x }
+            | Op::Sigmoid { x }
+            | Op::Silu { x }
+            | Op::ReluSquared { x }
+            | Op::Softcap { x, .. } => schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)])),
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } | Op::Mul { x, y } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));

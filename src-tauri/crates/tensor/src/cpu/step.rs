@@ -203,6 +203,7 @@ impl Step<'_> {
             Op::GeluErf { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu_erf)(x)),
             Op::Sigmoid { x } => self.by_chunks(worker, *x, |x| (self.variant.sigmoid)(x)),
             Op::Silu { x } => self.by_chunks(worker, *x, |x| (self.variant.silu)(x)),
+            Op::ReluSquared { x } => self.by_chunks(worker, *x, |x| (self.variant.relu_squared)(x)),
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {

@@ -111,6 +111,7 @@ impl Step<'_> {
             Op::GeluErf { x } => self.each(*x, arithmetic::gelu_erf),
             Op::Sigmoid { x } => self.each(*x, arithmetic::sigmoid),
             Op::Silu { x } => self.each(*x, |x| x / (1.0 + (-x).exp())),
+            Op::ReluSquared { x } => self.each(*x, |x| x.max(0.0).powi(2)),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {

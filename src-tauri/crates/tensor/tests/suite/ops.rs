@@ -383,6 +383,7 @@ fn element_wise_ops_agree_with_the_oracle() {
         alone("gelu with erf", 1e-6, &|x| Op::GeluErf { x });
         alone("sigmoid", 1e-6, &|x| Op::Sigmoid { x });
         alone("silu", 1e-6, &|x| Op::Silu { x });
+        alone("relu squared", 1e-6, &|x| Op::ReluSquared { x });
         alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
         alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }

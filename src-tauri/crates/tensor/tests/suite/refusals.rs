@@ -97,6 +97,7 @@ fn plan_with_invalid_step_is_refused() {
     check(layer_norm(0, None, y), "is 10 x 32, not a vector of 32");
     check(layer_norm(1, Some(0), y), "is 10 x 32, not a vector of 32");
     check(layer_norm(1, None, narrow), "buffers 0 and 2 differ");
+    check(Op::ReluSquared { x: BufferId(9) }, "there is no buffer 9");
     check(Op::Gelu { x: BufferId(9) }, "there is no buffer 9");
     check(Op::GeluErf { x: BufferId(9) }, "there is no buffer 9");
     check(Op::Scale { x, factor: f32::INFINITY }, "the factor is inf");

@@ -87,6 +87,18 @@ pub(super) fn weighted_experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     keys
 }
 
+/// Returns the keys of layers with one part each: an MLP, attention and a state space model in turn.
+pub(super) fn single_parts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let count = |value: u64| i32::try_from(value).expect("a model's counts fit into an i32");
+    let counts = |value: u64, turn: u64| -> Vec<i32> {
+        (0..spec.layers).map(|layer| if layer % 3 == turn { count(value) } else { 0 }).collect()
+    };
+    vec![
+        ("feed_forward_length", counts(spec.ffn, 0).into()),
+        ("attention.head_count_kv", counts(spec.kv_heads, 1).into()),
+    ]
+}
+
 /// Returns the keys of LayerNorm.
 pub(super) fn layer_norm(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())]

@@ -181,6 +181,14 @@ fn paper(model: &Tiny) -> Paper {
         "qwen3" | "qwen3vl" | "qwen3moe" | "qwen3vlmoe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi2" => Paper { parallel: true, mlp_norm: "attn_norm", ..gelu_mlp },
         "phi3" | "qwen2" | "exaone" | "qwen2vl" => plain,
+        "nemotron_h" | "nemotron_h_moe" => Paper {
+            rotates: |_| false,
+            ungated: true,
+            activation: |x, _| x.max(0.0).powi(2),
+            scores: sigmoids,
+            mlp_norm: "attn_norm",
+            ..plain
+        },
         "starcoder2" => gelu_mlp,
         other => panic!("no reference implementation of {other}"),
     }
@@ -221,7 +229,12 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let attention_norm = if own_norm { "attn_norm_2" } else { "attn_norm" };
         let before = xs.clone();
         let read: Rows = xs.iter().map(|x| block.read(x, attention_norm)).collect();
-        let mixed: Rows = if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
+        // The only part of a layer may be an MLP.
+        let mixers = ["attn_output.weight", "shortconv.conv.weight", "ssm_out.weight"];
+        let has_mixer = mixers.iter().any(|part| model.tensors.contains_key(&block.name(part)));
+        let mixed: Rows = if !has_mixer {
+            vec![Vec::new(); read.len()]
+        } else if model.tensors.contains_key(&block.name("shortconv.conv.weight")) {
             block.convolve(&read)
         } else if model.tensors.contains_key(&block.name("ssm_in.weight")) {
             state_space::mix(&block, &read)
@@ -234,7 +247,12 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
             attended.iter().map(|mixed| block.project(mixed, "attn_output", 0..WIDTH)).collect()
         };
         for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(mixed) {
-            block.add(x, mixed, "post_attention_norm");
+            if has_mixer {
+                block.add(x, mixed, "post_attention_norm");
+            }
+            if !block.has_mlp() {
+                continue;
+            }
             let input: &[f64] = if paper.parallel { before } else { x };
             let branch = block.mlp(&block.read(input, paper.mlp_norm));
             block.add(x, branch, "post_ffw_norm");
@@ -401,6 +419,13 @@ impl Block<'_> {
         (0..rows.len()).map(output).collect()
     }
 
+    /// Whether the layer has an MLP or experts.
+    fn has_mlp(&self) -> bool {
+        ["ffn_up", "ffn_up_exps"]
+            .iter()
+            .any(|part| self.model.tensors.contains_key(&self.name(&format!("{part}.weight"))))
+    }
+
     /// The MLP, or the experts.
     fn mlp(&self, x: &[f64]) -> Vec<f64> {
         if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
@@ -425,7 +450,8 @@ impl Block<'_> {
         let Some((dims, _)) = self.model.tensors.get(&self.name("ffn_up_shexp.weight")) else {
             return vec![0.0; WIDTH];
         };
-        let [gate, up] = ["ffn_gate_shexp", "ffn_up_shexp"].map(|part| self.project(x, part, 0..dims[1] as usize));
+        let parts = if self.paper.ungated { ["ffn_up_shexp"; 2] } else { ["ffn_gate_shexp", "ffn_up_shexp"] };
+        let [gate, up] = parts.map(|part| self.project(x, part, 0..dims[1] as usize));
         let out = self.project(&self.activate(&gate, &up), "ffn_down_shexp", 0..WIDTH);
         let weighed = self.model.tensors.contains_key(&self.name("ffn_gate_inp_shexp.weight"));
         let weight = if weighed { sigmoids(&self.project(x, "ffn_gate_inp_shexp", 0..1))[0] } else { 1.0 };
@@ -447,7 +473,7 @@ impl Block<'_> {
         let bias = self.model.tensors.get(&self.name("exp_probs_b.bias"));
         let rank = |expert: usize| scores[expert] + bias.map_or(0.0, |(_, bias)| f64::from(bias[expert]));
         let mut ranked: Vec<usize> = (0..logits.len()).collect();
-        if let Some(groups) = self.model.number("expert_group_count") {
+        if let Some(groups) = self.model.number("expert_group_count").filter(|&groups| groups > 1.0) {
             // Experts of the groups with the largest sums of two ranks.
             let size = logits.len() / groups as usize;
             let sum = |group: usize| {
@@ -464,14 +490,22 @@ impl Block<'_> {
         ranked.truncate(used as usize);
         let total = if self.paper.renormalises { ranked.iter().map(|&expert| scores[expert]).sum() } else { 1.0 };
         let scale = self.model.number("expert_weights_scale").unwrap_or(1.0);
-        let mut sum = self.shared_expert(x);
+        let shared = self.shared_expert(x);
+        let latent = self.model.tensors.contains_key(&self.name("ffn_latent_down.weight"));
+        let of_latent = |part: &str| self.model.tensors[&self.name(&format!("{part}.weight"))].0[1] as usize;
+        let input =
+            if latent { self.project(x, "ffn_latent_down", 0..of_latent("ffn_latent_down")) } else { x.to_vec() };
+        let x = &input[..];
+        let mut sum = vec![0.0; x.len()];
         for expert in ranked {
             let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
-            let hidden = self.activate(&of(x, "ffn_gate_exps", inner), &of(x, "ffn_up_exps", inner));
-            let down = of(&hidden, "ffn_down_exps", WIDTH);
+            let gate = if self.paper.ungated { "ffn_up_exps" } else { "ffn_gate_exps" };
+            let hidden = self.activate(&of(x, gate, inner), &of(x, "ffn_up_exps", inner));
+            let down = of(&hidden, "ffn_down_exps", x.len());
             sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += scores[expert] / total * scale * y);
         }
-        sum
+        let out = if latent { self.project(&sum, "ffn_latent_up", 0..WIDTH) } else { sum };
+        out.into_iter().zip(shared).map(|(x, y)| x + y).collect()
     }
 }
 
