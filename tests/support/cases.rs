@@ -116,6 +116,10 @@ pub fn all() -> Vec<Case> {
         let types = format!("{dtype} lite");
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::DEEPSEEK2_LITE) }));
     }
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let small = ModelSpec { layers: 4, types: Types::All(dtype), ..tiny(&families::GEMMA4_SMALL) };
+        cases.push(mix(&format!("{dtype} small"), small));
+    }
     cases.push(mix("F32 sequential", tiny(&families::GPTNEOX_SEQUENTIAL)));
     for (name, model, rope_scaling) in [
         ("F32 linear rope", tiny_llama(), RopeScaling::Linear(4.0)),

@@ -123,6 +123,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
         }
         Op::CopyHeads { to, .. } | Op::MatMulHeads { to, .. } => to.buffer == k,
         Op::Embed { out, .. }
+        | Op::EmbedTokens { out, .. }
         | Op::Input { out }
         | Op::Route { out, .. }
         | Op::Combine { out, .. }

@@ -9,6 +9,7 @@ mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
 mod glm4moe;
 mod gpt2;
@@ -74,6 +75,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &gemma::Gemma,
     &gemma2::Gemma2,
     &gemma3::Gemma3,
+    &gemma4::Gemma4,
     &glm4::Glm4,
     &glm4moe::Glm4Moe,
     &gpt2::Gpt2,

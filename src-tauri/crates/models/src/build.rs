@@ -218,14 +218,36 @@ impl<'a> Builder<'a> {
 
     /// Reads the values of a vector, if the model has it, for computations at load time. They are 1 without a file.
     pub fn optional_values(&mut self, name: &str, len: usize) -> Option<Vec<f32>> {
-        if !self.has_tensor(name) {
-            return None;
-        }
+        self.has_tensor(name).then(|| self.values(name, len))
+    }
+
+    /// Reads the values of a vector, for computations at load time. They are 1 without a file.
+    pub fn values(&mut self, name: &str, len: usize) -> Vec<f32> {
         let mut values = vec![1.0; len];
         if let Some((dtype, Some(bytes))) = self.tensor(name, &[len]) {
             dtype.decode(&bytes, &mut values);
         }
-        Some(values)
+        values
+    }
+
+    /// Adds a vector of ones, which is no tensor of the model.
+    pub(crate) fn ones(&mut self, len: usize) -> WeightId {
+        // No tensor is added by an empty name.
+        let key = (String::new(), Part { first: 0, rows: 1, cols: len });
+        if let Some(&id) = self.weights.get(&key) {
+            return id;
+        }
+        self.weights_bytes += (len * size_of::<f32>()) as u64;
+        let uploaded = self.backend.as_mut().map_or(Ok(NOT_UPLOADED), |backend| {
+            let bytes = 1f32.to_le_bytes().repeat(len).into();
+            backend.upload(Weight { name: "ones".to_owned(), dtype: DType::F32, rows: 1, cols: len, bytes })
+        });
+        let id = uploaded.unwrap_or_else(|error| {
+            self.backend_error.get_or_insert(error);
+            NOT_UPLOADED
+        });
+        self.weights.insert(key, id);
+        id
     }
 
     /// Adds `{prefix}.weight` `[rows, cols]`, and the bias if the model has one, as a projection into `out`.

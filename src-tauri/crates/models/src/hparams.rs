@@ -45,9 +45,9 @@ pub struct Hparams {
     pub layers: usize,
     /// Query heads.
     pub heads: usize,
-    /// Key/value heads.
+    /// Key/value heads, of layers that see the whole context if layers differ.
     pub kv_heads: usize,
-    /// Elements of one head.
+    /// Elements of one head, of layers that see the whole context if layers differ.
     pub head_dim: usize,
     /// Kind of its norms.
     pub norm: NormKind,
@@ -163,6 +163,24 @@ impl<'a> Keys<'a> {
         match value {
             value if (1..=max).contains(&value) => Ok(value as usize),
             value => Err(self.invalid(key, format!("{value} is not in 1 to {max}"))),
+        }
+    }
+
+    /// Reads a count of each layer, from 1 to `max`: a list, or one number for all.
+    pub(crate) fn counts(
+        &self,
+        key: &str,
+        default: Option<u32>,
+        max: u32,
+        layers: usize,
+    ) -> Result<Vec<usize>, LoadError> {
+        let Some(counts) = self.list(key)? else { return Ok(vec![self.count(key, default, max)?; layers]) };
+        if counts.len() < layers {
+            return Err(self.invalid(key, format!("{} numbers for {layers} layers", counts.len())));
+        }
+        match counts.iter().find(|count| !(1..=max).contains(*count)) {
+            Some(count) => Err(self.invalid(key, format!("{count} is not in 1 to {max}"))),
+            None => Ok(counts[..layers].iter().map(|&count| count as usize).collect()),
         }
     }
 }

@@ -37,9 +37,14 @@ impl Tiny {
 
     /// Creates a model of a testkit family.
     pub(crate) fn from_family(family: &'static Family, seed: u64) -> Self {
+        Self::with_layers(family, family.layers as usize, seed)
+    }
+
+    /// Creates a model of a testkit family with this number of blocks.
+    pub(crate) fn with_layers(family: &'static Family, layers: usize, seed: u64) -> Self {
         let architecture = family.name;
         let spec = ModelSpec {
-            layers: family.layers,
+            layers: layers as u64,
             width: WIDTH as u64,
             heads: HEADS as u64,
             kv_heads: KV_HEADS as u64,

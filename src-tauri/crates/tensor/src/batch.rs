@@ -14,6 +14,16 @@ pub enum Input {
     Embedding(u32),
 }
 
+impl Input {
+    /// Returns the token, or that of padding for another input.
+    pub(crate) fn token_or_padding(self) -> u32 {
+        match self {
+            Self::Token(token) => token,
+            Self::Embedding(_) => 0,
+        }
+    }
+}
+
 /// One row of a batch. Rows of one sequence are adjacent, in ascending slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {

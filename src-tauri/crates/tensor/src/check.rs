@@ -128,7 +128,9 @@ impl PlanCheck<'_> {
 
     fn op(&self, step: usize, op: &Op) -> Result<(), String> {
         match op {
-            Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
+            Op::Embed { table, out } | Op::EmbedTokens { table, out } => {
+                self.batch_rows(*out, self.weight(*table)?.cols)
+            }
             Op::Input { out } => {
                 let width = self.buffer(*out)?.width;
                 self.batch_rows(*out, width)
@@ -360,6 +362,7 @@ pub(crate) fn batch(
             Op::Embed { table, .. } => {
                 embedding(batch, weights[table.0 as usize].rows, plan.input_width())?;
             }
+            Op::EmbedTokens { table, .. } => tokens(batch, weights[table.0 as usize].rows)?,
             Op::Input { .. } => embedding(batch, 0, plan.input_width())?,
             Op::AddGridEmbedding { .. } => places(batch)?,
             Op::Join { count, .. } => groups(batch, *count)?,
@@ -423,6 +426,17 @@ fn groups(batch: &Batch, count: usize) -> Result<(), BackendError> {
     match batch.rows.iter().enumerate().position(is_wrong) {
         Some(index) => {
             Err(BackendError::Batch(format!("only the last row of a group of {count} has logits, unlike row {index}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that a table has a row for every token, and for the other inputs.
+fn tokens(batch: &Batch, count: usize) -> Result<(), BackendError> {
+    let rows = batch.rows.iter().map(|row| row.input.token_or_padding());
+    match rows.enumerate().find(|(_, token)| *token as usize >= count) {
+        Some((index, token)) => {
+            Err(BackendError::Batch(format!("row {index} needs row {token} of a table of tokens, which has {count}")))
         }
         None => Ok(()),
     }

@@ -103,6 +103,13 @@ pub enum Op {
         /// Index of an element of the batch's embedding rows.
         first: usize,
     },
+    /// Rows of a table by token. A row of the batch that is not a token has the table's first row, which is that of padding.
+    EmbedTokens {
+        /// `[vocabulary, width]`.
+        table: WeightId,
+        /// Receives `[rows, width]`.
+        out: BufferId,
+    },
     /// The batch's own embedding rows. No row of the batch is a token.
     Input {
         /// Receives `[rows, width]`.
@@ -453,7 +460,8 @@ pub struct Plan {
     pub buffers: Vec<Buffer>,
     /// Steps, in order.
     pub ops: Vec<Op>,
-    /// Declared per-sequence states, by [`StateId`]; one per attention layer.
+    /// Declared per-sequence states, by [`StateId`]: one for each layer that stores keys and values. Further layers may attend to
+    /// the rows of an earlier one.
     pub states: Vec<State>,
     /// Declared recurrent states, by [`RecurrentId`]. Each belongs to one op.
     pub recurrent: Vec<Recurrent>,

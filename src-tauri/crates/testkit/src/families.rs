@@ -8,7 +8,7 @@ mod keys;
 use cairn_gguf::Pooling;
 
 use self::keys::{
-    encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
+    alternating_heads, encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
     linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack, short_convolutions,
     sigmoid_experts, single_parts, state_spaces, weighted_experts, wide_experts,
 };
@@ -29,6 +29,8 @@ const PLAIN: Family = Family {
     residual_scale: 1.0,
     logit_scale: 1.0,
     down_gain: 1.0,
+    unscaled_scores: false,
+    rope_factors: None,
 };
 
 /// Size of sliding windows: not a multiple of pages or spans, and smaller than the longest prompt.
@@ -194,6 +196,36 @@ pub static GEMMA3: Family = Family {
     keys: |_| vec![("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())],
     embedding_scale: |spec| (spec.width as f32).sqrt(),
     ..PLAIN
+};
+
+/// Gemma 4, dense: a window and smaller heads in every second layer. In the others, keys are also values, and a quarter of the pairs
+/// turns. Published models have windows in four or five of six layers.
+pub static GEMMA4: Family = Family {
+    name: "gemma4",
+    rope_base: 1_000_000.0,
+    keys: alternating_heads,
+    has_tensor: |name| name.ends_with(".layer_output_scale.weight"),
+    embedding_scale: |spec| (spec.width as f32).sqrt(),
+    unscaled_scores: true,
+    rope_factors: Some(|pairs| (0..pairs).map(|pair| if pair < pairs / 4 { 1.0 } else { 1e30 }).collect()),
+    ..PLAIN
+};
+
+/// Gemma 4 for small machines: inputs of single layers; the second half of the layers has wider MLPs and attends to keys and values
+/// of the first half.
+pub static GEMMA4_SMALL: Family = Family {
+    keys: |spec| {
+        let count = |value: u64| u32::try_from(value).expect("a model's counts fit into a u32");
+        let (layers, ffn) = (spec.layers, count(spec.ffn));
+        let mut keys = alternating_heads(spec);
+        keys.push(("attention.shared_kv_layers", count(layers / 2).into()));
+        keys.push(("embedding_length_per_layer_input", count(spec.head_dim / 2).into()));
+        let widths: Vec<u32> = (0..layers).map(|layer| if layer < layers / 2 { ffn } else { 2 * ffn }).collect();
+        keys.push(("feed_forward_length", widths.into()));
+        keys
+    },
+    has_tensor: |name| name.ends_with(".attn_v.weight") || (GEMMA4.has_tensor)(name),
+    ..GEMMA4
 };
 
 /// GLM 4.5: sigmoid scores with a bias, an MLP in the first layer, a shared expert, and biases of queries, keys and values.
@@ -578,6 +610,7 @@ pub static ALL: &[&Family] = &[
     &GEMMA,
     &GEMMA2,
     &GEMMA3,
+    &GEMMA4,
     &GLM4,
     &GLM4MOE,
     &GPT2,

@@ -128,6 +128,7 @@ pub fn metadata(spec: &ModelSpec) -> Metadata {
 fn has_tensor(spec: &ModelSpec, name: &str) -> bool {
     match name {
         "output.weight" => !spec.tied,
+        "rope_freqs.weight" if spec.family.rope_factors.is_some() => true,
         "rope_freqs.weight" => matches!(spec.rope_scaling, RopeScaling::Llama3 { .. }),
         "rope_factors_long.weight" | "rope_factors_short.weight" => {
             matches!(spec.rope_scaling, RopeScaling::Long { .. })
@@ -176,10 +177,13 @@ impl<'a> Tensors<'a, '_> {
                 let values: Vec<f32> = (0..elements).map(|_| BIAS_DEVIATION * random.normal()).collect();
                 self.vector(name, dims, &values);
             }
+            (_, "attn_q_norm" | "attn_k_norm") if self.spec.family.unscaled_scores => {
+                self.norm(name, elements, ATTENTION_GAIN / (elements as f32).sqrt().sqrt());
+            }
             (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
             // It precedes the MLP.
             (_, "post_attention_norm") if self.has_linear_attention() => self.norm(name, elements, 1.0),
-            (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
+            (_, "post_attention_norm" | "post_ffw_norm" | "post_norm") => self.norm(name, elements, POST_NORM_GAIN),
             (_, "ffn_gate_inp_shexp") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let deviation = (elements as f32).sqrt().recip();
@@ -247,8 +251,13 @@ impl<'a> Tensors<'a, '_> {
 
     fn rope_factors(&mut self, name: &str) {
         let spec = self.spec;
-        let factors = spec.rope_scaling.factors(name, spec.rope_base, spec.head_dim);
-        let factors = factors.expect("a scaling with such a tensor has factors");
+        let factors = match spec.family.rope_factors {
+            Some(factors) => factors(spec.head_dim / 2),
+            None => {
+                let factors = spec.rope_scaling.factors(name, spec.rope_base, spec.head_dim);
+                factors.expect("a scaling with such a tensor has factors")
+            }
+        };
         self.vector(name, &[factors.len() as u64], &factors);
     }
 

@@ -109,6 +109,10 @@ pub struct Family {
     pub logit_scale: f32,
     /// Factor of an MLP's last matrix, relative to one that keeps the variance.
     pub down_gain: f32,
+    /// Whether scores of attention are not divided by the root of a head's elements.
+    pub unscaled_scores: bool,
+    /// Divisors of the rotation's frequencies, by the number of pairs, if all models have them.
+    pub rope_factors: Option<fn(u64) -> Vec<f32>>,
 }
 
 /// Specification of a model file.

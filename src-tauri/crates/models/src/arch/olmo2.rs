@@ -21,7 +21,7 @@ impl Architecture for Olmo2 {
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
         let mut hparams = Hparams::read(b)?;
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
-        let local = local_rope(b, &hparams, RopeStyle::Half, None)?;
+        let local = local_rope(b, hparams.head_dim, RopeStyle::Half, None)?;
         let windows = SlidingWindows::read(&Keys::new(b.metadata())?, &hparams, None, 4)?;
         let stream = Stream::new(b, &hparams).norms(Norms::After);
         let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Row).windows(windows, local);

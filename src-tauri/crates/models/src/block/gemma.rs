@@ -31,7 +31,7 @@ pub(crate) fn gemma3_layers(
     layers_of_27b: Option<usize>,
 ) -> Result<Stream, LoadError> {
     let global = rope(b, hparams, RopeStyle::Half)?;
-    let local = local_rope(b, hparams, RopeStyle::Half, Some(10_000.0))?;
+    let local = local_rope(b, hparams.head_dim, RopeStyle::Half, Some(10_000.0))?;
     let windows = SlidingWindows::read(&Keys::new(b.metadata())?, hparams, None, 6)?;
     let stream = Stream::new(b, hparams).norms(Norms::Both);
     let attention = Attention::new(b, hparams, global)

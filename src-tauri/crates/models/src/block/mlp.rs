@@ -20,7 +20,12 @@ pub(crate) struct GatedMlp {
 
 impl GatedMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
-        let (gate, up) = (b.buffer(hparams.feed_forward_length), b.buffer(hparams.feed_forward_length));
+        Self::with_width(b, hparams.feed_forward_length)
+    }
+
+    /// Creates MLPs with this width inside.
+    pub(crate) fn with_width(b: &mut Builder<'_>, inner: usize) -> Self {
+        let (gate, up) = (b.buffer(inner), b.buffer(inner));
         Self { part: Part::MLP, activation: Glu::Silu, fused: false, gate, up }
     }
 
@@ -39,10 +44,16 @@ impl GatedMlp {
 
     /// Adds `residual += down(activation(gate(x)) * up(x))`, where the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { part, activation, fused, gate, up } = self;
-        let (width, inner) = (hparams.embedding_length, hparams.feed_forward_length);
+        let x = stream.enter(b, self.part, layer);
+        self.compute(b, hparams, [x, stream.branch], layer);
+        stream.leave(b, self.part, layer);
+    }
+
+    /// Adds `out = down(activation(gate(x)) * up(x))`.
+    pub(super) fn compute(&self, b: &mut Builder<'_>, hparams: &Hparams, [x, out]: [BufferId; 2], layer: usize) {
+        let &Self { activation, fused, gate, up, .. } = self;
+        let (width, inner) = (hparams.embedding_length, b.plan.buffers[gate.0 as usize].width);
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let x = stream.enter(b, part, layer);
         let projections = if fused {
             [(0, gate), (inner, up)]
                 .map(|(first, out)| b.projection_rows(&name("ffn_up"), 2 * inner, first, width, out))
@@ -51,9 +62,8 @@ impl GatedMlp {
         };
         b.push(Op::MatMul { x, projections: projections.to_vec() });
         b.push(Op::Glu { activation, gate, up, out: gate });
-        let projections = vec![b.projection(&name("ffn_down"), inner, stream.branch)];
+        let projections = vec![b.projection(&name("ffn_down"), inner, out)];
         b.push(Op::MatMul { x: gate, projections });
-        stream.leave(b, part, layer);
     }
 }
 

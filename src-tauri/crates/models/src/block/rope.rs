@@ -51,7 +51,7 @@ pub(crate) fn latent_rope(b: &mut Builder<'_>, hparams: &mut Hparams) -> Result<
 /// Returns the model's rotation and its scaling.
 fn rotation(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<(Rope, Scaling), LoadError> {
     let keys = Keys::new(b.metadata())?;
-    let dims = rotated_dims(&keys, hparams)?;
+    let dims = rotated_dims(&keys, ROTATED_DIMS, hparams.head_dim)?;
     let components = components(&keys, dims / 2)?;
     let base = base(&keys)?;
     let scaling = Scaling::read(&keys, hparams)?;
@@ -123,15 +123,17 @@ pub(crate) fn query_growth(keys: &Keys<'_>, hparams: &Hparams) -> Result<Option<
 }
 
 /// Adds the rotation of layers with a sliding window. Its base comes from the metadata, else from the family, else from
-/// the global rotation. It has no context extension, because these layers attend only to the window.
+/// the global rotation. It has no context extension, because these layers attend only to the window. Its heads may have another size.
 pub(crate) fn local_rope(
     b: &mut Builder<'_>,
-    hparams: &Hparams,
+    head_dim: usize,
     style: RopeStyle,
     default_base: Option<f32>,
 ) -> Result<usize, LoadError> {
     let keys = Keys::new(b.metadata())?;
-    let dims = rotated_dims(&keys, hparams)?;
+    let own = "rope.dimension_count_swa";
+    let key = if keys.get(own).is_some() { own } else { ROTATED_DIMS };
+    let dims = rotated_dims(&keys, key, head_dim)?;
     let base = match keys.positive("rope.freq_base_swa")?.or(default_base) {
         Some(base) => f64::from(base),
         None => base(&keys)?,
@@ -155,12 +157,14 @@ fn original_context(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadErr
     Ok(tokens.map_or(hparams.context_length, |tokens| tokens as usize))
 }
 
-/// Returns the number of rotated elements of a head.
-fn rotated_dims(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadError> {
-    let dims = keys.u32("rope.dimension_count")?.map_or(hparams.head_dim, |dims| dims as usize);
-    if dims == 0 || !dims.is_multiple_of(2) || dims > hparams.head_dim {
-        let why = format!("{dims} is not an even number up to the head's {} elements", hparams.head_dim);
-        return Err(keys.invalid("rope.dimension_count", why));
+/// Key of the number of rotated elements of a head.
+const ROTATED_DIMS: &str = "rope.dimension_count";
+
+/// Reads the number of rotated elements of a head. All of them are the default.
+fn rotated_dims(keys: &Keys<'_>, key: &str, head_dim: usize) -> Result<usize, LoadError> {
+    let dims = keys.u32(key)?.map_or(head_dim, |dims| dims as usize);
+    if dims == 0 || !dims.is_multiple_of(2) || dims > head_dim {
+        return Err(keys.invalid(key, format!("{dims} is not an even number up to the head's {head_dim} elements")));
     }
     Ok(dims)
 }

@@ -4,7 +4,6 @@
 const MODELS: &[(&str, &str)] = &[
     ("deepseekocr", "DeepSeek OCR"),
     ("gemma3n", "Gemma 3n"),
-    ("gemma4", "Gemma 4"),
     ("glmocr", "GLM OCR"),
     ("laguna", "Laguna"),
     ("llama4", "Llama 4"),

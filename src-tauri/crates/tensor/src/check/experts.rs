@@ -24,6 +24,7 @@ pub(super) struct Routes {
 fn writes(op: &Op, id: BufferId) -> bool {
     match op {
         Op::Embed { out, .. }
+        | Op::EmbedTokens { out, .. }
         | Op::RmsNorm { out, .. }
         | Op::LayerNorm { out, .. }
         | Op::Route { out, .. }

@@ -113,7 +113,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
         let own = Work::Op { op: index };
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
-            Op::Embed { out, .. } | Op::Input { out } => {
+            Op::Embed { out, .. } | Op::EmbedTokens { out, .. } | Op::Input { out } => {
                 schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)]))
             }
             Op::AddEmbedding { x, .. } | Op::AddGridEmbedding { x, .. } | Op::AddInput { x, .. } => {

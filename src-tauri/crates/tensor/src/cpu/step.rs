@@ -164,6 +164,7 @@ impl Step<'_> {
     fn op(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
         match op {
             Op::Embed { table, out } => self.embed(worker, Some(*table), *out),
+            Op::EmbedTokens { table, out } => self.embed_tokens(worker, *table, *out),
             Op::Input { out } => self.embed(worker, None, *out),
             Op::AddEmbedding { x, table, component } => {
                 self.add_embedding(worker, &mut scratch.row, *x, *table, *component);
@@ -297,6 +298,15 @@ impl Step<'_> {
                     out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..used]);
                 }
             }
+        }
+    }
+
+    fn embed_tokens(&self, worker: &Worker<'_>, table: WeightId, out: BufferId) {
+        let table = &self.weights[table.0 as usize];
+        for row in self.own_rows(worker, out) {
+            let token = self.batch.rows[row].input.token_or_padding() as usize;
+            let mut out = self.buffer(out).write(worker, self.row(out, row));
+            (self.variant.decode_row)(table.dtype, table.row_bytes(token..token + 1), &mut out);
         }
     }
 

@@ -24,6 +24,10 @@ impl Step<'_> {
     pub(super) fn op(&mut self, op: &Op) {
         match op {
             Op::Embed { table, out } => self.embed(Some(*table), *out),
+            Op::EmbedTokens { table, out } => {
+                let tokens = self.batch.rows.iter().map(|row| row.input.token_or_padding() as usize);
+                self.buffers[out.0 as usize] = tokens.flat_map(|token| self.weight_row(*table, token)).collect();
+            }
             Op::Input { out } => self.embed(None, *out),
             Op::AddEmbedding { x, table, component } => {
                 let width = self.width(*x);

@@ -515,6 +515,37 @@ fn embedding_rows_and_tokens_mix_in_a_batch() {
 }
 
 #[test]
+fn tables_of_tokens_have_a_row_of_padding() {
+    for dtype in [DType::F32, DType::BF16, DType::Q8_0, DType::Q6_K] {
+        check(dtype.name(), 0.0, |bench| {
+            let table = bench.weight(dtype, VOCABULARY, 256, 1.0);
+            let out = bench.plan.buffer(Rows::Batch, 256);
+            bench.plan.push(Op::EmbedTokens { table, out });
+            out
+        });
+    }
+    let run = |backend: &mut dyn Backend| {
+        let mut bench = Bench { backend, plan: Plan::default(), random: Random(3) };
+        bench.input(8);
+        let table = bench.weight(DType::F32, VOCABULARY, 16, 1.0);
+        let out = bench.plan.buffer(Rows::Batch, 16);
+        bench.plan.push(Op::EmbedTokens { table, out });
+        let plan = bench.plan;
+        let plan = backend.prepare(plan, Limits { rows: 2, logit_rows: 0 }).expect("the plan is sound");
+        let mut batch = Batch { tables: vec![Vec::new()], embeddings: vec![1.0; 8], ..Batch::default() };
+        batch.rows.extend((0..2).map(|slot| Row::text(0, 0, slot, false)));
+        batch.rows[1].input = cairn_tensor::Input::Embedding(0);
+        backend.run(plan, &batch).expect("the batch is sound");
+        read(backend, plan, out, 2, 16)
+    };
+    let exact = run(&mut Reference::new());
+    assert_eq!(exact[..16], exact[16..], "an embedding has the row of token 0");
+    for variant in all_variants() {
+        assert_eq!(run(&mut cpu(variant, 2)), exact, "{}", variant.name);
+    }
+}
+
+#[test]
 fn model_agrees_with_the_oracle() {
     // The tiny model's values come from Q8_0 weights for all types, so the bound of 8-bit activations applies.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {

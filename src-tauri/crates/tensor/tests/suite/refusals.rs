@@ -49,6 +49,7 @@ fn plan_with_invalid_step_is_refused() {
     let norm = |weight, group, out| Op::RmsNorm { x, weight: WeightId(weight), eps: 1e-5, group, out };
     check(Op::Embed { table: WeightId(7), out: x }, "there is no weight 7");
     check(Op::Embed { table: WeightId(0), out: last }, "buffer 3 is");
+    check(Op::EmbedTokens { table: WeightId(0), out: narrow }, "buffer 2 is");
     let add_embedding = |x, component| Op::AddEmbedding { x, table: WeightId(0), component };
     check(add_embedding(narrow, 0), "buffer 2 is");
     check(add_embedding(last, 0), "buffer 3 is");
@@ -240,6 +241,18 @@ fn huge_heads_are_refused() {
     check(1, 2, Values::Rows(16_385), 1, long);
     check(1, 16_385, Values::InKeys(16_384), 1, long);
     check(1, 2, Values::Rows(2), 65_537, "65537 query heads are more than 65536");
+}
+
+#[test]
+fn token_beyond_a_table_of_tokens_is_refused() {
+    for mut backend in backends() {
+        let ops = vec![Op::EmbedTokens { table: WeightId(0), out: BufferId(0) }];
+        let plan = prepare(backend.as_mut(), ops).expect("the plan is sound");
+        backend.grow_pages(1).expect("a page can be had");
+        let batch = Batch { rows: vec![Row::text(0, 10, 0, false)], tables: vec![vec![PageId(0)]], ..Batch::default() };
+        let error = backend.run(plan, &batch).expect_err("the table has ten rows").to_string();
+        assert!(error.contains("row 0 needs row 10 of a table of tokens, which has 10"), "{error}");
+    }
 }
 
 #[test]

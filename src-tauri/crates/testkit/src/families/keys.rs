@@ -2,12 +2,33 @@
 
 use cairn_gguf::{Pooling, Value};
 
+use super::WINDOW;
 use crate::spec::ModelSpec;
 
 /// Number of experts, and of experts that a row uses. Enough that the last one has little weight, because rounding
 /// selects it when router logits are nearly equal.
 const EXPERTS: u32 = 8;
 const USED_EXPERTS: u32 = 6;
+
+/// Returns the keys of a window and of smaller heads in every second layer.
+pub(super) fn alternating_heads(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+    let narrow = spec.head_dim / 2;
+    let windows: Vec<bool> = (0..spec.layers).map(|layer| layer % 2 == 0).collect();
+    let of_layer = |has_window: &bool| if *has_window { spec.kv_heads } else { spec.kv_heads / 2 };
+    let kv_heads: Vec<u32> = windows.iter().map(|window| u32::try_from(of_layer(window)).expect("a count")).collect();
+    vec![
+        ("attention.sliding_window", WINDOW.into()),
+        ("attention.sliding_window_pattern", windows.into()),
+        ("attention.head_count_kv", kv_heads.into()),
+        ("attention.key_length_swa", count(narrow)),
+        ("attention.value_length_swa", count(narrow)),
+        ("rope.dimension_count_swa", count(narrow)),
+        ("rope.freq_base_swa", 10_000f32.into()),
+        ("embedding_length_per_layer_input", 0u32.into()),
+        ("final_logit_softcapping", 30f32.into()),
+    ]
+}
 
 /// Returns the keys of experts that are half as wide as an MLP.
 pub(super) fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {

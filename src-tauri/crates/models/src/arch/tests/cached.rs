@@ -137,6 +137,7 @@ fn cached_prefixes_equal_recomputed_ones_for_every_type_and_family() {
         let spec = tiny(family);
         check_on(family.name, &file(&cairn_testkit::write(&spec)), &backends[1]);
     }
+    check(&ModelSpec { layers: 4, ..tiny(&families::GEMMA4_SMALL) });
     check(&ModelSpec { rope_scaling: RopeScaling::Llama3 { factor: 8.0, original_context: 64 }, ..tiny_llama() });
 }
 

@@ -210,6 +210,9 @@ fn every_family_is_independent_of_batching() {
         let cuts = [(1, 1, false), (7, 2, true), (64, 1, true), (512, 2, false), (PROMPT, 2, true)];
         check(&spec, variants[0], DType::F16, &cuts);
     }
+    // Its last layers attend to rows of earlier ones.
+    let shared = ModelSpec { types: Types::Q4KM, layers: 4, ..tiny(&families::GEMMA4_SMALL) };
+    check(&shared, variants[0], DType::Q8_0, &[(1, 2, true), (64, 1, true), (512, 2, true)]);
 }
 
 #[test]

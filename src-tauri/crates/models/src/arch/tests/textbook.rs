@@ -1,14 +1,14 @@
 //! Reference forward pass as in the papers, over whole sequences in f64, without plans, pages or shared code. It
 //! verifies the forward passes of the families.
 
+mod gemma;
+mod latent;
 mod linear;
 mod state_space;
 
 use cairn_gguf::Value;
 
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
-
-mod latent;
 
 type Rows = Vec<Vec<f64>>;
 
@@ -139,6 +139,7 @@ fn paper(model: &Tiny) -> Paper {
         "stablelm" => Paper { layer_norm: true, ..plain },
         "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
+        "gemma4" => Paper { logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "glm4moe" => Paper {
             query_key_norm: Some(|_| HEAD_DIM),
             scores: sigmoids,
@@ -223,6 +224,8 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let rows = xs.iter_mut().zip(positions.chunks(WIDTH));
         rows.for_each(|(x, row)| x.iter_mut().zip(row).for_each(|(x, &y)| *x += f64::from(y)));
     }
+    let inputs = gemma::layer_inputs(model, tokens, &xs);
+    let mut kept = gemma::Kept::default();
     for layer in 0..layers(model) {
         let block = Block { model, paper: &paper, layer };
         let own_norm = model.tensors.contains_key(&block.name("attn_norm_2.weight"));
@@ -242,8 +245,11 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
             linear::mix(&block, &read)
         } else {
             let is_latent = model.tensors.contains_key(&block.name("attn_kv_a_mqa.weight"));
-            let attended =
-                if is_latent { latent::attend(&block, &read, rotation) } else { block.attend(&read, rotation) };
+            let attended = match model.architecture.as_str() {
+                _ if is_latent => latent::attend(&block, &read, rotation),
+                "gemma4" => gemma::attend(&block, &read, rotation, &mut kept),
+                _ => block.attend(&read, rotation),
+            };
             attended.iter().map(|mixed| block.project(mixed, "attn_output", 0..WIDTH)).collect()
         };
         for ((x, before), mixed) in xs.iter_mut().zip(&before).zip(mixed) {
@@ -256,6 +262,11 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
             let input: &[f64] = if paper.parallel { before } else { x };
             let branch = block.mlp(&block.read(input, paper.mlp_norm));
             block.add(x, branch, "post_ffw_norm");
+        }
+        if model.architecture == "gemma4" {
+            xs.iter_mut()
+                .enumerate()
+                .for_each(|(at, x)| gemma::finish(&block, x, inputs.as_ref().map(|rows| &rows[at])));
         }
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
@@ -436,11 +447,10 @@ impl Block<'_> {
             return self.project(&self.activate(&inner, &[1.0; FEED_FORWARD]), "ffn_down", 0..WIDTH);
         }
         let fused = !self.model.tensors.contains_key(&self.name("ffn_gate.weight"));
+        let inner = self.model.tensors[&self.name("ffn_down.weight")].0[0] as usize;
         let (gate, up) = match fused {
-            true => {
-                (self.project(x, "ffn_up", 0..FEED_FORWARD), self.project(x, "ffn_up", FEED_FORWARD..2 * FEED_FORWARD))
-            }
-            false => (self.project(x, "ffn_gate", 0..FEED_FORWARD), self.project(x, "ffn_up", 0..FEED_FORWARD)),
+            true => (self.project(x, "ffn_up", 0..inner), self.project(x, "ffn_up", inner..2 * inner)),
+            false => (self.project(x, "ffn_gate", 0..inner), self.project(x, "ffn_up", 0..inner)),
         };
         self.project(&self.activate(&gate, &up), "ffn_down", 0..WIDTH)
     }
