@@ -117,9 +117,12 @@ pub fn all() -> Vec<Case> {
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::DEEPSEEK2_LITE) }));
     }
     for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
-        let small = ModelSpec { layers: 4, types: Types::All(dtype), ..tiny(&families::GEMMA4_SMALL) };
+        let types = Types::All(dtype);
+        let small = ModelSpec { layers: 4, types, ..tiny(&families::GEMMA4_SMALL) };
         cases.push(mix(&format!("{dtype} small"), small));
+        cases.push(mix(&format!("{dtype} experts"), ModelSpec { types, ..tiny(&families::GEMMA4_EXPERTS) }));
     }
+    cases.push(mix("F32 split experts", tiny(&families::GEMMA4_SPLIT_EXPERTS)));
     cases.push(mix("F32 sequential", tiny(&families::GPTNEOX_SEQUENTIAL)));
     for (name, model, rope_scaling) in [
         ("F32 linear rope", tiny_llama(), RopeScaling::Linear(4.0)),

@@ -1,5 +1,7 @@
 //! Routers of mixtures of experts: which experts a row uses, and with which weights.
 
+use std::fmt;
+
 use crate::weight::WeightId;
 
 /// How a router's logits become scores, and the scores of the chosen experts their weights.
@@ -35,7 +37,7 @@ impl ExpertGroups {
 }
 
 /// A router: the experts of a row are those with the largest scores, in descending order, ties to the lower index.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Router {
     /// Number of chosen experts.
     pub used: usize,
@@ -47,15 +49,31 @@ pub struct Router {
     pub groups: Option<ExpertGroups>,
     /// Factor on the weights.
     pub scale: f32,
+    /// `[experts]`, the factor on each expert's weight.
+    pub expert_scales: Option<WeightId>,
+}
+
+/// The text of a plan identifies cached rows, so a router without factors of experts has the text of versions that had none.
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { used, gating, choice_bias, groups, scale, expert_scales } = self;
+        let mut text = f.debug_struct("Router");
+        text.field("used", used).field("gating", gating).field("choice_bias", choice_bias);
+        text.field("groups", groups).field("scale", scale);
+        if expert_scales.is_some() {
+            text.field("expert_scales", expert_scales);
+        }
+        text.finish()
+    }
 }
 
 impl Router {
     /// Smallest divisor of renormalised weights, as in llama.cpp: all scores may be zero.
     pub(crate) const MIN_SUM: f32 = 1.0 / 16_384.0;
 
-    /// A router without a bias, groups and a factor.
+    /// A router without a bias, groups and factors.
     pub fn new(used: usize, gating: Gating) -> Self {
-        Self { used, gating, choice_bias: None, groups: None, scale: 1.0 }
+        Self { used, gating, choice_bias: None, groups: None, scale: 1.0, expert_scales: None }
     }
 
     /// Whether the order of the logits is not that of the choice.

@@ -228,6 +228,21 @@ pub static GEMMA4_SMALL: Family = Family {
     ..GEMMA4
 };
 
+/// Gemma 4 with experts beside the MLPs.
+pub static GEMMA4_EXPERTS: Family = Family {
+    keys: |spec| {
+        let mut keys = alternating_heads(spec);
+        keys.extend(experts(spec));
+        keys
+    },
+    has_tensor: |name| name.ends_with(".ffn_gate_up_exps.weight") || (GEMMA4.has_tensor)(name),
+    down_gain: MOE_DOWN_GAIN,
+    ..GEMMA4
+};
+
+/// The same with separate tensors of gates and linear parts, as in Ollama's files.
+pub static GEMMA4_SPLIT_EXPERTS: Family = Family { has_tensor: GEMMA4.has_tensor, ..GEMMA4_EXPERTS };
+
 /// GLM 4.5: sigmoid scores with a bias, an MLP in the first layer, a shared expert, and biases of queries, keys and values.
 pub static GLM4MOE: Family = Family {
     name: "glm4moe",

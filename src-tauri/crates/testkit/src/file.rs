@@ -172,6 +172,8 @@ impl<'a> Tensors<'a, '_> {
                 let values: Vec<f32> = order.iter().map(|x| CHOICE_BIAS_STEP * rank(*x) as f32).collect();
                 self.vector(name, dims, &values);
             }
+            // Inputs of this router have a root of the mean of squares of 1 / sqrt(width) before it.
+            _ if name.ends_with(".ffn_gate_inp.scale") => self.norm(name, elements, (elements as f32).sqrt()),
             _ if name.ends_with(".bias") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let values: Vec<f32> = (0..elements).map(|_| BIAS_DEVIATION * random.normal()).collect();

@@ -1,13 +1,16 @@
 //! Gemma 4, text (<https://ai.google.dev/gemma/docs/core/model_card_4>): as Gemma 3, but heads of layers that see the whole context are
 //! wider, a quarter of their pairs turns, and their values may be their keys. Small models have inputs of single layers, and their last
-//! layers share keys and values and may have wider MLPs.
+//! layers share keys and values and may have wider MLPs. The model of 26 billion weights has experts beside the MLPs.
 
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
 use crate::block::gemma::embed_scaled;
 use crate::block::rope::{local_rope, rope};
-use crate::block::{GatedMlp, HeadSizes, LayerInputs, Norms, SharedKvAttention, SlidingWindows, Stream, logits};
+use crate::block::{
+    Experts, ExpertsBesideMlp, GatedMlp, HeadSizes, LayerInputs, Norms, SharedKvAttention, SlidingWindows, Stream,
+    logits,
+};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys, MAX_WIDTH, NormKind};
@@ -58,8 +61,9 @@ impl Architecture for Gemma4 {
     }
 }
 
-/// The MLPs of the layers, which may have different widths.
+/// The MLPs of the layers, which may have different widths, and the experts beside them.
 struct Mlps {
+    experts: Option<ExpertsBesideMlp>,
     /// By width.
     shapes: Vec<(usize, GatedMlp)>,
     /// By layer.
@@ -73,13 +77,24 @@ impl Mlps {
         distinct.sort_unstable();
         distinct.dedup();
         let shape = |width| (width, GatedMlp::with_width(b, width).activation(Glu::Gelu));
-        Ok(Self { shapes: distinct.into_iter().map(shape).collect(), widths })
+        let shapes = distinct.into_iter().map(shape).collect();
+        let experts = match keys.u32("expert_count")?.unwrap_or(0) {
+            0 => None,
+            _ => {
+                let experts = Experts::new(b, hparams, None)?.activation(Glu::Gelu).scaled().fused(b, hparams);
+                Some(ExpertsBesideMlp::new(b, hparams, experts))
+            }
+        };
+        Ok(Self { experts, shapes, widths })
     }
 
     fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let shape = self.shapes.iter().find(|(width, _)| *width == self.widths[layer]);
         let (_, mlp) = shape.expect("every width of a layer has a shape");
-        mlp.push(b, hparams, stream, layer);
+        match &self.experts {
+            Some(experts) => experts.push(b, hparams, stream, mlp, layer),
+            None => mlp.push(b, hparams, stream, layer),
+        }
     }
 }
 

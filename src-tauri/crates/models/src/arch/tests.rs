@@ -104,6 +104,8 @@ fn every_family_matches_textbook() {
         ("deepseek2 with keys of all heads in the cache", &families::DEEPSEEK2_LITE),
         ("granitehybrid with experts", &families::GRANITE_HYBRID_MOE),
         ("nemotron_h_moe with a latent", &families::NEMOTRON_H_LATENT),
+        ("gemma4 with experts", &families::GEMMA4_EXPERTS),
+        ("gemma4 with separate gates of experts", &families::GEMMA4_SPLIT_EXPERTS),
     ] {
         let model = Tiny::from_family(family, 1);
         check(what, &model, &plain(&model));

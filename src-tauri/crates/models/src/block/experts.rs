@@ -4,7 +4,7 @@
 //! `expert_count` and `expert_used_count` are the number of experts and the number that a row uses. All experts'
 //! matrices are one tensor, `[cols, rows, experts]`, and so are their biases, `[rows, experts]`.
 
-use cairn_tensor::{BufferId, ExpertGroups, Gating, Glu, Op, Projection, Router};
+use cairn_tensor::{BufferId, ExpertGroups, Gating, Glu, HeadPart, Op, Projection, Router};
 
 use super::shared_expert::SharedExpert;
 use super::stream::{Part, Stream};
@@ -24,6 +24,8 @@ pub(crate) struct Experts {
     router: Router,
     /// Whether the model may have that bias.
     may_bias_choice: bool,
+    /// Whether each expert has a factor, `ffn_down_exps.scale`.
+    has_scales: bool,
     shared: Option<SharedExpert>,
     /// Number of experts.
     count: usize,
@@ -31,6 +33,8 @@ pub(crate) struct Experts {
     inner: usize,
     logits: BufferId, // [rows, experts]
     routes: BufferId, // [rows, 2 * used]
+    /// Gates and linear parts of a model with one tensor for both, `[rows, used * 2 * inner]`.
+    both: Option<BufferId>,
     /// `[rows, used * inner]`; `None` for experts of squared ReLU without a gate.
     gate: Option<BufferId>,
     up: BufferId,   // [rows, used * inner]
@@ -84,11 +88,13 @@ impl Experts {
             activation: Glu::Silu,
             router: Router::new(used, Gating::Softmax { renormalise: true }),
             may_bias_choice: false,
+            has_scales: false,
             shared: None,
             count,
             inner,
             logits: b.buffer(count),
             routes: b.buffer(2 * used),
+            both: None,
             gate: is_gated.then(|| b.buffer(used * inner)),
             up: b.buffer(used * inner),
             down: b.buffer(used * latent.unwrap_or(hparams.embedding_length)),
@@ -153,6 +159,18 @@ impl Experts {
         Self { may_bias_choice: true, ..self }
     }
 
+    /// Reads a factor of each expert, `ffn_down_exps.scale`.
+    pub(crate) fn scaled(self) -> Self {
+        Self { has_scales: true, ..self }
+    }
+
+    /// Reads gates and linear parts from one tensor, `ffn_gate_up_exps`, if the model has it.
+    pub(crate) fn fused(self, b: &mut Builder<'_>, hparams: &Hparams) -> Self {
+        let is_fused = (0..hparams.layers).any(|layer| b.has_tensor(&format!("blk.{layer}.ffn_gate_up_exps.weight")));
+        let width = 2 * b.plan.buffers[self.up.0 as usize].width;
+        Self { both: is_fused.then(|| b.buffer(width)), ..self }
+    }
+
     fn groups_of_file(&self, keys: &Keys<'_>) -> Result<Option<ExpertGroups>, LoadError> {
         let count = keys.u32("expert_group_count")?.unwrap_or(0) as usize;
         if count < 2 {
@@ -178,15 +196,29 @@ impl Experts {
     /// Adds `residual += sum of weight * down(activation(gate(x)) * up(x))` over the selected experts, or the same without a gate, where
     /// the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
+        let x = stream.enter(b, self.part, layer);
+        self.compute(b, hparams, x, [x, stream.branch], layer);
+        stream.leave(b, self.part, layer);
+    }
+
+    /// Adds the same with `out = ` instead of `residual += `, for experts that the router selects by `routed`.
+    pub(super) fn compute(
+        &self,
+        b: &mut Builder<'_>,
+        hparams: &Hparams,
+        routed: BufferId,
+        [x, out]: [BufferId; 2],
+        layer: usize,
+    ) {
         let &Self { activation, router, count, inner, logits, routes, gate, up, down, latent, .. } = self;
         let embedding = hparams.embedding_length;
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let x = stream.enter(b, self.part, layer);
         let projections = vec![b.projection(&name("ffn_gate_inp"), embedding, logits)];
-        b.push(Op::MatMul { x, projections });
+        b.push(Op::MatMul { x: routed, projections });
         let bias = name("exp_probs_b.bias");
         let choice_bias = (self.may_bias_choice && b.has_bias(&bias)).then(|| b.vector(&bias, count));
-        b.push(Op::Route { logits, router: Router { choice_bias, ..router }, out: routes });
+        let expert_scales = self.has_scales.then(|| b.vector(&name("ffn_down_exps.scale"), count));
+        b.push(Op::Route { logits, router: Router { choice_bias, expert_scales, ..router }, out: routes });
         let input = match latent {
             Some([input, _]) => {
                 let projections = vec![b.projection(&name("ffn_latent_down"), embedding, input)];
@@ -196,9 +228,20 @@ impl Experts {
             None => x,
         };
         let width = b.plan.buffers[input.0 as usize].width;
-        let parts = gate.map(|gate| ("ffn_gate_exps", gate)).into_iter().chain([("ffn_up_exps", up)]);
-        let projections = parts.map(|(part, out)| self.projection(b, &name(part), [inner, width], out)).collect();
+        let parts = match (self.both, gate) {
+            (Some(both), _) => vec![("ffn_gate_up_exps", 2 * inner, both)],
+            (None, Some(gate)) => vec![("ffn_gate_exps", inner, gate), ("ffn_up_exps", inner, up)],
+            (None, None) => vec![("ffn_up_exps", inner, up)],
+        };
+        let parts = parts.into_iter();
+        let projections = parts.map(|(part, rows, out)| self.projection(b, &name(part), [rows, width], out)).collect();
         b.push(Op::MatMulId { x: input, routes, experts: count, projections });
+        if let (Some(both), Some(gate)) = (self.both, gate) {
+            let part = |buffer, first| HeadPart { buffer, heads: router.used, first };
+            for (first, out) in [(0, gate), (inner, up)] {
+                b.push(Op::CopyHeads { from: part(both, first), to: part(out, 0), width: inner });
+            }
+        }
         let hidden = gate.unwrap_or(up);
         b.push(match gate {
             Some(gate) => Op::Glu { activation, gate, up, out: gate },
@@ -209,16 +252,15 @@ impl Experts {
         if let Some(shared) = &self.shared {
             shared.compute(b, hparams, x, layer);
         }
-        let out = latent.map_or(stream.branch, |[_, out]| out);
-        b.push(Op::Combine { x: down, routes, out });
+        let combined = latent.map_or(out, |[_, combined]| combined);
+        b.push(Op::Combine { x: down, routes, out: combined });
         if latent.is_some() {
-            let projections = vec![b.projection(&name("ffn_latent_up"), width, stream.branch)];
-            b.push(Op::MatMul { x: out, projections });
+            let projections = vec![b.projection(&name("ffn_latent_up"), width, out)];
+            b.push(Op::MatMul { x: combined, projections });
         }
         if let Some(shared) = &self.shared {
-            b.push(Op::Add { x: stream.branch, y: shared.out });
+            b.push(Op::Add { x: out, y: shared.out });
         }
-        stream.leave(b, self.part, layer);
     }
 
     /// Adds the matrices `[rows, cols]` of all experts, and the biases if the model has them.

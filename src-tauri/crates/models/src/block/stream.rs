@@ -83,6 +83,11 @@ impl Stream {
         Self { scale, ..self }
     }
 
+    /// Adds `out = norm(x)` with the norm of this name.
+    pub(crate) fn normalise(&self, b: &mut Builder<'_>, norm: &str, [x, out]: [BufferId; 2], layer: usize) {
+        self.norm.push(b, &format!("blk.{layer}.{norm}"), x, out);
+    }
+
     /// Begins a part and returns its input buffer.
     pub(crate) fn enter(&self, b: &mut Builder<'_>, part: Part, layer: usize) -> BufferId {
         match self.norms {

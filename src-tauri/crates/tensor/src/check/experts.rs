@@ -66,14 +66,16 @@ fn writes(op: &Op, id: BufferId) -> bool {
 impl PlanCheck<'_> {
     /// Checks [`Op::Route`].
     pub(super) fn route(&self, logits: BufferId, router: &Router, out: BufferId) -> Result<(), String> {
-        let &Router { used, choice_bias, groups, scale, .. } = router;
+        let &Router { used, choice_bias, groups, scale, expert_scales, .. } = router;
         let Buffer { rows, width: experts } = self.buffer(logits)?;
         require((1..=experts).contains(&used) && experts <= MAX_EXPERTS, || {
             format!("{used} of {experts} experts are used")
         })?;
         let (have, want) = (self.buffer(out)?, Buffer { rows, width: 2 * used });
         require(have == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))?;
-        choice_bias.map_or(Ok(()), |bias| self.vector(bias, experts))?;
+        for vector in [choice_bias, expert_scales].into_iter().flatten() {
+            self.vector(vector, experts)?;
+        }
         if let Some(ExpertGroups { count, used: used_groups }) = groups {
             let whole = count > 0 && experts.is_multiple_of(count) && experts / count >= ExpertGroups::BEST;
             require(whole && (1..=count).contains(&used_groups) && used <= experts / count * used_groups, || {

@@ -21,12 +21,16 @@ impl Step<'_> {
         let Op::Route { logits, router, out } = *op else {
             unreachable!("called for routing only");
         };
-        let bias = router.choice_bias.map(|bias| &self.vectors[bias.0 as usize][..]);
+        let [bias, scales] =
+            [router.choice_bias, router.expert_scales].map(|id| id.map(|id| &self.vectors[id.0 as usize][..]));
         for row in self.own_rows(worker, logits) {
             let from = self.buffer(logits).read(worker, self.row(logits, row));
             let mut to = self.buffer(out).write(worker, self.row(out, row));
             let (ids, weights) = to.split_at_mut(router.used);
             scratch.router.route(self.variant, &router, &from, bias, [ids, weights]);
+            if let Some(scales) = scales {
+                weights.iter_mut().zip(ids).for_each(|(weight, id)| *weight *= scales[*id as usize]);
+            }
         }
     }
 

@@ -4,7 +4,12 @@ use super::arithmetic::sigmoid;
 use crate::router::{ExpertGroups, Gating, Router};
 
 /// The experts of one row and their weights, `[2 * used]`.
-pub(super) fn route(logits: &[f32], router: &Router, choice_bias: Option<&[f32]>) -> Vec<f32> {
+pub(super) fn route(
+    logits: &[f32],
+    router: &Router,
+    choice_bias: Option<&[f32]>,
+    expert_scales: Option<&[f32]>,
+) -> Vec<f32> {
     let logits: Vec<f64> = logits.iter().copied().map(f64::from).collect();
     let scores = match router.gating {
         Gating::Softmax { .. } => softmax(&logits),
@@ -31,7 +36,8 @@ pub(super) fn route(logits: &[f32], router: &Router, choice_bias: Option<&[f32]>
             of_chosen.iter().map(|score| score / sum).collect()
         }
     };
-    let weights = weights.into_iter().map(|weight| (weight * f64::from(router.scale)) as f32);
+    let scale = |expert: usize| f64::from(router.scale) * expert_scales.map_or(1.0, |scales| scales[expert].into());
+    let weights = weights.into_iter().zip(&chosen).map(|(weight, expert)| (weight * scale(*expert)) as f32);
     chosen.iter().map(|expert| *expert as f32).chain(weights).collect()
 }
 
@@ -63,8 +69,12 @@ mod tests {
     use super::*;
 
     fn check(router: &Router, bias: Option<&[f32]>, expected: [f64; 4]) {
+        check_scaled(router, bias, None, expected);
+    }
+
+    fn check_scaled(router: &Router, bias: Option<&[f32]>, scales: Option<&[f32]>, expected: [f64; 4]) {
         let logits = [0.0, 2f32.ln(), 2f32.ln(), 3f32.ln()];
-        let found = route(&logits, &Router { scale: 2.0, ..*router }, bias);
+        let found = route(&logits, &Router { scale: 2.0, ..*router }, bias, scales);
         for (found, expected) in found.iter().zip(expected) {
             assert!((f64::from(*found) - expected).abs() < 1e-6, "{router:?} gives {found}, not {expected}");
         }
@@ -93,6 +103,13 @@ mod tests {
         let router = Router { groups: Some(ExpertGroups { count: 2, used: 1 }), ..router };
         check(&router, None, [3.0, 2.0, 2.0 * 3.0 / 4.0, 2.0 * 2.0 / 3.0]);
         check(&router, Some(&bias), [0.0, 1.0, 2.0 / 2.0, 2.0 * 2.0 / 3.0]);
+    }
+
+    #[test]
+    fn factors_of_experts_change_the_weights_and_not_the_choice() {
+        let router = Router::new(2, Gating::Softmax { renormalise: true });
+        let scales = [100.0, 0.5, 7.0, -3.0];
+        check_scaled(&router, None, Some(&scales), [3.0, 1.0, -3.0 * 2.0 * 3.0 / 5.0, 0.5 * 2.0 * 2.0 / 5.0]);
     }
 
     #[test]

@@ -59,8 +59,10 @@ impl Step<'_> {
             }
             Op::Route { logits, router, out } => {
                 let (logits, width) = (self.copy(*logits), self.width(*logits));
-                let bias = router.choice_bias.map(|bias| self.weight_row(bias, 0));
-                let routes = logits.chunks(width).flat_map(|row| experts::route(row, router, bias.as_deref()));
+                let [bias, scales] =
+                    [router.choice_bias, router.expert_scales].map(|id| id.map(|id| self.weight_row(id, 0)));
+                let route = |row| experts::route(row, router, bias.as_deref(), scales.as_deref());
+                let routes = logits.chunks(width).flat_map(route);
                 self.buffers[out.0 as usize] = routes.collect();
             }
             Op::MatMulId { x, routes, experts, projections } => {

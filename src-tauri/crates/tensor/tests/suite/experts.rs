@@ -57,6 +57,18 @@ fn route_with_bias_and_groups_agrees_with_the_oracle() {
 }
 
 #[test]
+fn factors_of_experts_agree_with_the_oracle() {
+    for gating in GATINGS {
+        check(&format!("{gating:?}"), 1e-7, |bench| {
+            let (logits, out) = (bench.input(12), bench.plan.buffer(Rows::Batch, 8));
+            let expert_scales = Some(bench.weight(DType::F32, 1, 12, 2.0));
+            bench.plan.push(Op::Route { logits, router: Router { expert_scales, ..Router::new(4, gating) }, out });
+            out
+        });
+    }
+}
+
+#[test]
 fn route_ranks_equal_logits_by_index() {
     check("8 of 64 with sixteen different logits", 1e-7, |bench| {
         let table = bench.weight(DType::Q4_0, VOCABULARY, 64, 2.0);

@@ -145,6 +145,8 @@ fn plan_with_invalid_expert_step_is_refused() {
     check_experts(&weighed(one, 1, 1.0, one), "buffer 5 is both read and written");
     let biased = Router { choice_bias: Some(WeightId(1)), ..router(2) };
     check_experts(&[Op::Route { logits: five, router: biased, out: two }], "is 1 x 32, not a vector of 5");
+    let scaled = Router { expert_scales: Some(WeightId(1)), ..router(2) };
+    check_experts(&[Op::Route { logits: five, router: scaled, out: two }], "is 1 x 32, not a vector of 5");
     let check_groups = |logits, count, used_groups| {
         let grouped = Router { groups: Some(ExpertGroups { count, used: used_groups }), ..router(2) };
         let expected = format!("experts are chosen from {used_groups} of {count} groups");

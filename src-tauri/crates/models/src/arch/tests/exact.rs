@@ -213,6 +213,8 @@ fn every_family_is_independent_of_batching() {
     // Its last layers attend to rows of earlier ones.
     let shared = ModelSpec { types: Types::Q4KM, layers: 4, ..tiny(&families::GEMMA4_SMALL) };
     check(&shared, variants[0], DType::Q8_0, &[(1, 2, true), (64, 1, true), (512, 2, true)]);
+    let experts = ModelSpec { types: Types::Q4KM, ..tiny(&families::GEMMA4_EXPERTS) };
+    check(&experts, variants[0], DType::F16, &[(7, 2, true), (512, 2, true)]);
 }
 
 #[test]

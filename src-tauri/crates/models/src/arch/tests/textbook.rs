@@ -260,7 +260,10 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
                 continue;
             }
             let input: &[f64] = if paper.parallel { before } else { x };
-            let branch = block.mlp(&block.read(input, paper.mlp_norm));
+            let branch = match model.tensors.contains_key(&block.name("ffn_gate_inp.scale")) {
+                true => gemma::experts_beside_mlp(&block, input),
+                false => block.mlp(&block.read(input, paper.mlp_norm)),
+            };
             block.add(x, branch, "post_ffw_norm");
         }
         if model.architecture == "gemma4" {
@@ -440,8 +443,12 @@ impl Block<'_> {
     /// The MLP, or the experts.
     fn mlp(&self, x: &[f64]) -> Vec<f64> {
         if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
-            return self.experts(x);
+            return self.experts(x, x);
         }
+        self.dense_mlp(x)
+    }
+
+    fn dense_mlp(&self, x: &[f64]) -> Vec<f64> {
         if self.paper.ungated {
             let inner = self.project(x, "ffn_up", 0..FEED_FORWARD);
             return self.project(&self.activate(&inner, &[1.0; FEED_FORWARD]), "ffn_down", 0..WIDTH);
@@ -473,12 +480,13 @@ impl Block<'_> {
     }
 
     /// Shares of a softmax over all experts, divided by the sum of the chosen, are a softmax over the chosen. A bias changes only
-    /// the choice.
-    fn experts(&self, x: &[f64]) -> Vec<f64> {
+    /// the choice. The router reads `routed`.
+    fn experts(&self, routed: &[f64], x: &[f64]) -> Vec<f64> {
         let [count, used] = ["expert_count", "expert_used_count"].map(|key| self.model.number(key).expect("it is set"));
         let rows = |part: &str| self.model.tensors[&self.name(&format!("{part}.weight"))].0[1] as usize;
-        let inner = rows("ffn_up_exps");
-        let logits = self.project(x, "ffn_gate_inp", 0..count as usize);
+        let is_fused = self.model.tensors.contains_key(&self.name("ffn_gate_up_exps.weight"));
+        let inner = if is_fused { rows("ffn_gate_up_exps") / 2 } else { rows("ffn_up_exps") };
+        let logits = self.project(routed, "ffn_gate_inp", 0..count as usize);
         let scores = (self.paper.scores)(&logits);
         let bias = self.model.tensors.get(&self.name("exp_probs_b.bias"));
         let rank = |expert: usize| scores[expert] + bias.map_or(0.0, |(_, bias)| f64::from(bias[expert]));
@@ -509,10 +517,20 @@ impl Block<'_> {
         let mut sum = vec![0.0; x.len()];
         for expert in ranked {
             let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
-            let gate = if self.paper.ungated { "ffn_up_exps" } else { "ffn_gate_exps" };
-            let hidden = self.activate(&of(x, gate, inner), &of(x, "ffn_up_exps", inner));
-            let down = of(&hidden, "ffn_down_exps", x.len());
-            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += scores[expert] / total * scale * y);
+            let (gate, up) = match is_fused {
+                true => {
+                    let both = of(x, "ffn_gate_up_exps", 2 * inner);
+                    (both[..inner].to_vec(), both[inner..].to_vec())
+                }
+                false => {
+                    let gate = if self.paper.ungated { "ffn_up_exps" } else { "ffn_gate_exps" };
+                    (of(x, gate, inner), of(x, "ffn_up_exps", inner))
+                }
+            };
+            let down = of(&self.activate(&gate, &up), "ffn_down_exps", x.len());
+            let scales = self.model.tensors.get(&self.name("ffn_down_exps.scale"));
+            let weight = scores[expert] / total * scale * scales.map_or(1.0, |(_, scales)| scales[expert].into());
+            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += weight * y);
         }
         let out = if latent { self.project(&sum, "ffn_latent_up", 0..WIDTH) } else { sum };
         out.into_iter().zip(shared).map(|(x, y)| x + y).collect()

@@ -81,6 +81,16 @@ fn gated_input(block: &Block<'_>, x: &[f64], inputs: &[f64]) -> Vec<f64> {
     norm(&block.project(&gated, "proj", 0..WIDTH), block.model.values(&block.name("post_norm.weight")))
 }
 
+/// Returns the sum of an MLP and experts, each with norms of its own.
+pub(super) fn experts_beside_mlp(block: &Block<'_>, x: &[f64]) -> Vec<f64> {
+    let normed = |x: &[f64], part: &str| norm(x, block.model.values(&block.name(part)));
+    let routed = normed(x, "ffn_gate_inp.scale").iter().map(|x| x / (WIDTH as f64).sqrt()).collect::<Vec<f64>>();
+    let dense = normed(&block.dense_mlp(&normed(x, "ffn_norm.weight")), "post_ffw_norm_1.weight");
+    let sparse = block.experts(&routed, &normed(x, "pre_ffw_norm_2.weight"));
+    let sparse = normed(&sparse, "post_ffw_norm_2.weight");
+    dense.iter().zip(sparse).map(|(dense, sparse)| dense + sparse).collect()
+}
+
 /// Ends a layer of Gemma 4: adds its input and scales the stream.
 pub(super) fn finish(block: &Block<'_>, x: &mut [f64], inputs: Option<&Vec<f64>>) {
     if let Some(inputs) = inputs {
