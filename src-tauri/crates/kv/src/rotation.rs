@@ -149,6 +149,9 @@ fn changes(op: &Op, k: BufferId) -> bool {
         | Op::ReluSquared { x }
         | Op::Decay { x, .. } => *x == k,
         Op::Discretise { x, .. } => *x == k,
+        Op::AddHeads { to, .. } => to.buffer == k,
+        Op::AddMixed { out, .. } => *out == k,
+        Op::MatchLength { x, .. } | Op::KeepOutliers { x, .. } | Op::MulWeight { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
         _ => false,

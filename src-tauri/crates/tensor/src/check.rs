@@ -6,6 +6,7 @@
 mod delta;
 mod experts;
 mod heads;
+mod mixing;
 mod recurrent;
 mod state_space;
 
@@ -191,7 +192,11 @@ impl PlanCheck<'_> {
                 Ok(())
             }
             Op::MatMulHeads { from, weight, to } => self.multiply_heads(*from, *weight, *to),
-            Op::CopyHeads { from, to, width } => self.copy_heads(*from, *to, *width),
+            Op::CopyHeads { from, to, width } | Op::AddHeads { from, to, width } => self.copy_heads(*from, *to, *width),
+            Op::AddMixed { x, factors, width, out } => self.add_mixed([*x, *factors, *out], *width),
+            Op::MatchLength { x, like } => self.match_length(*x, *like),
+            Op::KeepOutliers { x, deviations } => self.keep_outliers(*x, *deviations),
+            Op::MulWeight { x, weight } => self.vector(*weight, self.buffer(*x)?.width),
             Op::Route { logits, router, out } => self.route(*logits, router, *out),
             Op::MatMulId { x, routes, experts, projections } => {
                 let routes = self.routes(step, *routes, *x)?;

@@ -37,6 +37,7 @@ mod elements;
 mod expert_groups;
 mod experts;
 mod heads;
+mod mixing;
 mod pictures;
 mod pool;
 mod prepared;

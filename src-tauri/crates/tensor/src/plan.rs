@@ -211,6 +211,49 @@ pub enum Op {
         /// Elements of a part.
         width: usize,
     },
+    /// Adds the part of each head, or of the only head to all of them.
+    AddHeads {
+        /// Summand.
+        from: HeadPart,
+        /// Accumulator. Another buffer.
+        to: HeadPart,
+        /// Elements of a part.
+        width: usize,
+    },
+    /// Mixes the parts of a row: `out`'s part `i` of `n` gets the sum over the `m` parts of `x`, in ascending order, of a part times
+    /// factor `i * m + j` of the row (alternating updates: Baykal et al., arXiv 2301.13310, section 3.1).
+    AddMixed {
+        /// `[rows, m * width]`.
+        x: BufferId,
+        /// `[rows, n * m]`.
+        factors: BufferId,
+        /// Elements of a part.
+        width: usize,
+        /// Accumulator, `[rows, n * width]`. Neither `x` nor `factors`.
+        out: BufferId,
+    },
+    /// Scales each part of `x` that is as wide as `like` to the length of that row: `x *= |like| / |x|`. Zeros stay zeros.
+    MatchLength {
+        /// Input and output.
+        x: BufferId,
+        /// Its width divides that of `x`. Not `x`.
+        like: BufferId,
+    },
+    /// `x = max(0, x - mean(x) - deviations * deviation(x))` over each row in place, with the deviation of a sample: keeps the part
+    /// of a normal distribution beyond a quantile.
+    KeepOutliers {
+        /// Input and output, `[rows, width]` with a width of at least two.
+        x: BufferId,
+        /// Any finite number.
+        deviations: f32,
+    },
+    /// `x *= weight` by element.
+    MulWeight {
+        /// Input and output, `[rows, width]`.
+        x: BufferId,
+        /// `[width]`.
+        weight: WeightId,
+    },
     /// Chooses and weighs the experts of each row.
     Route {
         /// `[rows, experts]`.

@@ -13,6 +13,7 @@ mod conv;
 mod delta;
 mod experts;
 mod heads;
+mod mixing;
 mod pictures;
 mod state_space;
 mod step;

@@ -29,6 +29,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::LayerNorm { out, .. }
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
+        | Op::AddMixed { out, .. }
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
@@ -41,7 +42,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         Op::MatMul { projections, .. } | Op::MatMulAdapter { projections, .. } | Op::MatMulId { projections, .. } => {
             projections.iter().any(|projection| projection.out == id)
         }
-        Op::MatMulHeads { to, .. } | Op::CopyHeads { to, .. } => to.buffer == id,
+        Op::MatMulHeads { to, .. } | Op::CopyHeads { to, .. } | Op::AddHeads { to, .. } => to.buffer == id,
         // The summand is scaled in place.
         Op::AddAdapter { x, y, .. } => *x == id || *y == id,
         Op::Discretise { x, decay, .. } => *x == id || *decay == id,
@@ -49,6 +50,9 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::AddGridEmbedding { x, .. }
         | Op::AddInput { x, .. }
         | Op::Rope { x, .. }
+        | Op::MatchLength { x, .. }
+        | Op::KeepOutliers { x, .. }
+        | Op::MulWeight { x, .. }
         | Op::Gelu { x }
         | Op::GeluErf { x }
         | Op::Sigmoid { x }

@@ -144,9 +144,19 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 schedule.push(Work::Convert { op: index, format }, accesses(rows_of(from.buffer), &[x], &[columns]));
                 schedule.push(own, accesses(None, &[columns], &[Place::Buffer(to.buffer)]));
             }
-            Op::CopyHeads { from, to, .. } => {
+            Op::CopyHeads { from, to, .. } | Op::AddHeads { from, to, .. } => {
                 let (x, out) = (Place::Buffer(from.buffer), Place::Buffer(to.buffer));
                 schedule.push(own, accesses(rows_of(to.buffer), &[x], &[out]));
+            }
+            Op::AddMixed { x, factors, out, .. } => {
+                let from = [Place::Buffer(*x), Place::Buffer(*factors)];
+                schedule.push(own, accesses(rows_of(*out), &from, &[Place::Buffer(*out)]));
+            }
+            Op::MatchLength { x, like } => {
+                schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*like)], &[Place::Buffer(*x)]));
+            }
+            Op::KeepOutliers { x, .. } | Op::MulWeight { x, .. } => {
+                schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)]));
             }
             Op::Route { logits, out, .. } => {
                 schedule.push(own, accesses(rows_of(*logits), &[Place::Buffer(*logits)], &[Place::Buffer(*out)]));

@@ -189,6 +189,16 @@ impl Step<'_> {
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::MatMulHeads { from, weight, to } => self.multiply_heads(worker, scratch, [*from, *to], *weight),
             Op::CopyHeads { from, to, width } => self.copy_heads(worker, [*from, *to], *width),
+            Op::AddHeads { from, to, width } => self.add_heads(worker, [*from, *to], *width),
+            Op::AddMixed { x, factors, width, out } => self.add_mixed(worker, [*x, *factors, *out], *width),
+            Op::MatchLength { x, like } => self.match_length(worker, [*x, *like]),
+            Op::KeepOutliers { x, deviations } => self.keep_outliers(worker, *x, *deviations),
+            Op::MulWeight { x, weight } => {
+                for row in self.own_rows(worker, *x) {
+                    let weight = &self.vectors[weight.0 as usize];
+                    (self.variant.mul)(&mut self.buffer(*x).write(worker, self.row(*x, row)), weight);
+                }
+            }
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::StoreLatent { state, k, v } => self.store_latent(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),

@@ -83,6 +83,15 @@ impl Step<'_> {
             }
             Op::MatMulHeads { from, weight, to } => self.multiply_heads(*from, *weight, *to),
             Op::CopyHeads { from, to, width } => self.copy_heads(*from, *to, *width),
+            Op::AddHeads { from, to, width } => self.add_heads(*from, *to, *width),
+            Op::AddMixed { x, factors, width, out } => self.add_mixed([*x, *factors, *out], *width),
+            Op::MatchLength { x, like } => self.match_length(*x, *like),
+            Op::KeepOutliers { x, deviations } => self.keep_outliers(*x, *deviations),
+            Op::MulWeight { x, weight } => {
+                let weight = self.weight_row(*weight, 0);
+                let rows = self.buffers[x.0 as usize].chunks_mut(weight.len());
+                rows.for_each(|x| x.iter_mut().zip(&weight).for_each(|(x, weight)| *x *= weight));
+            }
             Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
             Op::StoreLatent { state, k, v } => self.store_latent(*state, *k, *v),
             Op::Attention { state, q, heads, scale, softcap, sinks, out } => {

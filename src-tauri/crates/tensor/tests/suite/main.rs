@@ -9,6 +9,7 @@ mod hybrid;
 mod invariance;
 mod latent;
 mod latent_ops;
+mod mixing;
 mod model;
 mod ops;
 mod pages;
