@@ -9,6 +9,7 @@ mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
 mod gemma4;
 mod glm4;
 mod glm4moe;
@@ -75,6 +76,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &gemma::Gemma,
     &gemma2::Gemma2,
     &gemma3::Gemma3,
+    &gemma3n::Gemma3n,
     &gemma4::Gemma4,
     &glm4::Glm4,
     &glm4moe::Glm4Moe,

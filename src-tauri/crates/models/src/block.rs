@@ -1,5 +1,6 @@
 //! Parts of a forward pass that families share, with different parameters.
 
+pub(crate) mod altup;
 pub(crate) mod attention;
 pub(crate) mod deepstack;
 pub(crate) mod delta_net;
@@ -8,6 +9,7 @@ pub(crate) mod experts_beside_mlp;
 pub(crate) mod gemma;
 pub(crate) mod input_output;
 pub(crate) mod latent_attention;
+pub(crate) mod laurel;
 pub(crate) mod layer_inputs;
 pub(crate) mod layer_kinds;
 pub(crate) mod mamba2;
@@ -22,13 +24,15 @@ pub(crate) mod sparse_mlp;
 pub(crate) mod ssm_sizes;
 pub(crate) mod stream;
 
+pub(crate) use altup::AltUp;
 pub(crate) use attention::{Attention, QueryKeyNorm};
 pub(crate) use deepstack::Deepstack;
 pub(crate) use delta_net::DeltaNet;
 pub(crate) use experts::Experts;
 pub(crate) use experts_beside_mlp::ExpertsBesideMlp;
-pub(crate) use input_output::{add_positions, embed, logits, logits_after, output_rows};
+pub(crate) use input_output::{add_positions, embed, logits, logits_after, logits_of, output_rows};
 pub(crate) use latent_attention::{LatentAttention, LatentWidths};
+pub(crate) use laurel::Laurel;
 pub(crate) use layer_inputs::LayerInputs;
 pub(crate) use layer_kinds::LayerKinds;
 pub(crate) use mamba2::Mamba2;

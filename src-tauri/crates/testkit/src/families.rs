@@ -5,7 +5,7 @@
 
 mod keys;
 
-use cairn_gguf::Pooling;
+use cairn_gguf::{Pooling, Value};
 
 use self::keys::{
     alternating_heads, encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
@@ -195,6 +195,32 @@ pub static GEMMA3: Family = Family {
     rope_base: 1_000_000.0,
     keys: |_| vec![("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())],
     embedding_scale: |spec| (spec.width as f32).sqrt(),
+    ..PLAIN
+};
+
+/// Gemma 3n: four residual streams, inputs of single layers, and sparse gates. llama.cpp fixes the width of the inputs, and the numbers
+/// of layers with sparse gates and with keys and values.
+pub static GEMMA3N: Family = Family {
+    name: "gemma3n",
+    rope_base: 1_000_000.0,
+    keys: |spec| {
+        let count = |value: u64| Value::from(u32::try_from(value).expect("a model's counts fit into a u32"));
+        let windows: Vec<bool> = (0..spec.layers).map(|layer| layer % 2 == 0).collect();
+        let limits: Vec<f32> =
+            (0..spec.layers).map(|layer| if layer < 10 { 1.644_853_6 } else { f32::NEG_INFINITY }).collect();
+        vec![
+            ("attention.sliding_window", WINDOW.into()),
+            ("attention.sliding_window_pattern", windows.into()),
+            ("attention.shared_kv_layers", count(spec.layers.saturating_sub(20))),
+            ("embedding_length_per_layer_input", 256u32.into()),
+            ("altup.num_inputs", 4u32.into()),
+            ("altup.active_idx", 0u32.into()),
+            ("activation_sparsity_scale", limits.into()),
+        ]
+    },
+    // The embeddings are one of four streams, so they are larger.
+    embedding_scale: |spec| (spec.width as f32).sqrt() / 2.5,
+    unscaled_scores: true,
     ..PLAIN
 };
 
@@ -625,6 +651,7 @@ pub static ALL: &[&Family] = &[
     &GEMMA,
     &GEMMA2,
     &GEMMA3,
+    &GEMMA3N,
     &GEMMA4,
     &GLM4,
     &GLM4MOE,

@@ -23,6 +23,8 @@ const FUSED_GAIN: f32 = 1.2;
 const ROUTER_GAIN: f32 = 4.0;
 /// Gain of norms over outputs of parts: a block adds no more variance than without them.
 const POST_NORM_GAIN: f32 = 0.5;
+/// Gain of matrices that mix residual streams.
+const MIXING_GAIN: f32 = 0.25;
 /// Standard deviation of biases.
 const BIAS_DEVIATION: f32 = 0.2;
 /// Difference of the biases of the choice of experts. It exceeds that of scores, because rounding would exchange experts with scores
@@ -185,7 +187,9 @@ impl<'a> Tensors<'a, '_> {
             (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
             // It precedes the MLP.
             (_, "post_attention_norm") if self.has_linear_attention() => self.norm(name, elements, 1.0),
-            (_, "post_attention_norm" | "post_ffw_norm" | "post_norm") => self.norm(name, elements, POST_NORM_GAIN),
+            (_, "post_attention_norm" | "post_ffw_norm" | "post_norm" | "laurel_post_norm") => {
+                self.norm(name, elements, POST_NORM_GAIN)
+            }
             (_, "ffn_gate_inp_shexp") => {
                 let mut random = Random::from_name(self.spec.seed, name);
                 let deviation = (elements as f32).sqrt().recip();
@@ -199,6 +203,9 @@ impl<'a> Tensors<'a, '_> {
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
             (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
+            // Its input is divided by its width.
+            (_, "altup_router") => self.matrix(name, dims, 0.5 * dims[0] as f32),
+            (_, "altup_predict_coef" | "altup_correct_coef") => self.matrix(name, dims, MIXING_GAIN),
             (_, "ffn_down" | "ffn_down_exps" | "ffn_down_shexp") => self.matrix(name, dims, self.spec.family.down_gain),
             _ => self.matrix(name, dims, 1.0),
         }

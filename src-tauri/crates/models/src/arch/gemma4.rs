@@ -37,7 +37,7 @@ impl Architecture for Gemma4 {
         let full = (HeadSizes { kv_heads: kv_heads[0], head_dim: hparams.head_dim }, global);
         let window = (HeadSizes { kv_heads: kv_heads[1], head_dim: narrow }, local);
         let stream = Stream::new(b, &hparams).norms(Norms::Both);
-        let mut attention = SharedKvAttention::new(b, &hparams, windows, [full, window], 0)?;
+        let mut attention = SharedKvAttention::new(b, &hparams, windows, [full, window], 0)?.values_of_file(b);
         let mlps = Mlps::read(b, &keys, &hparams)?;
         let inputs = LayerInputs::new(b, &hparams)?;
         embed_scaled(b, &hparams, &stream);

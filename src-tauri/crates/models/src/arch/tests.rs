@@ -112,6 +112,11 @@ fn every_family_matches_textbook() {
     }
     let shared = Tiny::with_layers(&families::GEMMA4_SMALL, 4, 1);
     check("gemma4 with inputs of layers and shared keys", &shared, &plain(&shared));
+    let mut streams = Tiny::with_layers(&families::GEMMA3N, 4, 1);
+    streams.set("attention.shared_kv_layers", 2u32);
+    streams.set("altup.active_idx", 1u32);
+    streams.set("activation_sparsity_scale", vec![0.7, f32::NEG_INFINITY, -0.2, 1.6]);
+    check("gemma3n with another active stream and shared keys", &streams, &plain(&streams));
     let deep = with_layers(&Tiny::new("smollm3", 1), 5);
     check("smollm3 with an unrotated layer", &deep, &plain(&deep));
 }

@@ -39,8 +39,13 @@ pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) ->
 
 /// The same with another name of the last norm.
 pub(crate) fn logits_after(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, norm: &str) -> Option<BufferId> {
-    let width = hparams.embedding_length;
     let last = output_rows(b, hparams, stream);
+    logits_of(b, hparams, last, norm)
+}
+
+/// The same of gathered rows.
+pub(crate) fn logits_of(b: &mut Builder<'_>, hparams: &Hparams, last: BufferId, norm: &str) -> Option<BufferId> {
+    let width = hparams.embedding_length;
     Norm::new(hparams).push(b, norm, last, last);
     if hparams.embedding.is_some() {
         return None;

@@ -14,6 +14,8 @@ pub(crate) struct GatedMlp {
     activation: Glu,
     /// Whether one tensor, `ffn_up`, contains the gate's rows followed by the linear part's.
     fused: bool,
+    /// Keeps elements of the gate that exceed their row's mean by these many deviations.
+    outliers: Option<f32>,
     gate: BufferId, // [rows, feed_forward]
     up: BufferId,   // [rows, feed_forward]
 }
@@ -26,7 +28,7 @@ impl GatedMlp {
     /// Creates MLPs with this width inside.
     pub(crate) fn with_width(b: &mut Builder<'_>, inner: usize) -> Self {
         let (gate, up) = (b.buffer(inner), b.buffer(inner));
-        Self { part: Part::MLP, activation: Glu::Silu, fused: false, gate, up }
+        Self { part: Part::MLP, activation: Glu::Silu, fused: false, outliers: None, gate, up }
     }
 
     /// Sets the names of the norms.
@@ -42,6 +44,11 @@ impl GatedMlp {
         Self { fused: true, ..self }
     }
 
+    /// Sets elements of the gate to zero up to these many deviations above their row's mean (Gemma 3n).
+    pub(crate) fn outliers(self, outliers: Option<f32>) -> Self {
+        Self { outliers, ..self }
+    }
+
     /// Adds `residual += down(activation(gate(x)) * up(x))`, where the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let x = stream.enter(b, self.part, layer);
@@ -51,7 +58,7 @@ impl GatedMlp {
 
     /// Adds `out = down(activation(gate(x)) * up(x))`.
     pub(super) fn compute(&self, b: &mut Builder<'_>, hparams: &Hparams, [x, out]: [BufferId; 2], layer: usize) {
-        let &Self { activation, fused, gate, up, .. } = self;
+        let &Self { activation, fused, outliers, gate, up, .. } = self;
         let (width, inner) = (hparams.embedding_length, b.plan.buffers[gate.0 as usize].width);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let projections = if fused {
@@ -61,6 +68,9 @@ impl GatedMlp {
             [("ffn_gate", gate), ("ffn_up", up)].map(|(part, out)| b.projection(&name(part), width, out))
         };
         b.push(Op::MatMul { x, projections: projections.to_vec() });
+        if let Some(deviations) = outliers {
+            b.push(Op::KeepOutliers { x: gate, deviations });
+        }
         b.push(Op::Glu { activation, gate, up, out: gate });
         let projections = vec![b.projection(&name("ffn_down"), inner, out)];
         b.push(Op::MatMul { x: gate, projections });

@@ -68,13 +68,22 @@ impl SharedKvAttention {
             let why = format!("no layer of the same kind before layer {layer} stores keys and values");
             return Err(keys.invalid(SHARED_LAYERS, why));
         }
-        // Layers with a window always have values.
-        let has_values = |layer: usize| b.has_tensor(&format!("blk.{layer}.attn_v.weight"));
-        let has_full_values = (0..storing_layers).filter(|&layer| !has_window(layer)).any(has_values);
         let kind = windows.as_ref().map_or(StateKind::Full, |windows| StateKind::Window(windows.tokens));
-        let full = LayerKind::new(b, hparams, StateKind::Full, full, !has_full_values);
-        let window = LayerKind::new(b, hparams, kind, window, false);
-        Ok(Self { windows, storing_layers, full, window })
+        let of_full = LayerKind::new(b, hparams, full);
+        let of_window = if window.0 == full.0 { of_full } else { LayerKind::new(b, hparams, window) };
+        let window = LayerKind { state: State { kind, ..of_window.state }, rope: window.1, ..of_window };
+        Ok(Self { windows, storing_layers, full: of_full, window })
+    }
+
+    /// Uses keys as values in layers that see the whole context, if none of them has a matrix of values.
+    pub(crate) fn values_of_file(mut self, b: &Builder<'_>) -> Self {
+        let has_values = |layer: usize| b.has_tensor(&format!("blk.{layer}.attn_v.weight"));
+        self.full.values_are_keys = !(0..self.storing_layers).filter(|&layer| !self.has_window(layer)).any(has_values);
+        self
+    }
+
+    fn has_window(&self, layer: usize) -> bool {
+        self.windows.as_ref().is_some_and(|windows| windows.applies(layer))
     }
 
     /// Adds `residual += attention(x)`, where the stream provides `x`.
@@ -86,8 +95,7 @@ impl SharedKvAttention {
 
     /// Adds `out = attention(x)`. The layer's state stores its keys and values, if it has some.
     pub(crate) fn compute(&mut self, b: &mut Builder<'_>, hparams: &Hparams, [x, to]: [BufferId; 2], layer: usize) {
-        let has_window = self.windows.as_ref().is_some_and(|windows| windows.applies(layer));
-        let kind = if has_window { &mut self.window } else { &mut self.full };
+        let kind = if self.has_window(layer) { &mut self.window } else { &mut self.full };
         let LayerKind { rope, q, out, .. } = *kind;
         let (heads, head_dim) = (hparams.heads, kind.state.head_dim);
         let name = |part: &str| format!("blk.{layer}.{part}");
@@ -127,18 +135,12 @@ impl SharedKvAttention {
 }
 
 impl LayerKind {
-    fn new(
-        b: &mut Builder<'_>,
-        hparams: &Hparams,
-        kind: StateKind,
-        (sizes, rope): (HeadSizes, usize),
-        values_are_keys: bool,
-    ) -> Self {
+    fn new(b: &mut Builder<'_>, hparams: &Hparams, (sizes, rope): (HeadSizes, usize)) -> Self {
         let HeadSizes { kv_heads, head_dim } = sizes;
         let (wide, narrow) = (hparams.heads * head_dim, kv_heads * head_dim);
         let [q, k, v, out] = [wide, narrow, narrow, wide].map(|width| b.buffer(width));
-        let state = State::new(kind, kv_heads, head_dim);
-        Self { state, rope, values_are_keys, last: None, q, k, v, out }
+        let state = State::new(StateKind::Full, kv_heads, head_dim);
+        Self { state, rope, values_are_keys: false, last: None, q, k, v, out }
     }
 }
 

@@ -3,7 +3,6 @@
 /// Architecture and name of the models.
 const MODELS: &[(&str, &str)] = &[
     ("deepseekocr", "DeepSeek OCR"),
-    ("gemma3n", "Gemma 3n"),
     ("glmocr", "GLM OCR"),
     ("laguna", "Laguna"),
     ("llama4", "Llama 4"),

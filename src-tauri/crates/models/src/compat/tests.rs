@@ -323,7 +323,6 @@ fn model_that_cannot_run_is_refused_by_name() {
         assert!(error.starts_with(&format!("{expected} is not supported; supported are ")), "{error}");
     };
     check("mllama", "Llama 3.2 Vision (architecture `mllama`)");
-    check("gemma3n", "Gemma 3n (architecture `gemma3n`)");
     check("laguna", "Laguna (architecture `laguna`)");
     check("lorem", "architecture `lorem`");
     let families = crate::ARCHITECTURES.iter().chain(crate::ENCODERS).flat_map(|family| family.names());

@@ -99,6 +99,34 @@ fn missing_values_and_invalid_factors_are_reported() {
 }
 
 #[test]
+fn invalid_keys_of_streams_and_gates_are_refused() {
+    let check = |key: &str, value: Value, text: &str| {
+        let mut model = Tiny::new("gemma3n", 1);
+        model.set(key, value);
+        let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
+        assert_eq!(error.to_string(), format!("metadata key `gemma3n.{text}"), "the error of loading");
+    };
+    check("altup.active_idx", 4u32.into(), "altup.active_idx`: there is no stream 4 beside others of 4");
+    check("altup.num_inputs", 1u32.into(), "altup.active_idx`: there is no stream 0 beside others of 1");
+    check("altup.num_inputs", 17u32.into(), "altup.num_inputs`: 17 is not in 1 to 16");
+    let text = "activation_sparsity_scale`: 1 numbers for 2 layers";
+    check("activation_sparsity_scale", vec![1.0f32].into(), text);
+    let text = "activation_sparsity_scale`: inf is not a limit";
+    check("activation_sparsity_scale", vec![1.0f32, f32::INFINITY].into(), text);
+}
+
+#[test]
+fn keys_of_gemma3n_have_the_values_of_published_models() {
+    let mut model = Tiny::with_layers(&families::GEMMA3N, 22, 1);
+    let limits = |plan: &Plan| plan.ops.iter().filter(|op| matches!(op, Op::KeepOutliers { .. })).count();
+    let expected = plan(&model);
+    assert_eq!((expected.states.len(), limits(&expected)), (20, 10), "layers that store rows, and sparse ones");
+    let keys = ["attention.shared_kv_layers", "activation_sparsity_scale", "altup.num_inputs", "altup.active_idx"];
+    keys.iter().for_each(|key| drop(model.keys.remove(*key)));
+    assert_eq!(plan(&model), expected, "the same without the keys");
+}
+
+#[test]
 fn cap_of_logits_has_a_default() {
     let cap = |value: Option<f32>| {
         let mut model = Tiny::new("gemma4", 1);

@@ -2,6 +2,7 @@
 //! verifies the forward passes of the families.
 
 mod gemma;
+mod gemma3n;
 mod latent;
 mod linear;
 mod state_space;
@@ -139,7 +140,7 @@ fn paper(model: &Tiny) -> Paper {
         "stablelm" => Paper { layer_norm: true, ..plain },
         "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
-        "gemma4" => Paper { logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
+        "gemma3n" | "gemma4" => Paper { logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "glm4moe" => Paper {
             query_key_norm: Some(|_| HEAD_DIM),
             scores: sigmoids,
@@ -226,7 +227,11 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
     }
     let inputs = gemma::layer_inputs(model, tokens, &xs);
     let mut kept = gemma::Kept::default();
-    for layer in 0..layers(model) {
+    let is_single = model.architecture != "gemma3n";
+    if !is_single {
+        xs = gemma3n::run(model, &paper, &xs, inputs.as_ref().expect("it has inputs of layers"), rotation);
+    }
+    for layer in (0..layers(model)).filter(|_| is_single) {
         let block = Block { model, paper: &paper, layer };
         let own_norm = model.tensors.contains_key(&block.name("attn_norm_2.weight"));
         let attention_norm = if own_norm { "attn_norm_2" } else { "attn_norm" };

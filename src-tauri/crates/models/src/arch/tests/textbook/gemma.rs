@@ -1,4 +1,4 @@
-//! Gemma 4: heads of two sizes, keys and values of earlier layers, and inputs of single layers.
+//! Gemma 3n and 4: heads of two sizes, keys and values of earlier layers, and inputs of single layers.
 
 use cairn_gguf::{Array, Value};
 
@@ -21,12 +21,14 @@ pub(super) fn attend(block: &Block<'_>, rows: &Rows, rotation: &Rotation, kept: 
         other => panic!("the pattern is {other:?}"),
     };
     let suffix = if windowed { "_swa" } else { "" };
-    let dim = number(model, &format!("attention.key_length{suffix}")).expect("it is set");
+    let dim = number(model, &format!("attention.key_length{suffix}")).or(number(model, "attention.key_length"));
+    let dim = dim.expect("it is set");
     let kv_heads = match &model.keys["attention.head_count_kv"] {
         Value::Array(Array::U32(counts)) => counts[layer] as usize,
+        Value::U32(count) => *count as usize,
         other => panic!("the counts are {other:?}"),
     };
-    let local = Rotation::plain(model.number("rope.freq_base_swa").expect("it is set"), dim);
+    let local = Rotation::plain(model.number("rope.freq_base_swa").unwrap_or(10_000.0), dim);
     let rotation = if windowed { &local } else { rotation };
     let heads = |x: &[f64], part: &str, count: usize| -> Rows {
         block.project(x, part, 0..count * dim).chunks(dim).map(<[f64]>::to_vec).collect()
@@ -74,7 +76,7 @@ pub(super) fn layer_inputs(model: &Tiny, tokens: &[u32], embedded: &Rows) -> Opt
 }
 
 /// Returns what a layer makes of its input.
-fn gated_input(block: &Block<'_>, x: &[f64], inputs: &[f64]) -> Vec<f64> {
+pub(super) fn gated_input(block: &Block<'_>, x: &[f64], inputs: &[f64]) -> Vec<f64> {
     let width = number(block.model, "embedding_length_per_layer_input").expect("it is set");
     let gate = block.project(x, "inp_gate", 0..width);
     let gated = block.activate(&gate, &inputs[block.layer * width..][..width]);
