@@ -12,6 +12,8 @@
 
 mod bert;
 mod gemma3;
+mod gemma3n;
+mod gemma4;
 mod glm_flash;
 mod gpt_oss;
 mod layout;
@@ -45,6 +47,8 @@ const LAYOUTS: &[Layout] = &[
     // Before Gemma 3, which has the same architecture and more markers.
     gemma3::EMBEDDING_GEMMA,
     gemma3::GEMMA3,
+    gemma3n::GEMMA3N,
+    gemma4::GEMMA4,
     glm_flash::GLM_FLASH,
     gpt_oss::GPT_OSS,
     llama3::LLAMA3,

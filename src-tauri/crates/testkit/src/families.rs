@@ -8,9 +8,9 @@ mod keys;
 use cairn_gguf::{Pooling, Value};
 
 use self::keys::{
-    alternating_heads, encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation, linear_attention,
-    linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack, short_convolutions,
-    sigmoid_experts, single_parts, state_spaces, weighted_experts, wide_experts,
+    alternating_heads, encoder, experts, latent_attention, layer_norm, layer_norm_and_partial_rotation,
+    linear_attention, linear_attention_with_sections, partial_rotation, sections, sections_and_deepstack,
+    short_convolutions, sigmoid_experts, single_parts, state_spaces, weighted_experts, wide_experts,
 };
 use crate::spec::{Family, ModelSpec};
 

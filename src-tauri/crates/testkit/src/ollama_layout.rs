@@ -7,8 +7,8 @@
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::families::{
-    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GPT_OSS, LLAMA, MISTRAL3, NEMOTRON_H_LATENT, OLMO2, QWEN2VL, QWEN3NEXT,
-    QWEN3VL, QWEN3VLMOE, QWEN35, QWEN35MOE,
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GEMMA3N, GEMMA4_SPLIT_EXPERTS, GPT_OSS, LLAMA, MISTRAL3, NEMOTRON_H_LATENT,
+    OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE, QWEN35, QWEN35MOE,
 };
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
@@ -36,6 +36,8 @@ struct Changes {
     renames: &'static [(&'static str, &'static str)],
     /// Additional tensors of zeros.
     tensors: &'static [(&'static str, &'static [u64])],
+    /// Tensors with two additional rows of zeros.
+    padded: &'static [&'static str],
     /// Additional tokens at the end of the vocabulary.
     tokens: &'static [&'static str],
 }
@@ -127,6 +129,27 @@ pub fn embedding_gemma() -> EqualFiles {
     };
     let files = vec![("gemma3", changed(&expected, ollama))];
     EqualFiles { name: "EmbeddingGemma", expected, files }
+}
+
+/// Gemma 3n: embeddings of tokens without layer inputs, and the name of another tokenizer.
+pub fn gemma3n() -> EqualFiles {
+    let expected = write(&small(&GEMMA3N));
+    let ollama = Changes { padded: &["token_embd.weight"], tokens: &["<unused0>", "<0x0A>"], ..Changes::default() };
+    let files = vec![("gemma3n", changed(&expected, ollama))];
+    EqualFiles { name: "Gemma 3n", expected, files }
+}
+
+/// Gemma 4 with experts: the name of another tokenizer, another name of a tensor, and towers.
+pub fn gemma4() -> EqualFiles {
+    let expected = write(&small(&GEMMA4_SPLIT_EXPERTS));
+    let ollama = Changes {
+        keys: vec![("tokenizer.ggml.model", "llama".into()), ("vision.block_count", 27u32.into())],
+        renames: &[(".ffn_down_exps.scale", ".ffn_gate_inp.per_expert_scale")],
+        tensors: &[("a.blk.0.attn_k.weight", &[32, 32]), ("v.patch_embd.weight", &[16, 16, 3, 8])],
+        ..Changes::default()
+    };
+    let files = vec![("gemma4", changed(&expected, ollama))];
+    EqualFiles { name: "Gemma 4 with experts", expected, files }
 }
 
 /// GLM 4.7 Flash: the architecture `glm4moelite`, and keys of the widths of heads with each other's values.
@@ -311,6 +334,8 @@ pub fn decoders() -> Vec<EqualFiles> {
     vec![
         gemma3_with_tower(),
         gemma3_text(),
+        gemma3n(),
+        gemma4(),
         glm_flash(),
         gpt_oss(),
         olmo3(),
@@ -355,7 +380,12 @@ fn changed(file: &[u8], changes: Changes) -> Vec<u8> {
         let renamed = |name: String, (from, to): &(&str, &str)| name.replacen(from, to, 1);
         let name = changes.renames.iter().fold(tensor.name.clone(), renamed);
         let bytes = &file[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize];
-        writer.tensor(name, tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
+        let (mut dims, mut bytes) = (tensor.dims.clone(), bytes.to_vec());
+        if changes.padded.contains(&tensor.name.as_str()) {
+            bytes.resize(bytes.len() / dims[1] as usize * (dims[1] as usize + 2), 0);
+            dims[1] += 2;
+        }
+        writer.tensor(name, tensor.dtype, &dims, bytes).expect("a parsed tensor is valid");
     }
     for (name, dims) in changes.tensors {
         let bytes = DType::F16.row_bytes(dims.iter().product::<u64>() as usize);

@@ -13,7 +13,7 @@ use crate::block::{
 };
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::{Hparams, Keys, NormKind};
+use crate::hparams::{Hparams, Keys};
 
 /// First layers of published models, which store keys and values, for files without the key.
 const STORING_LAYERS: usize = 20;

@@ -36,6 +36,8 @@ pub(super) enum Marker {
     TensorPrefix(&'static [&'static str]),
     /// The file has a tensor with a name that ends so.
     TensorSuffix(&'static str),
+    /// The file has two tensors with other numbers of rows.
+    OtherRows(&'static str, &'static str),
     /// Another condition.
     Check(fn(&Metadata) -> bool),
 }
@@ -70,6 +72,10 @@ impl Marker {
             Self::Tensor(name) => gguf.tensor(name).is_some(),
             Self::TensorPrefix(prefixes) => gguf.tensors().iter().any(|tensor| starts_with(&tensor.name, prefixes)),
             Self::TensorSuffix(suffix) => gguf.tensors().iter().any(|tensor| tensor.name.ends_with(suffix)),
+            Self::OtherRows(first, second) => {
+                let rows = |name: &str| gguf.tensor(name).and_then(|tensor| tensor.dims.get(1));
+                rows(first).zip(rows(second)).is_some_and(|(first, second)| first != second)
+            }
             Self::Check(check) => check(gguf.metadata()),
         }
     }

@@ -49,6 +49,8 @@ pub(super) enum Step {
     PreTokenizer(&'static str),
     /// Removes tokens without a row in the embedding table: placeholders for parts of images.
     TruncateVocabulary,
+    /// Removes the last rows of the tensor that has more than the other one.
+    ShareRows(&'static str, &'static str),
     /// Renames tensors: place, text, replacement.
     Rename(Place, &'static str, &'static str),
     /// Hides tensors with these prefixes.
@@ -86,6 +88,7 @@ impl Step {
                 }
             }
             Self::TruncateVocabulary => head.truncate_vocabulary(),
+            Self::ShareRows(first, second) => head.share_rows([first, second]),
             Self::Rename(place, from, to) => head.rename(place, from, to),
             Self::Skip(prefixes) => head.tensors.retain(|tensor| !starts_with(&tensor.name, prefixes)),
             Self::Keep(prefixes) => head.tensors.retain(|tensor| starts_with(&tensor.name, prefixes)),
@@ -164,6 +167,20 @@ impl<'a> Head<'a> {
         for list in ["tokens", "scores", "token_type"] {
             if let Some(Value::Array(array)) = self.metadata.get_mut(&format!("tokenizer.ggml.{list}")) {
                 array.truncate(usize::try_from(rows).unwrap_or(usize::MAX));
+            }
+        }
+    }
+
+    fn share_rows(&mut self, names: [&str; 2]) {
+        let rows = |name: &str| self.dims(name).and_then(|dims| dims.get(1)).copied();
+        let Some(fewest) = names.into_iter().filter_map(rows).min() else { return };
+        for tensor in self.tensors.iter_mut().filter(|tensor| names.contains(&tensor.name.as_str())) {
+            if let [_, rows] = tensor.dims[..]
+                && rows > fewest
+            {
+                // Rows have equally many bytes.
+                tensor.bytes = tensor.bytes / rows * fewest;
+                tensor.dims[1] = fewest;
             }
         }
     }

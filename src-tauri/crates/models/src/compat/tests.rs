@@ -316,6 +316,34 @@ fn layers_of_qwen3_vl_that_get_rows_of_images_are_counted() {
 }
 
 #[test]
+fn tokens_of_gemma3n_get_types_and_turns_end() {
+    let text = |byte: &str| byte.to_owned();
+    let tokens: Vec<String> = ["a", "<unused7>", "<0x0A>", "<0x0A"].map(text).into();
+    let rows = |count: u64| Tensor {
+        name: String::new(),
+        dtype: DType::F32,
+        dims: vec![4, count],
+        offset: 0,
+        bytes: 16 * count,
+        part: 0,
+    };
+    let mut tensors = vec![
+        Tensor { name: "token_embd.weight".to_owned(), ..rows(5) },
+        Tensor { name: "per_layer_token_embd.weight".to_owned(), ..rows(4) },
+    ];
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "gemma3n");
+    metadata.set("tokenizer.ggml.tokens", tokens);
+    metadata.set("tokenizer.ggml.token_type", vec![1i32, 5, 1, 1]);
+    metadata.set("tokenizer.ggml.eos_token_ids", vec![3i32]);
+    gemma3n::GEMMA3N.translate(&mut metadata, &mut tensors).expect("the head can be translated");
+    assert_eq!(metadata.i32s("tokenizer.ggml.token_type"), Ok(Some(vec![1, 1, 6, 1])), "bytes and unused tokens");
+    assert_eq!(metadata.i32s("tokenizer.ggml.eos_token_ids"), Ok(Some(vec![3, 106])), "the file's and that of a turn");
+    let sizes: Vec<(u64, u64)> = tensors.iter().map(|tensor| (tensor.dims[1], tensor.bytes)).collect();
+    assert_eq!(sizes, [(4, 64), (4, 64)], "both tables have as many rows");
+}
+
+#[test]
 fn model_that_cannot_run_is_refused_by_name() {
     let check = |architecture: &str, expected: &str| {
         let file = file(&metadata_file(&[("general.architecture", architecture.into())]));
