@@ -3,22 +3,34 @@
 
 use std::path::Path;
 
-use cairn_convert::FileType;
-use cairn_models::ModelFile;
-use cairn_testkit::checkpoint::checkpoint;
+use cairn_convert::{Conversion, FileType};
+use cairn_gguf::Gguf;
+use cairn_models::{Adapter, ModelFile};
+use cairn_testkit::checkpoint::{AdaptedCheckpoint, AdapterSpec, adapter, checkpoint};
 use it::checkpoints::{self, Case};
 use it::evaluate::{self, Evaluator};
+use serde_json::json;
 
 /// Tokens of the prompt: more than a window and a page.
 const PROMPT_TOKENS: u32 = 130;
 
+fn open(path: &Path, file: &[u8]) -> ModelFile {
+    std::fs::write(path, file).expect("the folder is writable");
+    ModelFile::open(path).expect("the file is valid")
+}
+
 /// Computes the logits of all positions of a prompt with a file's model.
 fn logits(path: &Path, file: &[u8]) -> Vec<f32> {
-    std::fs::write(path, file).expect("the folder is writable");
-    let model = ModelFile::open(path).expect("the file is valid");
+    adapted_logits(path, file, &[])
+}
+
+/// As [`logits`], with adapters.
+fn adapted_logits(path: &Path, file: &[u8], adapters: &[Adapter]) -> Vec<f32> {
+    let model = open(path, file);
     let variants = cairn_kernels::usable(&cairn_hardware::Machine::probe().cpu.features);
     let backend = evaluate::cpu(variants[0], 2).expect("threads start");
-    let mut evaluator = Evaluator::new(&model, backend).expect("the model loads");
+    let rows = PROMPT_TOKENS as usize;
+    let mut evaluator = Evaluator::with_adapters(&model, adapters, backend, rows).expect("the model loads");
     let prompt: Vec<u32> = (0..PROMPT_TOKENS).map(|at| (at * 37 + 11) % 256).collect();
     evaluator.logits(&prompt).expect("the prompt is computed")
 }
@@ -54,5 +66,41 @@ fn converted_models_give_the_same_logits_to_the_bit() {
         let found = logits(&folder.path().join("found.gguf"), &converted);
         let differs = expected.iter().zip(&found).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         assert_eq!((found.len(), differs), (expected.len(), 0), "{name}: logits that differ");
+    }
+}
+
+#[test]
+fn converted_adapters_give_the_logits_of_merged_checkpoints() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (rank, alpha) = (4, 6.0);
+    let spec = AdapterSpec {
+        config: json!({"r": rank, "lora_alpha": alpha}),
+        rank: |_| 4,
+        scale: |_| 1.5,
+        changes: |module| module.ends_with("_proj") && !module.contains("experts"),
+        seed: 3,
+    };
+    for name in ["llama", "mixtral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "granite", "gpt-oss"] {
+        let case = checkpoints::all().into_iter().find(|case| case.name == name).expect("a case");
+        let files = checkpoint(&case.spec).files;
+        let AdaptedCheckpoint { adapter, merged } = adapter(&files, &spec);
+        let convert = |files: &[(String, Vec<u8>)]| {
+            let files = checkpoints::open(files, folder.path()).expect("files");
+            checkpoints::convert(&files, FileType::F32).unwrap_or_else(|error| panic!("{name}: {error:#}"))
+        };
+        let (base, merged) = (convert(&files), convert(&merged));
+        let files = checkpoints::open(&adapter, folder.path()).expect("files");
+        let head = Gguf::parse(&base).expect("a valid file");
+        let conversion = Conversion::of_adapter(&files, &head).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut converted = Vec::new();
+        conversion.write_to(&mut converted, &mut |_| ()).expect("the adapter is written");
+        let converted = Adapter::new(open(&folder.path().join("adapter.gguf"), &converted)).expect("an adapter");
+        let expected = logits(&folder.path().join("merged.gguf"), &merged);
+        let without = logits(&folder.path().join("base.gguf"), &base);
+        let found = adapted_logits(&folder.path().join("base.gguf"), &base, &[converted]);
+        let range = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let distance = |other: &[f32]| expected.iter().zip(other).fold(0f32, |most, (a, b)| most.max((a - b).abs()));
+        assert!(distance(&found) < 1e-2 * range, "{name}: {} of {range}", distance(&found));
+        assert!(distance(&without) > 5e-2 * range, "{name}: the adapter changes the logits");
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use cairn_kernels::Variant;
-use cairn_models::ModelFile;
+use cairn_models::{Adapter, ModelFile};
 use cairn_tensor::{
-    Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, SnapshotId, SnapshotTable, Team,
+    AdapterUse, Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, SnapshotId, SnapshotTable,
+    Team,
 };
 
 use crate::fixture;
@@ -27,6 +28,8 @@ pub struct Evaluator {
     pages: usize,
     /// Recurrent states after the last step.
     snapshot: u32,
+    /// Adapters of the sequence.
+    adapters: Vec<AdapterUse>,
 }
 
 /// Creates the CPU backend with this kernel variant and number of threads.
@@ -43,13 +46,24 @@ impl Evaluator {
 
     /// As [`Evaluator::new`], with memory for the logits of only `logit_rows` rows of a batch. Logits of a large
     /// vocabulary need much memory.
-    pub fn with_logit_rows(file: &ModelFile, mut backend: Box<dyn Backend>, logit_rows: usize) -> anyhow::Result<Self> {
-        let model = cairn_models::load(file, CONTEXT_TOKENS, backend.as_mut())?;
+    pub fn with_logit_rows(file: &ModelFile, backend: Box<dyn Backend>, logit_rows: usize) -> anyhow::Result<Self> {
+        Self::with_adapters(file, &[], backend, logit_rows)
+    }
+
+    /// As [`Evaluator::with_logit_rows`], with adapters of scale 1.
+    pub fn with_adapters(
+        file: &ModelFile,
+        adapters: &[Adapter],
+        mut backend: Box<dyn Backend>,
+        logit_rows: usize,
+    ) -> anyhow::Result<Self> {
+        let model = cairn_models::load_with_adapters(file, adapters, CONTEXT_TOKENS, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
         let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows })?;
         // A step reads one snapshot and writes the other.
         backend.grow_snapshots(2)?;
-        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0, snapshot: 0 })
+        let adapters = (0..adapters.len() as u32).map(|adapter| AdapterUse { adapter, scale: 1.0 }).collect();
+        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0, snapshot: 0, adapters })
     }
 
     /// Computes the logits of all positions of a prompt, without cached rows: `[tokens, vocabulary]`.
@@ -99,6 +113,7 @@ impl Evaluator {
             rows: rows.collect(),
             tables: vec![(0..pages as u32).map(PageId).collect()],
             snapshots: vec![snapshots],
+            adapters: vec![self.adapters.clone()],
             ..Batch::default()
         };
         self.backend.run(self.plan, &batch)?;

@@ -9,6 +9,7 @@
 //! A new family of decoders is one file in `checkpoint/families/`, with a table of keys and tensors, and one line in
 //! [`families::ALL`].
 
+mod adapter;
 mod config;
 mod decoder;
 mod description;
@@ -18,6 +19,7 @@ mod families;
 mod family;
 mod float8;
 mod limited;
+mod names;
 mod plan;
 mod pre_tokenizer;
 mod rope;

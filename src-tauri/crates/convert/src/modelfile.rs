@@ -21,7 +21,7 @@ mod write;
 
 use std::fmt;
 
-pub use origin::{Origin, origin};
+pub use origin::{Origin, adapter_origin, origin};
 pub use recipe::{Recipe, RecipeError};
 
 /// Parsed Modelfile.
@@ -42,7 +42,7 @@ pub enum Command {
     Template(String),
     /// System message.
     System(String),
-    /// LoRA adapter file.
+    /// LoRA adapter: a GGUF file, or a folder of PEFT.
     Adapter(String),
     /// Draft model for speculative decoding.
     Draft(String),

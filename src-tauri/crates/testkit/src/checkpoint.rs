@@ -4,6 +4,7 @@
 //! The weights are those of the GGUF file of a [`ModelSpec`], renamed and reordered to the layout of the `transformers`
 //! library. So a conversion must give them back. The tables here are independent of the converter's.
 
+mod adapter;
 mod config;
 mod layout;
 mod tokenizer;
@@ -11,6 +12,7 @@ mod tokenizer;
 use cairn_gguf::{DType, Gguf, Tensor, Writer};
 use serde_json::{Map, json};
 
+pub use self::adapter::{AdaptedCheckpoint, AdapterSpec, adapter};
 use crate::spec::ModelSpec;
 
 /// Type of the weights in a checkpoint.

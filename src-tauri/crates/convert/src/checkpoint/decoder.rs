@@ -5,7 +5,8 @@ use cairn_gguf::{Metadata, Pooling};
 use super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
 use super::description::Description;
 use super::error::{ConvertError, invalid, unsupported};
-use super::family::{Contents, Family, Layout, Place, Select};
+use super::family::{Contents, Family, Heads, Layout, ModuleMatrix, Place, Select};
+use super::names::TensorName;
 use super::{rope, vocabulary};
 
 /// A family of decoders.
@@ -122,7 +123,7 @@ pub(super) struct Row {
     /// Dimensions, row length first. A bias has those behind the first one.
     dims: &'static [Dim],
     /// Heads of its rows, if they are interleaved in some families.
-    heads: Option<Dim>,
+    heads: Option<Heads>,
     select: Select,
     /// Whether numbers, in contrast to 4-bit blocks, have rows and columns swapped.
     is_transposed: bool,
@@ -134,7 +135,7 @@ pub(super) const fn row(from: &'static str, to: &'static str, dims: &'static [Di
 }
 
 impl Row {
-    const fn heads(self, heads: Dim) -> Self {
+    const fn heads(self, heads: Heads) -> Self {
         Self { heads: Some(heads), ..self }
     }
 
@@ -151,8 +152,8 @@ impl Row {
 
 /// Projections of attention.
 pub(super) const ATTENTION: &[Row] = &[
-    row("self_attn.q_proj", "attn_q", &[Dim::Width, Dim::Query]).heads(Dim::Query),
-    row("self_attn.k_proj", "attn_k", &[Dim::Width, Dim::KeyValue]).heads(Dim::KeyValue),
+    row("self_attn.q_proj", "attn_q", &[Dim::Width, Dim::Query]).heads(Heads::Query),
+    row("self_attn.k_proj", "attn_k", &[Dim::Width, Dim::KeyValue]).heads(Heads::KeyValue),
     row("self_attn.v_proj", "attn_v", &[Dim::Width, Dim::KeyValue]),
     row("self_attn.o_proj", "attn_output", &[Dim::Query, Dim::Width]),
 ];
@@ -186,6 +187,10 @@ const IGNORED: [&str; 6] = [
     "multi_modal_projector.",
     "vision_model.",
 ];
+
+fn is_ignored(name: &str) -> bool {
+    IGNORED.iter().any(|part| name.contains(part))
+}
 
 /// Sizes in the config.
 struct Sizes {
@@ -257,11 +262,33 @@ impl Decoder {
     fn unknown(&self, name: &str) -> ConvertError {
         ConvertError::UnknownTensor { name: name.to_owned(), family: self.name }
     }
+
+    /// Returns the rows of a tensor: those of the first table with its name.
+    fn rows(&self, name: &TensorName) -> Vec<&'static Row> {
+        let tables = if name.layer.is_none() { &[TABLES][..] } else { self.layer };
+        let rows_of = |table: &&'static [Row]| table.iter().filter(|row| row.from == name.stem).collect::<Vec<_>>();
+        tables.iter().map(rows_of).find(|rows| !rows.is_empty()).unwrap_or_default()
+    }
 }
 
 impl Family for Decoder {
     fn architectures(&self) -> &'static [&'static str] {
         self.architectures
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn matrices(&self, module: &str) -> Vec<ModuleMatrix> {
+        let name = TensorName::parse(&format!("{module}.weight")).filter(|_| !is_ignored(module));
+        let Some(name) = name.filter(|name| !self.is_tied || name.stem != OUTPUT) else { return Vec::new() };
+        let matrix = |row: &Row| ModuleMatrix {
+            name: format!("{}{}.weight", name.prefix(), row.to),
+            select: row.select,
+            heads: row.heads.filter(|_| self.interleaves_heads),
+        };
+        self.rows(&name).into_iter().map(matrix).collect()
     }
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
@@ -307,44 +334,35 @@ impl Family for Decoder {
     }
 
     fn places(&self, full_name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError> {
-        let name = full_name.replace("language_model.", "");
-        if IGNORED.iter().any(|part| name.contains(part)) {
+        if is_ignored(full_name) {
             return Ok(Vec::new());
         }
         let config = &description.config;
         let sizes = Sizes::read(config)?;
-        let inner = name.strip_prefix("model.").unwrap_or(&name);
-        let (prefix, part) = match inner.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {
-            Some((layer, part)) => {
-                let layer = layer.parse().ok().filter(|&layer: &u32| {
-                    config.count("num_hidden_layers", MAX_LAYERS).is_ok_and(|layers| layer < layers)
-                });
-                (format!("blk.{}.", layer.ok_or_else(|| self.unknown(full_name))?), part)
-            }
-            None => (String::new(), inner),
-        };
-        let (stem, ending, contents) = ending(part);
-        let (stem, expert) = expert(stem);
-        let tables = if prefix.is_empty() { &[TABLES][..] } else { self.layer };
-        let rows_of = |table: &&'static [Row]| table.iter().filter(|row| row.from == stem).collect::<Vec<_>>();
-        let rows = tables.iter().map(rows_of).find(|rows| !rows.is_empty()).unwrap_or_default();
-        if self.is_tied && stem == OUTPUT {
+        let is_layer = |layer: u32| config.count("num_hidden_layers", MAX_LAYERS).is_ok_and(|layers| layer < layers);
+        let name = TensorName::parse(full_name).filter(|name| name.layer.is_none_or(is_layer));
+        let name = name.ok_or_else(|| self.unknown(full_name))?;
+        if self.is_tied && name.stem == OUTPUT {
             return Ok(Vec::new());
         }
+        let rows = self.rows(&name);
         if rows.is_empty() {
             return Err(self.unknown(full_name));
         }
+        let prefix = name.prefix();
+        let TensorName { ending, contents, expert, .. } = name;
         let place = |row: &Row| {
             let is_norm = row.to.ends_with("norm");
             let heads = row.heads.filter(|_| self.interleaves_heads).map(|heads| match heads {
-                Dim::Query => sizes.heads,
-                _ => sizes.kv_heads,
+                Heads::Query => sizes.heads,
+                Heads::KeyValue => sizes.kv_heads,
             });
             let layout = Layout {
                 select: row.select,
                 heads,
                 is_transposed: row.is_transposed && contents == Contents::Numbers && ending == "weight",
                 shift: if is_norm { self.norm_shift } else { 0.0 },
+                factor: 1.0,
             };
             // A bias has an element for each row.
             let dims = if ending == "bias" && row.dims.len() > 1 { &row.dims[1..] } else { row.dims };
@@ -362,34 +380,5 @@ impl Family for Decoder {
 
     fn computed(&self, description: &Description<'_>) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {
         rope::factors(&description.config, rotated_dims(&description.config)?)
-    }
-}
-
-/// Splits the ending of a tensor's name.
-fn ending(name: &str) -> (&str, &'static str, Contents) {
-    for (suffix, ending, contents) in [
-        (".weight", "weight", Contents::Numbers),
-        (".bias", "bias", Contents::Numbers),
-        ("_bias", "bias", Contents::Numbers),
-        ("_blocks", "weight", Contents::Blocks),
-        ("_scales", "weight", Contents::BlockScales),
-    ] {
-        if let Some(stem) = name.strip_suffix(suffix) {
-            return (stem, ending, contents);
-        }
-    }
-    (name, "weight", Contents::Numbers)
-}
-
-/// Replaces the number of an expert by `*`.
-fn expert(stem: &str) -> (String, Option<u32>) {
-    const EXPERTS: &str = ".experts.";
-    let found = stem.split_once(EXPERTS).and_then(|(before, rest)| {
-        let (number, part) = rest.split_once('.')?;
-        Some((format!("{before}{EXPERTS}*.{part}"), number.parse().ok()?))
-    });
-    match found {
-        Some((stem, number)) => (stem, Some(number)),
-        None => (stem.to_owned(), None),
     }
 }

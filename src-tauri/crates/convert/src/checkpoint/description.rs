@@ -161,7 +161,7 @@ impl<'a> Description<'a> {
     }
 }
 
-fn json(files: &[CheckpointFile], name: &str) -> Result<Option<Value>, ConvertError> {
+pub(super) fn json(files: &[CheckpointFile], name: &str) -> Result<Option<Value>, ConvertError> {
     let Some(bytes) = bytes(files, name, MAX_CONFIG_BYTES)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(name, error.to_string()))
 }

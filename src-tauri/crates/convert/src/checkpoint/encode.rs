@@ -65,7 +65,8 @@ fn write_matrices(
         Some(scale) => Some(scale.read(&files[scale.tensor.file].file, rows, columns)?),
         None => None,
     };
-    let is_flat = *layout == (Layout { shift: layout.shift, ..Layout::PLAIN }) && scales.is_none();
+    let plain = Layout { shift: layout.shift, factor: layout.factor, ..Layout::PLAIN };
+    let is_flat = *layout == plain && scales.is_none();
     let (first, last) = match layout.select {
         _ if layout.is_transposed || is_flat => (0, rows),
         Select::FirstHalf => (0, rows / 2),
@@ -93,6 +94,9 @@ fn write_matrices(
             }
             let ordered = order(&values, slab_rows as usize, columns as usize, unit as usize, layout);
             let mut ordered = ordered.unwrap_or_else(|| std::mem::take(&mut values));
+            if layout.factor != 1.0 {
+                ordered.iter_mut().for_each(|value| *value *= layout.factor);
+            }
             if layout.shift != 0.0 {
                 ordered.iter_mut().for_each(|value| *value += layout.shift);
             }

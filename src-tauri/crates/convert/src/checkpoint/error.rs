@@ -70,6 +70,31 @@ pub enum ConvertError {
         /// The target.
         target: FileType,
     },
+    /// Adapters of a family that is not supported.
+    #[error(
+        "adapters in safetensors files cannot be converted for models of the architecture {name:?}; those for {} can. \
+         Convert the adapter to GGUF first (llama.cpp's convert_lora_to_gguf.py does)", .supported.join(", ")
+    )]
+    AdapterFamily {
+        /// `general.architecture` of the base.
+        name: String,
+        /// All supported ones.
+        supported: Vec<&'static str>,
+    },
+    /// An adapter that is more than pairs of matrices.
+    #[error("an adapter with {what} is not supported; merge the adapter into its base model, and convert that model")]
+    AdapterFeature {
+        /// The feature.
+        what: String,
+    },
+    /// An adapter of another model.
+    #[error("the adapter does not fit the base model: {reason}{}", made_for(.base.as_deref()))]
+    AdapterBase {
+        /// The reason.
+        reason: String,
+        /// Name of the base model that the adapter was trained with.
+        base: Option<String>,
+    },
     /// Invalid metadata.
     #[error(transparent)]
     Metadata(#[from] cairn_gguf::Error),
@@ -92,6 +117,11 @@ pub enum ConvertError {
     },
 }
 
+/// Returns the end of the error of an adapter of another model.
+fn made_for(base: Option<&str>) -> String {
+    base.map_or_else(String::new, |base| format!("; use it with its base model {base:?}"))
+}
+
 /// Creates the error of an invalid file.
 pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
     ConvertError::File { name: name.to_owned(), reason: reason.into() }
@@ -100,4 +130,9 @@ pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
 /// Creates the error of an unsupported feature.
 pub(super) fn unsupported(what: impl Into<String>) -> ConvertError {
     ConvertError::Unsupported { what: what.into() }
+}
+
+/// Creates the error of an adapter's unsupported feature.
+pub(super) fn adapter_feature(what: impl Into<String>) -> ConvertError {
+    ConvertError::AdapterFeature { what: what.into() }
 }

@@ -10,6 +10,15 @@ pub(super) trait Family: Sync {
     /// Values of `architectures` in `config.json` of this family.
     fn architectures(&self) -> &'static [&'static str];
 
+    /// Returns `general.architecture` of the new file.
+    fn name(&self) -> &'static str;
+
+    /// Returns the matrices of a file of this family that a linear module of the checkpoint becomes; none if the family has no
+    /// such module or its adapters are not supported.
+    fn matrices(&self, _: &str) -> Vec<ModuleMatrix> {
+        Vec::new()
+    }
+
     /// Returns the metadata of the new file, including its vocabulary.
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError>;
 
@@ -37,6 +46,24 @@ pub(super) struct Place {
     pub(super) dims: Vec<Option<u64>>,
 }
 
+/// Matrix of a GGUF file that a linear module of a checkpoint becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ModuleMatrix {
+    /// Name in GGUF.
+    pub(super) name: String,
+    /// Rows of the module that belong to the matrix.
+    pub(super) select: Select,
+    /// Heads of its rows, if they are interleaved.
+    pub(super) heads: Option<Heads>,
+}
+
+/// Heads of attention, with a number for each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heads {
+    Query,
+    KeyValue,
+}
+
 /// What the elements of a tensor are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
@@ -60,10 +87,13 @@ pub(super) struct Layout {
     pub(super) is_transposed: bool,
     /// Added to each element. A checkpoint of Gemma has the distance of norms from 1.
     pub(super) shift: f32,
+    /// Factor of each element, before the shift.
+    pub(super) factor: f32,
 }
 
 impl Layout {
-    pub(super) const PLAIN: Self = Self { select: Select::All, heads: None, is_transposed: false, shift: 0.0 };
+    pub(super) const PLAIN: Self =
+        Self { select: Select::All, heads: None, is_transposed: false, shift: 0.0, factor: 1.0 };
 }
 
 /// Rows of a matrix.

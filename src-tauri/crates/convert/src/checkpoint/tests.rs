@@ -1,6 +1,6 @@
 //! Small checkpoints of BERT: names, types and values of tensors, vocabularies, and damaged files.
 
-mod decoders;
+pub(super) mod decoders;
 mod hostile;
 
 use std::io::Write;
@@ -17,7 +17,7 @@ fn file(name: &str, contents: &[u8]) -> CheckpointFile {
 }
 
 /// Returns a safetensors file. The value of an element is its index.
-fn safetensors(tensors: &[(&str, &str, &[u64])]) -> Vec<u8> {
+pub(super) fn safetensors(tensors: &[(&str, &str, &[u64])]) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
     for (name, dtype, shape) in tensors {
         let start = data.len();
@@ -72,7 +72,7 @@ fn convert(files: &[CheckpointFile]) -> Result<Vec<u8>, String> {
     convert_to(files, FileType::F16)
 }
 
-fn convert_to(files: &[CheckpointFile], target: FileType) -> Result<Vec<u8>, String> {
+pub(super) fn convert_to(files: &[CheckpointFile], target: FileType) -> Result<Vec<u8>, String> {
     let conversion = Conversion::new(files, target).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     let mut last = None;

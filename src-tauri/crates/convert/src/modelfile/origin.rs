@@ -27,12 +27,45 @@ const WEIGHTS: [(&str, &str, bool); 6] = [
     ("", ".bin", false),
 ];
 
+/// Name patterns of adapters in a folder, as [`WEIGHTS`].
+const ADAPTERS: [(&str, &str, bool); 2] = [("adapter_model", ".safetensors", false), ("", ".gguf", false)];
+/// Description of an adapter in safetensors files.
+const ADAPTER_CONFIG: &str = "adapter_config.json";
+
 /// Resolves `text` to a file, to the weights and descriptions in a folder, or to a model if no such path exists. Paths are relative
 /// to `folder`, and `~` means `home`.
 ///
 /// # Errors
 /// If a folder cannot be read or has no weights (`NotFound`).
 pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Origin> {
+    let is_description = |names: &Vec<String>| {
+        let at_top = names.len() == 1;
+        names.last().is_some_and(|name| {
+            name.ends_with(".json")
+                || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model" | "vocab.txt"))
+        })
+    };
+    resolve(text, folder, home, &WEIGHTS, is_description, "supported model files")
+}
+
+/// Resolves `text` as [`origin`], to a file or to the adapter in a folder and its description.
+///
+/// # Errors
+/// If a folder cannot be read or has no adapter (`NotFound`).
+pub fn adapter_origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Origin> {
+    let is_description = |names: &Vec<String>| names.len() == 1 && names[0] == ADAPTER_CONFIG;
+    resolve(text, folder, home, &ADAPTERS, is_description, "adapter: neither adapter_model.safetensors nor a GGUF file")
+}
+
+/// Resolves `text`. `what` names the files of `patterns` in the error of a folder without any.
+fn resolve(
+    text: &str,
+    folder: &Path,
+    home: Option<&Path>,
+    patterns: &[(&str, &str, bool)],
+    is_description: impl Fn(&Vec<String>) -> bool,
+    what: &str,
+) -> io::Result<Origin> {
     let path = match (text.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_owned(),
         (Some(rest), Some(home)) if rest.starts_with(['/', '\\']) => home.join(rest.trim_start_matches(['/', '\\'])),
@@ -47,7 +80,7 @@ pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Orig
     let mut names = Vec::new();
     list(&path, &mut Vec::new(), &mut names)?;
     names.sort();
-    let weights = WEIGHTS.iter().map(|&(prefix, suffix, in_subfolders)| {
+    let weights = patterns.iter().map(|&(prefix, suffix, in_subfolders)| {
         let matches = |names: &&Vec<String>| {
             names.last().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix))
                 && (in_subfolders || names.len() == 1)
@@ -55,17 +88,9 @@ pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Orig
         names.iter().filter(matches).collect::<Vec<_>>()
     });
     let weights = weights.into_iter().find(|weights| !weights.is_empty());
-    let weights = weights.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("{} contains no supported model files", path.display()))
-    })?;
-    let is_description = |names: &&Vec<String>| {
-        let at_top = names.len() == 1;
-        names.last().is_some_and(|name| {
-            name.ends_with(".json")
-                || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model" | "vocab.txt"))
-        })
-    };
-    let files = weights.into_iter().chain(names.iter().filter(is_description));
+    let weights = weights
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{} contains no {what}", path.display())))?;
+    let files = weights.into_iter().chain(names.iter().filter(|names| is_description(names)));
     Ok(Origin::Files(files.map(|names| names.iter().fold(path.clone(), |path, name| path.join(name))).collect()))
 }
 
@@ -94,13 +119,19 @@ mod tests {
     use super::*;
 
     fn check(files: &[&str], text: &str, expected: &[&str]) {
+        check_with(origin, files, text, expected);
+    }
+
+    type Resolve = fn(&str, &Path, Option<&Path>) -> io::Result<Origin>;
+
+    fn check_with(resolve: Resolve, files: &[&str], text: &str, expected: &[&str]) {
         let folder = tempfile::tempdir().expect("temporary folder");
         for file in files {
             let path = folder.path().join(file);
             fs::create_dir_all(path.parent().expect("the path has a folder")).expect("folder is created");
             fs::write(path, "").expect("file is written");
         }
-        let found = match origin(text, folder.path(), Some(&folder.path().join("home"))) {
+        let found = match resolve(text, folder.path(), Some(&folder.path().join("home"))) {
             Ok(Origin::Files(files)) => {
                 let within = |file: PathBuf| file.strip_prefix(folder.path()).map(Path::to_owned);
                 files
@@ -134,5 +165,14 @@ mod tests {
             &["m/pytorch_model.bin", "m/tokenizer.model"],
         );
         check(&["m/readme.md"], "m", &["entity not found"]);
+    }
+    #[test]
+    fn adapter_folder_resolves_to_its_weights_and_description() {
+        let check = |files: &[&str], expected: &[&str]| check_with(adapter_origin, files, "a", expected);
+        let all =
+            ["a/adapter_model.safetensors", "a/adapter_config.json", "a/tokenizer.json", "a/old/adapter_config.json"];
+        check(&all, &["a/adapter_model.safetensors", "a/adapter_config.json"]);
+        check(&["a/m.gguf", "a/model.safetensors"], &["a/m.gguf"]);
+        check(&["a/adapter_model.bin", "a/adapter_config.json"], &["entity not found"]);
     }
 }

@@ -46,6 +46,10 @@ impl Family for Bert {
         &["BertModel", CROSS_ENCODER]
     }
 
+    fn name(&self) -> &'static str {
+        BERT
+    }
+
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
         let text = |key: &str| match config.value(key) {

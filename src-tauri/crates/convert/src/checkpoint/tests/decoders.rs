@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{convert_to, file};
 use crate::{CheckpointFile, FileType, Quantisation};
 
-pub(super) fn spec(family: &'static Family, architecture: &'static str) -> CheckpointSpec {
+pub(in super::super) fn spec(family: &'static Family, architecture: &'static str) -> CheckpointSpec {
     let model = ModelSpec { width: 64, heads: 4, kv_heads: 2, head_dim: 16, ffn: 96, vocab: 520, ..tiny(family) };
     let (storage, vocabulary) = (Storage::Float(DType::F32), Vocabulary::Bytes);
     CheckpointSpec { model, architecture, model_type: "", storage, vocabulary }
@@ -20,7 +20,7 @@ pub(super) fn llama() -> CheckpointSpec {
     spec(&LLAMA, "LlamaForCausalLM")
 }
 
-pub(super) fn open(files: &[(String, Vec<u8>)]) -> Vec<CheckpointFile> {
+pub(in super::super) fn open(files: &[(String, Vec<u8>)]) -> Vec<CheckpointFile> {
     files.iter().map(|(name, contents)| file(name, contents)).collect()
 }
 

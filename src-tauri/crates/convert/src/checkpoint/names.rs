@@ -1,0 +1,65 @@
+//! Parts of the names of a decoder's tensors in a checkpoint.
+
+use super::family::Contents;
+
+/// Parsed name of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TensorName {
+    /// Number of the layer; none outside of layers.
+    pub(super) layer: Option<u32>,
+    /// Name without prefix and ending. `*` is the number of an expert.
+    pub(super) stem: String,
+    /// "weight" or "bias".
+    pub(super) ending: &'static str,
+    pub(super) contents: Contents,
+    pub(super) expert: Option<u32>,
+}
+
+impl TensorName {
+    /// Parses a name. Returns `None` if a layer has no number.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let name = name.replace("language_model.", "");
+        let inner = name.strip_prefix("model.").unwrap_or(&name);
+        let (layer, part) = match inner.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {
+            Some((layer, part)) => (Some(layer.parse().ok()?), part),
+            None => (None, inner),
+        };
+        let (stem, ending, contents) = ending(part);
+        let (stem, expert) = expert(stem);
+        Some(Self { layer, stem, ending, contents, expert })
+    }
+
+    /// Returns the beginning of the name in GGUF.
+    pub(super) fn prefix(&self) -> String {
+        self.layer.map_or_else(String::new, |layer| format!("blk.{layer}."))
+    }
+}
+
+/// Splits the ending of a tensor's name.
+fn ending(name: &str) -> (&str, &'static str, Contents) {
+    for (suffix, ending, contents) in [
+        (".weight", "weight", Contents::Numbers),
+        (".bias", "bias", Contents::Numbers),
+        ("_bias", "bias", Contents::Numbers),
+        ("_blocks", "weight", Contents::Blocks),
+        ("_scales", "weight", Contents::BlockScales),
+    ] {
+        if let Some(stem) = name.strip_suffix(suffix) {
+            return (stem, ending, contents);
+        }
+    }
+    (name, "weight", Contents::Numbers)
+}
+
+/// Replaces the number of an expert by `*`.
+fn expert(stem: &str) -> (String, Option<u32>) {
+    const EXPERTS: &str = ".experts.";
+    let found = stem.split_once(EXPERTS).and_then(|(before, rest)| {
+        let (number, part) = rest.split_once('.')?;
+        Some((format!("{before}{EXPERTS}*.{part}"), number.parse().ok()?))
+    });
+    match found {
+        Some((stem, number)) => (stem, Some(number)),
+        None => (stem.to_owned(), None),
+    }
+}
