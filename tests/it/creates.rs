@@ -312,7 +312,7 @@ fn unsupported_create_request_is_refused_with_advice() {
     check(json!({"from": pebble, "draft_quantize": "q4_0"}), &["draft", "without one"]);
     check(json!({"from": "m", "remote_host": "http://other"}), &["another server", "OLLAMA_HOST"]);
     check(json!({"files": {"m.safetensors": digest}}), &["config.json is missing"]);
-    check(json!({"from": pebble, "adapters": {"a.safetensors": digest}}), &["safetensors", "convert_lora_to_gguf.py"]);
+    check(json!({"from": pebble, "adapters": {"a.safetensors": digest}}), &["adapter_config.json", "it is missing"]);
     check(json!({"files": {"m.bin": digest}}), &["unknown type"]);
     check(json!({"from": pebble, "messages": [{"role": "user", "images": ["aGk="]}]}), &["images"]);
     let folder = put(&home, "folder/model.safetensors", "{}");

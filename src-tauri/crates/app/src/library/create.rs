@@ -4,6 +4,7 @@
 //! Requests are checked before anything is written. If a later step fails, what was written is removed. Uploaded files
 //! stay for the next attempt, until garbage collection.
 
+mod adapter;
 mod base;
 mod convert;
 mod files;
@@ -22,6 +23,7 @@ use crate::library::catalog::is_pebble;
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::{pebble, template};
+use adapter::UploadedAdapter;
 use base::Base;
 use cairn_prompt::Message;
 pub use steps::CreateStep;
@@ -74,7 +76,7 @@ pub(crate) struct Checked {
     quantize: Option<FileType>,
     /// Path of the importance matrix.
     imatrix: Option<PathBuf>,
-    adapter: Option<Layer>,
+    adapter: Option<UploadedAdapter>,
 }
 
 impl Create {
@@ -132,12 +134,13 @@ impl ModelLibrary {
             let new = base.made.iter().any(|made| made.digest == layer.digest);
             steps.status(format!("{} layer {}", if new { "creating new" } else { "using existing" }, layer.digest));
         }
-        let layers = &mut base.layers;
         if let Some(adapter) = checked.adapter {
-            steps.status(format!("using existing layer {}", adapter.digest));
+            let adapter = adapter.layer(self, base, writer, steps)?;
+            let layers = &mut base.layers;
             layers.retain(|layer| layer.kind != adapter.kind);
             layers.push(adapter);
         }
+        let layers = &mut base.layers;
         let old_params = layers.iter().find(|layer| layer.kind == LayerKind::Params).cloned();
         for (kind, text) in create.texts(self.catalog.own_library(), old_params.as_ref())? {
             if kind != LayerKind::License {
@@ -195,7 +198,7 @@ impl Create {
             Some(digest) => Some(files::blob(digest, library)?),
             None => None,
         };
-        Ok(Checked { name, quantize, imatrix, adapter: files::adapter(&self.adapters, library)? })
+        Ok(Checked { name, quantize, imatrix, adapter: UploadedAdapter::of(&self.adapters, library)? })
     }
 
     /// Returns the new fields of the model's config.

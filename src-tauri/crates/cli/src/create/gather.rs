@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use cairn_convert::Recipe;
-use cairn_convert::modelfile::{Origin, origin};
+use cairn_convert::modelfile::{Origin, adapter_origin, origin};
 use cairn_gguf::split::PartName;
 
 /// First bytes of a GGUF file.
@@ -41,7 +41,7 @@ pub(super) fn gather(recipe: &Recipe, folder: &Path, home: Option<&Path>) -> any
         }
     }
     for text in &recipe.adapters {
-        match origin(text, folder, home).with_context(|| format!("ADAPTER {text}"))? {
+        match adapter_origin(text, folder, home).with_context(|| format!("ADAPTER {text}"))? {
             Origin::Model(path) => bail!("ADAPTER {path}: there is no such file"),
             Origin::Files(paths) => add(&mut sources.adapters, paths).with_context(|| format!("ADAPTER {text}"))?,
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cairn_convert::{CheckpointFile, Conversion, ConvertError, FileType};
 use cairn_gguf::Gguf;
-use cairn_store::{LibraryWriter, WriteError};
+use cairn_store::{Layer, LibraryWriter, WriteError};
 
 use super::base::Base;
 use super::files::UploadedFile;
@@ -28,12 +28,7 @@ impl ModelLibrary {
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<Base, Error> {
-        let open = |file: &UploadedFile| {
-            let opened = File::open(&file.path)
-                .map_err(|error| Error::File { path: file.name.clone().into(), reason: error.to_string() });
-            Ok(CheckpointFile { name: file.name.clone(), file: opened? })
-        };
-        let files: Vec<CheckpointFile> = sent.iter().map(open).collect::<Result<_, Error>>()?;
+        let files = open(sent)?;
         let plan = Conversion::new(&files, target)?;
         let (head, size_bytes) = plan.head()?;
         let gguf = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
@@ -41,20 +36,7 @@ impl ModelLibrary {
             template::check_file(&gguf).map_err(Error::FileTemplate)?;
         }
         let status = format!("converting model to {target}");
-        let should_continue = std::cell::Cell::new(steps.progress(&status, 0, 0));
-        let mut fill = |mut out: &mut dyn Write| {
-            plan.write_to(&mut out, &mut |progress| {
-                should_continue.set(steps.progress(&status, progress.done_bytes, progress.total_bytes));
-            })
-        };
-        let imported = writer.import_generated(
-            Path::new("model.safetensors"),
-            size_bytes,
-            "it is converted from safetensors files",
-            &mut fill,
-            &mut |_| should_continue.get(),
-        );
-        let layer = imported.map_err(conversion_error)?.layer;
+        let layer = write(&plan, Path::new("model.safetensors"), &status, writer, steps)?;
         steps.status("verifying conversion".to_owned());
         let path = self.catalog.own_library().blob(&layer)?;
         let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
@@ -66,6 +48,36 @@ impl ModelLibrary {
             weights: Some(target),
         })
     }
+}
+
+/// Opens uploaded files for a conversion.
+pub(super) fn open(sent: &[UploadedFile]) -> Result<Vec<CheckpointFile>, Error> {
+    let open = |file: &UploadedFile| {
+        let opened = File::open(&file.path)
+            .map_err(|error| Error::File { path: file.name.clone().into(), reason: error.to_string() });
+        Ok(CheckpointFile { name: file.name.clone(), file: opened? })
+    };
+    sent.iter().map(open).collect()
+}
+
+/// Writes the file of a conversion. `source` names its source in errors.
+pub(super) fn write(
+    plan: &Conversion<'_>,
+    source: &Path,
+    status: &str,
+    writer: &LibraryWriter<'_>,
+    steps: &mut Steps<'_>,
+) -> Result<Layer, Error> {
+    let (_, size_bytes) = plan.head()?;
+    let should_continue = std::cell::Cell::new(steps.progress(status, 0, 0));
+    let mut fill = |mut out: &mut dyn Write| {
+        plan.write_to(&mut out, &mut |progress| {
+            should_continue.set(steps.progress(status, progress.done_bytes, progress.total_bytes));
+        })
+    };
+    let reason = "it is converted from safetensors files";
+    let imported = writer.import_generated(source, size_bytes, reason, &mut fill, &mut |_| should_continue.get());
+    Ok(imported.map_err(conversion_error)?.layer)
 }
 
 /// Returns the error of the checkpoint, if it is the reason of a failed write.

@@ -43,12 +43,12 @@ enum Purpose {
 }
 
 impl UploadedFile {
-    fn layer(&self, kind: LayerKind) -> Layer {
+    pub(super) fn layer(&self, kind: LayerKind) -> Layer {
         Layer { kind, digest: self.digest, size_bytes: self.size_bytes }
     }
 
     /// Returns an error with the client's name of the file.
-    fn failed(&self, error: Error) -> Error {
+    pub(super) fn failed(&self, error: Error) -> Error {
         match error {
             Error::File { reason, .. } => Error::File { path: PathBuf::from(&self.name), reason },
             error => Error::File { path: PathBuf::from(&self.name), reason: error.to_string() },
@@ -61,8 +61,13 @@ impl UploadedFile {
         File::open(&self.path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
     }
 
-    fn has_ending(&self, ending: &str) -> bool {
+    pub(super) fn has_ending(&self, ending: &str) -> bool {
         self.name.to_ascii_lowercase().ends_with(ending)
+    }
+
+    /// Whether a GGUF file is an adapter.
+    pub(super) fn is_adapter(&self) -> Result<bool, Error> {
+        Ok(purpose(&self.head()?.gguf) == Purpose::Adapter)
     }
 
     fn head(&self) -> Result<Head, Error> {
@@ -70,22 +75,6 @@ impl UploadedFile {
             return Err(Error::NotGguf);
         }
         head::read_one(&self.path).map_err(|error| self.failed(error))
-    }
-}
-
-/// Returns the uploaded adapter, if any.
-pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Result<Option<Layer>, Error> {
-    match sent(adapters, library)?.as_slice() {
-        [] => Ok(None),
-        [adapter] if adapter.has_ending(".safetensors") => Err(Error::Instead {
-            what: "creating an adapter from safetensors files",
-            instead: "convert them to one GGUF file first (llama.cpp's convert_lora_to_gguf.py does)",
-        }),
-        [adapter] => match purpose(&adapter.head()?.gguf) {
-            Purpose::Adapter => Ok(Some(adapter.layer(LayerKind::Other(ADAPTER.to_owned())))),
-            _ => Err(adapter.failed(Error::NoAdapter)),
-        },
-        _ => Err(Error::ManyAdapters),
     }
 }
 
@@ -192,7 +181,7 @@ fn joined(mut models: Vec<(&UploadedFile, Head)>) -> Result<Head, Error> {
 }
 
 /// Checks names and digests, and that the blobs exist.
-fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<UploadedFile>, Error> {
+pub(super) fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<UploadedFile>, Error> {
     if files.iter().any(|(name, _)| !is_relative(name)) {
         return Err(Error::FilePath);
     }

@@ -1,5 +1,7 @@
 //! Creation of models.
 
+mod adapters;
+
 use serde_json::json;
 
 use super::*;
