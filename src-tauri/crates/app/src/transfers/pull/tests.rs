@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::settings::{Env, Places, Settings, System};
 
 mod layers;
+mod names;
 mod runnable;
 
 struct Fixture {

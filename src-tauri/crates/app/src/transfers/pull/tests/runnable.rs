@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 const BUFFERS: u64 = 32 * MIB;
 
 /// A fixture with a fast registry.
-fn fast() -> Fixture {
+pub(super) fn fast() -> Fixture {
     let at = fixture();
     at.registry.set_faults(Faults::default());
     at
@@ -40,7 +40,7 @@ fn file(architecture: &str, texts: &[&str], tensor_bytes: usize) -> Vec<u8> {
     writer.finish()
 }
 
-async fn last_event(app: &App, pull: Pull) -> String {
+pub(super) async fn last_event(app: &App, pull: Pull) -> String {
     event_texts(app.transfers().pull(pull).unwrap()).await.pop().expect("a pull ends with an event")
 }
 
