@@ -7,7 +7,7 @@ use cairn_convert::{Conversion, FileType};
 use cairn_gguf::Gguf;
 use cairn_models::{Adapter, ModelFile};
 use cairn_testkit::checkpoint::{AdaptedCheckpoint, AdapterSpec, adapter, checkpoint};
-use it::checkpoints::{self, Case};
+use it::checkpoints::{self, Case, NOT_RECORDED};
 use it::evaluate::{self, Evaluator};
 use serde_json::json;
 
@@ -43,7 +43,10 @@ fn checkpoints_are_converted_as_by_llama_cpp() {
         let converted = checkpoints::convert(&files, target).unwrap_or_else(|error| panic!("{name}: {error:#}"));
         let ours = checkpoints::describe(name, &converted).expect("a valid file");
         let theirs = checkpoints::recorded(name).expect("the recording exists");
-        assert!(!theirs.is_empty(), "{name} is recorded");
+        assert_eq!(theirs.is_empty(), NOT_RECORDED.contains(&name), "{name} is recorded");
+        if theirs.is_empty() {
+            continue;
+        }
         let lines = ours.difference(&theirs).map(|line| format!("ours:      {line}"));
         let lines: Vec<String> =
             lines.chain(theirs.difference(&ours).map(|line| format!("llama.cpp: {line}"))).collect();

@@ -92,6 +92,9 @@ const COMMON_KEYS: &[Key] = &[
     optional_count("expert_used_count", &["num_experts_per_tok"]),
 ];
 
+/// Names of the width inside a shared expert.
+pub(super) const SHARED_INNER: &[&str] = &["shared_expert_intermediate_size", "shared_intermediate_size"];
+
 /// A dimension that the config determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dim {
@@ -112,6 +115,8 @@ pub(super) enum Dim {
     Experts,
     /// Width inside an expert.
     ExpertInner,
+    /// Width inside a shared expert.
+    SharedInner,
 }
 
 /// A tensor of a checkpoint and its place in the new file.
@@ -201,6 +206,7 @@ struct Sizes {
     head: u64,
     experts: u64,
     expert_inner: u64,
+    shared_inner: Option<u64>,
 }
 
 impl Sizes {
@@ -222,6 +228,7 @@ impl Sizes {
             head,
             experts: count(&["num_local_experts", "num_experts"])?.unwrap_or(0),
             expert_inner: count(&["moe_intermediate_size"])?.unwrap_or(inner),
+            shared_inner: count(SHARED_INNER)?,
         })
     }
 
@@ -238,6 +245,7 @@ impl Sizes {
             Dim::Heads => self.heads,
             Dim::Experts => self.experts,
             Dim::ExpertInner => self.expert_inner,
+            Dim::SharedInner => return self.shared_inner,
         };
         Some(size)
     }

@@ -55,7 +55,9 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
         _ => set("rms_norm_eps", json!(spec.model.norm_epsilon)),
     }
     // Configs of the other families have no size of heads.
-    if !matches!(family, "phi3" | "qwen2" | "granite" | "olmo2" | "starcoder2") {
+    let without_head =
+        ["phi3", "qwen2", "qwen2moe", "granite", "granitemoe", "olmo2", "olmoe", "smollm3", "starcoder2"];
+    if !without_head.contains(&family) {
         set("head_dim", json!(head_dim));
     }
     for (from, to) in RENAMED {
@@ -74,10 +76,26 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
                 set("layer_types", (0..layers as usize).map(|layer| json!(kinds[layer % 2])).collect());
             }
         }
-        "qwen3moe" => {
+        "granitemoe" => {
+            let shared = number("expert_shared_feed_forward_length").expect("a model with a shared expert");
+            set("shared_intermediate_size", shared);
+        }
+        "smollm3" => {
+            set("no_rope_layer_interval", json!(4));
+            set("no_rope_layers", (0..layers).map(|layer| json!(u8::from(layer % 4 != 3))).collect());
+        }
+        "olmoe" => {
             set("num_experts", number("expert_count").expect("a model with experts"));
             set("num_local_experts", Value::Null);
-            set("norm_topk_prob", json!(true));
+            set("norm_topk_prob", json!(false));
+        }
+        "qwen2moe" | "qwen3moe" => {
+            set("num_experts", number("expert_count").expect("a model with experts"));
+            set("num_local_experts", Value::Null);
+            set("norm_topk_prob", json!(family == "qwen3moe"));
+            if let Some(shared) = number("expert_shared_feed_forward_length") {
+                set("shared_expert_intermediate_size", shared);
+            }
             set("decoder_sparse_step", json!(1));
             set("mlp_only_layers", json!([]));
         }

@@ -38,7 +38,7 @@ pub(super) fn store<'a>(
     let dims: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
     let name = format!("{prefix}{path}");
     let mut stored = match (family, part) {
-        ("llama" | "granite", "attn_q" | "attn_k") => {
+        ("llama" | "granite" | "granitemoe" | "smollm3", "attn_q" | "attn_k") => {
             let heads = if part == "attn_q" { spec.model.heads } else { spec.model.kv_heads };
             let columns = if ending == "bias" { 1 } else { dims[0] };
             let split = reorder(&values, heads as usize, columns, halves);
@@ -62,6 +62,20 @@ pub(super) fn store<'a>(
             push(sources, &format!("{name}_bias"), "BF16", shape, &bfloat16(&values));
             rounded(&values)
         }
+        ("granitemoe", "ffn_gate_exps" | "ffn_gate_shexp") => {
+            let other = gguf.tensor(&tensor.name.replace("gate", "up")).expect("both parts are there");
+            let mut others = vec![0.0; values.len()];
+            other.dtype.decode(contents(other), &mut others);
+            let matrix = dims[0] * dims[1];
+            let parts = values.chunks_exact(matrix).zip(others.chunks_exact(matrix));
+            let both: Vec<f32> = parts.flat_map(|(gate, up)| [gate, up].concat()).collect();
+            let dims = [&[dims[0], 2 * dims[1]], &dims[2..]].concat();
+            add(spec, &name, ending, &dims, both, sources);
+            values
+        }
+        ("granitemoe", "ffn_up_exps" | "ffn_up_shexp") => values,
+        // The output of one row.
+        (_, "ffn_gate_inp_shexp") => add(spec, &name, ending, &[dims[0], 1], values, sources),
         ("gpt-oss", "attn_sinks") => {
             push(sources, &name, "BF16", tensor.dims.clone(), &bfloat16(&values));
             rounded(&values)
@@ -120,6 +134,15 @@ fn path(family: &str, part: &str) -> Option<&'static str> {
         ("llama", "ffn_gate_exps") => "block_sparse_moe.experts.*.w1",
         ("llama", "ffn_down_exps") => "block_sparse_moe.experts.*.w2",
         ("llama", "ffn_up_exps") => "block_sparse_moe.experts.*.w3",
+        ("granitemoe", "ffn_gate_inp") => "block_sparse_moe.router.layer",
+        ("granitemoe", "ffn_gate_exps" | "ffn_up_exps") => "block_sparse_moe.input_linear",
+        ("granitemoe", "ffn_down_exps") => "block_sparse_moe.output_linear",
+        ("granitemoe", "ffn_gate_shexp" | "ffn_up_shexp") => "shared_mlp.input_linear",
+        ("granitemoe", "ffn_down_shexp") => "shared_mlp.output_linear",
+        (_, "ffn_gate_shexp") => "mlp.shared_expert.gate_proj",
+        (_, "ffn_up_shexp") => "mlp.shared_expert.up_proj",
+        (_, "ffn_down_shexp") => "mlp.shared_expert.down_proj",
+        (_, "ffn_gate_inp_shexp") => "mlp.shared_expert_gate",
         ("gpt-oss", "ffn_gate_inp") => "mlp.router",
         ("gpt-oss", "ffn_gate_exps" | "ffn_up_exps") => "mlp.experts.gate_up_proj",
         ("gpt-oss", "ffn_down_exps") => "mlp.experts.down_proj",

@@ -66,7 +66,8 @@ fn added(id: usize, text: &str) -> Value {
 fn pre_tokenizer(name: &str) -> Value {
     let llama = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
     let regex = match name {
-        "llama-bpe" => llama.to_owned(),
+        "llama-bpe" | "smaug-bpe" => llama.to_owned(),
+        "seed-coder" => llama.replace("{1,3}", "{1}").replace(r"]+[\r\n]*|", r"\r\n]+|"),
         "qwen2" => llama.replace("{1,3}", ""),
         "gpt-4o" => {
             let (capital, small) = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]");

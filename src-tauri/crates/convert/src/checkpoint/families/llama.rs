@@ -1,11 +1,12 @@
-//! Llama 1 to 3, Mistral and Mixtral, with the names of the `transformers` library. Their sliding windows are left out, as in
-//! llama.cpp.
+//! Llama 1 to 3, Mistral, Mixtral and SmolLM 3, with the names of the `transformers` library. Sliding windows of Mistral are left
+//! out, as in llama.cpp.
 
 use cairn_gguf::Metadata;
+use serde_json::Value;
 
-use super::super::config::{Config, MAX_WIDTH};
+use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH};
 use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, NORMS, PLAIN, Row, optional_count, rotated_dims, row};
-use super::super::error::ConvertError;
+use super::super::error::{ConvertError, unsupported};
 
 /// Experts of Mixtral.
 const EXPERTS: &[Row] = &[
@@ -23,6 +24,28 @@ pub(super) const LLAMA: Decoder = Decoder {
     interleaves_heads: true,
     more: |config, metadata| add_rotated_dims(config, "llama", metadata),
     ..PLAIN
+};
+
+/// SmolLM 3: every fourth layer has no rotation, which GGUF does not contain.
+pub(super) const SMOL_LM_3: Decoder = Decoder {
+    architectures: &["SmolLM3ForCausalLM"],
+    name: "smollm3",
+    more: |config, metadata| {
+        const PERIOD: usize = 4;
+        // 0 marks a layer without rotation.
+        let is_usual = match config.value("no_rope_layers") {
+            Value::Array(flags) => {
+                let usual = |(layer, flag): (usize, &Value)| (*flag == 0) == (layer % PERIOD == PERIOD - 1);
+                flags.iter().enumerate().all(usual)
+            }
+            _ => config.optional_count(&["no_rope_layer_interval"], MAX_LAYERS)?.is_none_or(|at| at as usize == PERIOD),
+        };
+        if !is_usual {
+            return Err(unsupported(format!("smollm3 with rotation in other layers than three of {PERIOD}")));
+        }
+        add_rotated_dims(config, "smollm3", metadata)
+    },
+    ..LLAMA
 };
 
 /// Adds the number of rotated elements of a head.

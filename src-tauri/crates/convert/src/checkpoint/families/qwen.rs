@@ -1,6 +1,6 @@
-//! Qwen 2 and 2.5, Qwen 3, and Qwen 3 with experts. A list of modules makes one an embedding model.
+//! Qwen 2 and 2.5, Qwen 3, and both with experts. A list of modules makes one an embedding model.
 
-use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, NORMS, PLAIN, Row, optional_count, row};
+use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, NORMS, PLAIN, Row, SHARED_INNER, optional_count, row};
 use super::super::error::unsupported;
 use super::super::family::Select;
 
@@ -37,6 +37,29 @@ pub(super) const QWEN_3_MOE: Decoder = Decoder {
     layer: &[ATTENTION, NORMS, HEAD_NORMS, EXPERTS],
     more: |config, _| match config.value("norm_topk_prob") {
         serde_json::Value::Bool(false) => Err(unsupported("qwen3moe with norm_topk_prob false")),
+        _ => Ok(()),
+    },
+    ..PLAIN
+};
+
+/// Expert of all rows, and the weight of its output.
+const SHARED_EXPERT: &[Row] = &[
+    row("mlp.shared_expert.gate_proj", "ffn_gate_shexp", &[Dim::Width, Dim::SharedInner]),
+    row("mlp.shared_expert.up_proj", "ffn_up_shexp", &[Dim::Width, Dim::SharedInner]),
+    row("mlp.shared_expert.down_proj", "ffn_down_shexp", &[Dim::SharedInner, Dim::Width]),
+    row("mlp.shared_expert_gate", "ffn_gate_inp_shexp", &[Dim::Width, Dim::Any]),
+];
+
+pub(super) const QWEN_2_MOE: Decoder = Decoder {
+    architectures: &["Qwen2MoeForCausalLM"],
+    name: "qwen2moe",
+    keys: &[
+        optional_count("expert_feed_forward_length", &["moe_intermediate_size"]),
+        optional_count("expert_shared_feed_forward_length", SHARED_INNER),
+    ],
+    layer: &[ATTENTION, NORMS, EXPERTS, SHARED_EXPERT],
+    more: |config, _| match config.value("norm_topk_prob") {
+        serde_json::Value::Bool(true) => Err(unsupported("qwen2moe with norm_topk_prob true")),
         _ => Ok(()),
     },
     ..PLAIN
