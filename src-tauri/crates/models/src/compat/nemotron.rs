@@ -1,5 +1,5 @@
-//! Nemotron 3 with experts: other names of the projections around the experts, whose width is that of the tensors, and the tensors of
-//! layers that predict further tokens.
+//! Nemotron 3 with experts: other names of the projections around the experts, no key of their width, and the tensors of layers that
+//! predict further tokens.
 
 use super::layout::{Layout, Marker};
 use super::step::{Place, Step};
