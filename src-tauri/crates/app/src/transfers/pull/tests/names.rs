@@ -96,8 +96,8 @@ fn listed_models_are_thirty_in_the_order_of_their_pulls() {
     assert!(rows.iter().all(|row| !row.name.contains(':') && row.name.parse::<cairn_store::ModelRef>().is_ok()));
 }
 
-#[test]
-fn listed_models_that_run_pass_the_check_before_a_download() {
+#[tokio::test]
+async fn listed_models_that_run_pass_the_check_before_a_download() {
     let at = fast();
     let app = at.app();
     for row in rows().iter().filter(|row| row.runs) {
@@ -113,8 +113,8 @@ fn listed_models_that_run_pass_the_check_before_a_download() {
     }
 }
 
-#[test]
-fn models_of_the_catalogue_pass_the_check_before_a_download() {
+#[tokio::test]
+async fn models_of_the_catalogue_pass_the_check_before_a_download() {
     let at = fast();
     let app = at.app();
     let rows = rows();
