@@ -96,7 +96,7 @@ pub enum Op {
         /// Receives `[rows, width]`.
         out: BufferId,
     },
-    /// Adds to each row of `x` whose input is an embedding row its elements from `first` on. Other rows stay as they are.
+    /// Adds to each row of `x` with an embedding row as its input the elements of that from `first` on. Other rows stay as they are.
     AddInput {
         /// Accumulator, `[rows, width]`.
         x: BufferId,

@@ -1,9 +1,6 @@
 //! Declared per-sequence state: the rows that each attention layer stores in pages, and the states of recurrent layers.
 
 use std::fmt;
-use std::ops::Range;
-
-use crate::batch::Row;
 
 /// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,22 +15,9 @@ pub enum StateKind {
     Window(u32),
     /// Keys and values up to this distance before and after a position.
     Around(u32),
-    /// Keys and values of the row's region of a picture: the slots from the third component of [`Row::pos`] up to the fourth one, of
+    /// Keys and values of the row's region of a picture: the slots from the third component of [`Row::pos`](crate::Row::pos) up to the fourth one, of
     /// which neither falls from row to row.
     Region,
-}
-
-impl StateKind {
-    /// Returns the slots that a row attends to. Those from [`Row::until`] on are hidden from it.
-    pub(crate) fn visible(self, row: &Row) -> Range<u32> {
-        let &Row { slot, until, pos, .. } = row;
-        match self {
-            Self::Full => 0..until,
-            Self::Window(tokens) => (slot + 1).saturating_sub(tokens)..until,
-            Self::Around(side) => slot.saturating_sub(side)..slot.saturating_add(side).saturating_add(1).min(until),
-            Self::Region => pos[2]..pos[3].min(until),
-        }
-    }
 }
 
 /// Where the values of an attention layer are.

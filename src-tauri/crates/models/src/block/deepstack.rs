@@ -1,5 +1,5 @@
 //! Rows of inner layers of a vision tower, which are added behind the first layers of a text model: DeepStack (Meng et al., arXiv
-//! 2406.04334). The embedding row of a part of a picture has the input of the first layer, and then what is added behind each of these layers.
+//! 2406.04334). The embedding row of a part of a picture has the input of the first layer, and then a summand for each of these layers.
 
 use cairn_tensor::Op;
 

@@ -78,10 +78,10 @@ fn name_sections(head: &mut Head<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Layers of the tower whose rows the text model adds behind its first layers.
+/// Layers of the tower with rows that the text model adds behind its first layers.
 const DEEPSTACK: &str = "vision.deepstack_visual_indexes";
 
-/// Marks the layers of the tower whose rows are projected, too, and names the tensors of their projections by the layer.
+/// Marks the layers of the tower with projections of their rows, and names the tensors of their projections by the layer.
 fn mark_layers(head: &mut Head<'_>) -> Result<(), LoadError> {
     let Some(indexes) = head.i32s(DEEPSTACK)? else { return Ok(()) };
     let layers = head.u32("vision.block_count")?.unwrap_or(0);

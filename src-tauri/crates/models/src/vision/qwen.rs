@@ -107,7 +107,7 @@ impl VisionTower for Qwen3 {
     }
 }
 
-/// Returns the layers of the tower whose rows the text model adds behind its own layers.
+/// Returns the layers of the tower with rows that the text model adds behind its own layers.
 fn deepstack(keys: &Keys<'_>, layers: usize) -> Result<Vec<usize>, LoadError> {
     const KEY: &str = "vision.is_deepstack_layers";
     match keys.get(KEY) {

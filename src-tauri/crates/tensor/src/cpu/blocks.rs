@@ -16,6 +16,19 @@ pub(super) const TASKS_PER_THREAD: usize = 2;
 /// Spans of a full block that fit into memory before a merge. A block of one row has space for more.
 const SPANS: usize = 8;
 
+impl StateKind {
+    /// Returns the slots that a row attends to. Those from [`Row::until`] on are hidden from it.
+    pub(crate) fn visible(self, row: &Row) -> Range<u32> {
+        let &Row { slot, until, pos, .. } = row;
+        match self {
+            Self::Full => 0..until,
+            Self::Window(tokens) => (slot + 1).saturating_sub(tokens)..until,
+            Self::Around(side) => slot.saturating_sub(side)..slot.saturating_add(side).saturating_add(1).min(until),
+            Self::Region => pos[2]..pos[3].min(until),
+        }
+    }
+}
+
 /// Consecutive rows of one sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Block {

@@ -226,7 +226,7 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         rows.for_each(|(x, row)| x.iter_mut().zip(row).for_each(|(x, &y)| *x += f64::from(y)));
     }
     let inputs = gemma::layer_inputs(model, tokens, &xs);
-    let mut kept = gemma::Kept::default();
+    let mut kept = gemma::SharedRows::default();
     let is_single = model.architecture != "gemma3n";
     if !is_single {
         xs = gemma3n::run(model, &paper, &xs, inputs.as_ref().expect("it has inputs of layers"), rotation);

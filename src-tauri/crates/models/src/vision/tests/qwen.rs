@@ -57,7 +57,7 @@ fn textbook(spec: &TowerSpec, picture: &Picture) -> Matrix {
     (0..rows * columns / 4).map(|row| parts.iter().flat_map(|part| part[row].clone()).collect()).collect()
 }
 
-/// The same for Qwen 2.5 VL, whose windows have 8 by 8 patches.
+/// The same for Qwen 2.5 VL, with windows of 8 by 8 patches.
 fn textbook_25(spec: &TowerSpec, picture: &Picture) -> Matrix {
     let textbook = Textbook::new(spec.clone());
     let patch = spec.patch_size as usize;

@@ -7,14 +7,14 @@ use crate::tiny::Tiny;
 
 /// Keys and values of the last layer of each kind that has some: by row, by head.
 #[derive(Default)]
-pub(super) struct Kept([Option<[Vec<Rows>; 2]>; 2]);
+pub(super) struct SharedRows([Option<[Vec<Rows>; 2]>; 2]);
 
 fn number(model: &Tiny, key: &str) -> Option<usize> {
     model.number(key).map(|number| number as usize)
 }
 
 /// Returns the values of all heads, one after the other, for each row.
-pub(super) fn attend(block: &Block<'_>, rows: &Rows, rotation: &Rotation, kept: &mut Kept) -> Rows {
+pub(super) fn attend(block: &Block<'_>, rows: &Rows, rotation: &Rotation, kept: &mut SharedRows) -> Rows {
     let (model, layer) = (block.model, block.layer);
     let windowed = match &model.keys["attention.sliding_window_pattern"] {
         Value::Array(Array::Bool(flags)) => flags[layer],

@@ -29,7 +29,7 @@ pub(super) fn run(model: &Tiny, paper: &Paper, embedded: &Rows, inputs: &Rows, r
         std::iter::once(x.clone()).chain((0..count - 1).map(|nth| projected(x, nth))).collect()
     };
     let mut xs: Vec<Rows> = embedded.iter().map(streams).collect();
-    let mut kept = gemma::Kept::default();
+    let mut kept = gemma::SharedRows::default();
     for layer in 0..layers(model) {
         let block = Block { model, paper, layer };
         let normed = |x: &[f64], part: &str| norm(x, model.values(&block.name(&format!("{part}.weight"))));
