@@ -386,6 +386,7 @@ pub static GRANITE_HYBRID: Family = Family {
         keys
     },
     has_tensor: |name| name.ends_with(".ssm_conv1d.bias"),
+    down_gain: 0.5,
     ..GRANITE
 };
 
