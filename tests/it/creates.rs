@@ -300,7 +300,9 @@ fn unsupported_create_request_is_refused_with_advice() {
         let mut body = body;
         body["model"] = "x".into();
         let response = daemon.post("/api/create", &body).expect("the daemon answers");
-        let error: Value = serde_json::from_str(&response).expect("one JSON object");
+        // Lines of progress may be before it.
+        let last = response.lines().last().expect("the response has a line");
+        let error: Value = serde_json::from_str(last).expect("a JSON object");
         let message = error["error"].as_str().unwrap_or_else(|| panic!("the request succeeded: {response}"));
         for part in parts {
             assert!(message.contains(part), "{part:?} is missing from {message:?}");
