@@ -14,6 +14,7 @@ mod check;
 pub mod cpu;
 pub mod delta;
 mod grid;
+mod op;
 pub mod page;
 pub mod plan;
 pub mod reference;
