@@ -62,7 +62,7 @@ impl PromptPicture {
             && (self.is_causal, self.has_places) == (tower.prompt.is_causal, tower.prompt.has_places)
     }
 
-    /// Number of positions from the first row to the first one behind the picture. With places, the text goes on behind the longer side
+    /// Number of positions from the first row to the first one behind the picture. With places, the text continues behind the longer side
     /// (arXiv 2409.12191, section 2.1).
     fn positions(&self) -> usize {
         if self.has_places { self.grid.rows.max(self.grid.columns) } else { self.rows() }

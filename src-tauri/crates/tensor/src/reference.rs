@@ -15,6 +15,7 @@ mod experts;
 mod heads;
 mod mixing;
 mod pictures;
+mod recurrence;
 mod state_space;
 mod step;
 

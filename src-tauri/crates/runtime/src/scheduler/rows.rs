@@ -139,7 +139,6 @@ impl Scheduler {
         batch.adapters.clear();
         batch.adapters.extend(rows.sequences().map(|(index, _)| active[index].adapters().to_vec()));
         batch.embeddings.clear();
-        let is_causal = self.encoder.as_ref().is_none_or(|encoder| encoder.hparams().prompt.is_causal);
         let prompt_rows = rows.prompt_rows();
         let tables = batch.tables.iter_mut().zip(&mut batch.snapshots);
         for ((seq, (index, tokens)), (table, snapshots)) in (0..).zip(rows.sequences()).zip(tables) {
@@ -152,7 +151,7 @@ impl Scheduler {
             for offset in 0..tokens {
                 let slot = sequence.computed() + offset;
                 let is_last = offset + 1 == pending.len();
-                let (input, until) = sequence.row_input(slot, &mut batch.embeddings, is_causal);
+                let (input, until) = sequence.row_input(slot, &mut batch.embeddings);
                 let row = Row::text(seq, 0, slot as u32, is_last && has_logits);
                 batch.rows.push(Row { input, pos: sequence.position(slot), until: until as u32, ..row });
             }

@@ -87,7 +87,7 @@ impl Sequence {
 
     /// The input of the row at a slot, with its embedding appended to those of the batch, and the end of the slots that the row
     /// attends to.
-    pub(crate) fn row_input(&self, slot: usize, embeddings: &mut Vec<f32>, is_causal: bool) -> (Input, usize) {
+    pub(crate) fn row_input(&self, slot: usize, embeddings: &mut Vec<f32>) -> (Input, usize) {
         let found = self.pictures.iter().find(|picture| picture.span.slots.contains(&slot));
         let Some((span, rows)) = found.and_then(|picture| Some((&picture.span, picture.rows.as_ref()?))) else {
             return (Input::Token(self.history[slot]), slot + 1);
@@ -95,6 +95,7 @@ impl Sequence {
         let width = rows.len() / span.slots.len();
         let input = Input::Embedding((embeddings.len() / width) as u32);
         embeddings.extend_from_slice(&rows[(slot - span.slots.start) * width..][..width]);
+        let is_causal = self.job.request.pictures.get(span.index).is_some_and(PromptPicture::is_divisible);
         (input, if is_causal { slot + 1 } else { span.slots.end })
     }
 }

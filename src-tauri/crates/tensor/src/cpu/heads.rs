@@ -75,14 +75,30 @@ impl Step<'_> {
     }
 
     /// Copies the heads of this thread's rows.
-    pub(super) fn copy_heads(&self, worker: &Worker<'_>, [from, to]: [HeadPart; 2], part: usize) {
+    pub(super) fn copy_heads(&self, worker: &Worker<'_>, parts: [HeadPart; 2], width: usize) {
+        self.each_head(worker, parts, width, |out, x| out.copy_from_slice(x));
+    }
+
+    /// Adds the heads of this thread's rows.
+    pub(super) fn add_heads(&self, worker: &Worker<'_>, parts: [HeadPart; 2], width: usize) {
+        self.each_head(worker, parts, width, |out, x| (self.variant.add)(out, x));
+    }
+
+    /// Calls `combine` with each head of this thread's rows and its source.
+    fn each_head(
+        &self,
+        worker: &Worker<'_>,
+        [from, to]: [HeadPart; 2],
+        part: usize,
+        combine: impl Fn(&mut [f32], &[f32]),
+    ) {
         let [width, to_width] = [from, to].map(|part| self.width(part.buffer));
         for row in self.own_rows(worker, to.buffer) {
             let x = self.buffer(from.buffer).read(worker, self.row(from.buffer, row));
             let mut out = self.buffer(to.buffer).write(worker, self.row(to.buffer, row));
             for head in 0..to.heads {
                 let source = from.range(if from.heads == 1 { 0 } else { head }, part, width);
-                out[to.range(head, part, to_width)].copy_from_slice(&x[source]);
+                combine(&mut out[to.range(head, part, to_width)], &x[source]);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Sums over a row have a fixed number of lanes, so they depend on nothing but the row.
 
 use super::step::Step;
-use crate::plan::{BufferId, HeadPart};
+use crate::plan::BufferId;
 use crate::team::Worker;
 
 /// Partial sums of a row. Each lane has every eighth element.
@@ -21,19 +21,6 @@ fn sum(x: &[f32], of: impl Fn(f64) -> f64) -> f64 {
 }
 
 impl Step<'_> {
-    /// Adds the heads of this thread's rows.
-    pub(super) fn add_heads(&self, worker: &Worker<'_>, [from, to]: [HeadPart; 2], part: usize) {
-        let [width, to_width] = [from, to].map(|part| self.width(part.buffer));
-        for row in self.own_rows(worker, to.buffer) {
-            let x = self.buffer(from.buffer).read(worker, self.row(from.buffer, row));
-            let mut out = self.buffer(to.buffer).write(worker, self.row(to.buffer, row));
-            for head in 0..to.heads {
-                let source = from.range(if from.heads == 1 { 0 } else { head }, part, width);
-                (self.variant.add)(&mut out[to.range(head, part, to_width)], &x[source]);
-            }
-        }
-    }
-
     /// Mixes the parts of this thread's rows.
     pub(super) fn add_mixed(&self, worker: &Worker<'_>, [x, factors, out]: [BufferId; 3], part: usize) {
         let parts = self.width(x) / part;

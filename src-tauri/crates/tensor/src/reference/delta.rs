@@ -11,28 +11,15 @@ use crate::weight::WeightId;
 impl Step<'_> {
     pub(super) fn delta_rule(&mut self, rule: &DeltaRule) {
         let [qkv, decay, beta] = [rule.qkv, rule.decay, rule.beta].map(|id| self.copy(id));
-        let section = self.layout.snapshot.elements(rule.state);
-        let mut index = 0;
-        for rows in self.batch.rows.chunk_by(|a, b| a.seq == b.seq) {
-            let table = &self.batch.snapshots[rows[0].seq as usize];
-            let mut state = match table.from {
-                Some(from) => self.snapshots[from.0 as usize][section.clone()].to_vec(),
-                None => vec![0.0; section.len()],
-            };
-            for row in rows {
-                let input = &qkv[index * rule.input_width()..][..rule.input_width()];
-                for head in 0..rule.heads {
-                    let factors = [&decay, &beta].map(|factors| f64::from(factors[index * rule.heads + head]));
-                    let out = step(rule, head, input, factors, &mut state);
-                    let at = (index * rule.heads + head) * rule.value_dim;
-                    self.buffers[rule.out.0 as usize][at..at + rule.value_dim].copy_from_slice(&out);
-                }
-                for (_, to) in table.to.iter().filter(|(tokens, _)| *tokens == row.slot + 1) {
-                    self.snapshots[to.0 as usize][section.clone()].copy_from_slice(&state);
-                }
-                index += 1;
+        self.recur(rule.state, |run, index, state| {
+            let input = &qkv[index * rule.input_width()..][..rule.input_width()];
+            for head in 0..rule.heads {
+                let factors = [&decay, &beta].map(|factors| f64::from(factors[index * rule.heads + head]));
+                let out = step(rule, head, input, factors, state);
+                let at = (index * rule.heads + head) * rule.value_dim;
+                run.buffers[rule.out.0 as usize][at..at + rule.value_dim].copy_from_slice(&out);
             }
-        }
+        });
     }
 
     pub(super) fn decay(&mut self, x: BufferId, rate: WeightId, bias: WeightId) {

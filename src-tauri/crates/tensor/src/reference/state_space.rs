@@ -9,28 +9,15 @@ impl Step<'_> {
     pub(super) fn state_space(&mut self, op: &StateSpace) {
         let [xbc, steps, decays] = [op.xbc, op.step, op.decay].map(|id| self.copy(id));
         let skips = self.weight_row(op.skip, 0);
-        let section = self.layout.snapshot.elements(op.state);
-        let mut index = 0;
-        for rows in self.batch.rows.chunk_by(|a, b| a.seq == b.seq) {
-            let table = &self.batch.snapshots[rows[0].seq as usize];
-            let mut state = match table.from {
-                Some(from) => self.snapshots[from.0 as usize][section.clone()].to_vec(),
-                None => vec![0.0; section.len()],
-            };
-            for row in rows {
-                let input = &xbc[index * op.input_width()..][..op.input_width()];
-                for head in 0..op.heads {
-                    let [step, decay] = [&steps, &decays].map(|factors| f64::from(factors[index * op.heads + head]));
-                    let out = step_of(op, head, input, [step, decay, f64::from(skips[head])], &mut state);
-                    let at = (index * op.heads + head) * op.head_dim;
-                    self.buffers[op.out.0 as usize][at..at + op.head_dim].copy_from_slice(&out);
-                }
-                for (_, to) in table.to.iter().filter(|(tokens, _)| *tokens == row.slot + 1) {
-                    self.snapshots[to.0 as usize][section.clone()].copy_from_slice(&state);
-                }
-                index += 1;
+        self.recur(op.state, |step, index, state| {
+            let input = &xbc[index * op.input_width()..][..op.input_width()];
+            for head in 0..op.heads {
+                let [size, decay] = [&steps, &decays].map(|factors| f64::from(factors[index * op.heads + head]));
+                let out = step_of(op, head, input, [size, decay, f64::from(skips[head])], state);
+                let at = (index * op.heads + head) * op.head_dim;
+                step.buffers[op.out.0 as usize][at..at + op.head_dim].copy_from_slice(&out);
             }
-        }
+        });
     }
 
     pub(super) fn discretise(&mut self, [steps, decay]: [BufferId; 2], rate: WeightId, bias: WeightId) {
