@@ -8,6 +8,8 @@ use cairn_models::ModelFile;
 use cairn_tensor::{Cpu, Team};
 use it::evaluate::Evaluator;
 
+use crate::peer::Work;
+
 /// A model that is ready to run.
 pub(crate) struct Loaded {
     evaluator: Evaluator,
@@ -37,16 +39,19 @@ impl Loaded {
         self.variant
     }
 
-    /// Generates greedily from one token, from an empty context; returns tokens per second. Runs on a separate thread,
-    /// because the engine pins its thread, and child processes of a pinned thread inherit the pinning.
-    pub(crate) fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
+    /// Generates greedily from one token, or computes a prompt, in an empty context; returns tokens per second. Runs on a separate
+    /// thread, because the engine pins its thread, and child processes of a pinned thread inherit the pinning.
+    pub(crate) fn run(&mut self, work: Work, tokens: usize) -> anyhow::Result<f64> {
         let Self { evaluator, team, .. } = self;
-        let generate = move || {
+        let compute = move || {
             team.pin_caller();
             let started = Instant::now();
-            evaluator.greedy(&[1], tokens)?;
+            match work {
+                Work::Decode => drop(evaluator.greedy(&[1], tokens)?),
+                Work::Prefill => drop(evaluator.greedy(&(0..tokens as u32).collect::<Vec<_>>(), 1)?),
+            }
             Ok(tokens as f64 / started.elapsed().as_secs_f64())
         };
-        std::thread::scope(|scope| scope.spawn(generate).join().expect("generating does not panic"))
+        std::thread::scope(|scope| scope.spawn(compute).join().expect("computing does not panic"))
     }
 }

@@ -1,21 +1,23 @@
-//! Relative speed, measured in one run: `cargo xtask bench decode` compares with llama.cpp, `bench pull` with `curl`,
+//! Relative speed, measured in one run: `cargo xtask bench decode` and `prefill` compare with llama.cpp, `bench pull` with `curl`,
 //! and `bench kv-...`, `stutter` and `two-models` with Cairn without the feature or the load.
 //!
 //! Both sides alternate: the speed of a shared machine varies by the minute, so only ratios within one run are
 //! meaningful. Prints the minimum, median and maximum of each ratio, and writes them with the machine's name to
 //! `target/bench/NAME.json`.
 
-mod decode;
 mod engine;
 mod idle;
 mod kv;
 mod peer;
 mod pull;
 mod sharing;
+mod speed;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+
+use crate::peer::Work;
 
 fn main() -> anyhow::Result<()> {
     let mut rounds = 5;
@@ -43,9 +45,10 @@ fn main() -> anyhow::Result<()> {
     }
     std::fs::create_dir_all(&folder)?;
     match bench.as_str() {
-        "decode" => {
+        "decode" | "prefill" => {
             let peer = peer.context("--llama-bench PATH is needed; `cargo xtask bench` builds it and passes it")?;
-            decode::run(&folder, &peer, rounds, options.tokens.unwrap_or(64))
+            let work = if bench == "decode" { Work::Decode } else { Work::Prefill };
+            speed::run(&folder, &peer, rounds, work, &options)
         }
         "pull" => {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
@@ -67,7 +70,7 @@ fn main() -> anyhow::Result<()> {
         "two-models" => sharing::two_models(&folder, &options, rounds),
         other => {
             bail!(
-                "unknown benchmark {other:?}; benchmarks: decode, pull, idle, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far, stutter, two-models"
+                "unknown benchmark {other:?}; benchmarks: decode, prefill, pull, idle, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far, stutter, two-models"
             )
         }
     }

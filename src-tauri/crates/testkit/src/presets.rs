@@ -1,8 +1,8 @@
 //! Model shapes for tests and benchmarks. Change single fields with `ModelSpec { layers: 3, ..tiny_llama() }`.
 
-use cairn_gguf::DType;
+use cairn_gguf::{DType, Value};
 
-use crate::families::{LLAMA, QWEN3};
+use crate::families::{LLAMA, QWEN3, QWEN35};
 use crate::spec::{Family, ModelSpec, RopeScaling, Types};
 
 /// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, a
@@ -123,5 +123,45 @@ pub fn qwen06b_shape(types: Types) -> ModelSpec {
         context: 40_960,
         types,
         ..tiny_qwen3()
+    }
+}
+
+/// The shape of Qwen3.5 0.8B, 0.75 billion weights: linear attention in three of four layers.
+pub fn qwen35_08b_shape(types: Types) -> ModelSpec {
+    static FAMILY: Family = Family {
+        keys: |spec| {
+            let keys = (QWEN35.keys)(spec).into_iter();
+            let sizes = [
+                ("full_attention_interval", 4),
+                ("ssm.state_size", 128),
+                ("ssm.group_count", 16),
+                ("rope.dimension_count", 64),
+            ];
+            let heads = [("ssm.time_step_rank", 16), ("ssm.inner_size", 2048)];
+            let published: Vec<(&str, u32)> = sizes.into_iter().chain(heads).collect();
+            let is_other =
+                |key: &str| key != "rope.dimension_sections" && published.iter().all(|(name, _)| *name != key);
+            let mut keys: Vec<_> = keys.filter(|(key, _)| is_other(key)).collect();
+            keys.extend(published.iter().map(|(key, value)| (*key, Value::from(*value))));
+            keys.push(("rope.dimension_sections", vec![11i32, 11, 10, 0].into()));
+            keys
+        },
+        ..QWEN35
+    };
+    ModelSpec {
+        name: "qwen3.5 0.8b shape".to_owned(),
+        layers: 24,
+        width: 1024,
+        heads: 8,
+        kv_heads: 2,
+        head_dim: 256,
+        ffn: 3584,
+        vocab: 248_320,
+        context: 262_144,
+        rope_base: 10_000_000.0,
+        norm_epsilon: 1e-6,
+        tied: true,
+        types,
+        ..tiny(&FAMILY)
     }
 }

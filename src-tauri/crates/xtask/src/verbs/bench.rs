@@ -11,7 +11,7 @@ use crate::{Repo, llama, process, ui, workspace};
 /// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "bench",
-    about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
+    about: "Measure in turns: `bench decode|prefill [--rounds N] [--tokens N] [--shape NAME]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
             `bench idle` wake-ups of an idle daemon, \
             `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; \
             `bench stutter|two-models [--shape NAME] [--rounds N]` answers beside another client or model; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
@@ -56,7 +56,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
             process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
             bench.arg("--cairn").arg(target.join("release/cairn"));
         }
-        "decode" => {
+        "decode" | "prefill" => {
             bench.arg("--llama-bench").arg(llama::program(repo, "llama-bench")?);
         }
         _ => {}
