@@ -1,14 +1,17 @@
 //! What each variant reaches on this machine with one thread: decode in GB/s of weights read from memory, prefill in
-//! 10^9 multiplications and additions per second, attention and conversion in microseconds.
+//! 10^9 multiplications and additions per second, attention, conversion and recurrences in microseconds.
 //!
-//! `cargo run --release -p cairn-kernels --example rates [variant]`
+//! `cargo xtask bench kernels [variant]`
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
-use cairn_kernels::{AttendScratch, AttendSpan, Columns, Format, KV_TYPES, MatMul, Scratch, Variant, usable};
+use cairn_kernels::{
+    AttendScratch, AttendSpan, Columns, DELTA_COLUMNS, DeltaStep, Format, KV_TYPES, MatMul, SCAN_TOKENS, Scan,
+    ScanToken, Scratch, Variant, usable,
+};
 
 const K: usize = 2048;
 /// More weights than any cache holds.
@@ -61,6 +64,43 @@ fn measure(variant: &Variant) {
     let swiglu = seconds(|| (variant.swiglu)(black_box(&mut gate), &up));
     let norm = seconds(|| (variant.rms_norm_in_place)(black_box(&mut gate), &up, 1e-5));
     println!("  8192 elements: swiglu {:.2} us, rms_norm {:.2} us", swiglu * 1e6, norm * 1e6);
+    recurrences(variant);
+}
+
+/// Steps on a state of 128 rows and 32 columns, which fits into the first-level cache; multiplications and additions as operations.
+fn recurrences(variant: &Variant) {
+    const ROWS: usize = 128;
+    let mut state = vec![0.1; ROWS * DELTA_COLUMNS];
+    let (row, column) = (vec![0.01; ROWS], vec![0.1; DELTA_COLUMNS]);
+    let mut out = vec![0.0; SCAN_TOKENS * DELTA_COLUMNS];
+    let delta = seconds(|| {
+        (variant.delta)(DeltaStep {
+            state: &mut state,
+            k: &row,
+            q: &row,
+            v: &column,
+            decay: 0.9,
+            beta: 0.5,
+            out: black_box(&mut out[..DELTA_COLUMNS]),
+        });
+    });
+    let token = ScanToken { b: &row, c: &row, x: &column, step: 0.1, decay: 0.9 };
+    let tokens = [token; SCAN_TOKENS];
+    let scan = seconds(|| {
+        (variant.scan)(Scan { state: &mut state, tokens: &tokens, skip: 0.5, out: black_box(&mut out) });
+    });
+    let mut report = |name: &str, seconds: f64, operations: usize| {
+        let rate = (operations * state.len()) as f64 / seconds / 1e9;
+        println!("  {name} of {ROWS} x {DELTA_COLUMNS}: {:.2} us, {rate:.1} GOP/s", seconds * 1e6);
+    };
+    report("delta rule, 1 token", delta, 7);
+    report("state space, 4 tokens", scan, 5 * SCAN_TOKENS);
+    let (mut x, y) = (vec![0.5; 8192], vec![0.5; 8192]);
+    let taps = seconds(|| (variant.add_product)(black_box(&mut x), &y, &y));
+    let silu = seconds(|| (variant.silu)(black_box(&mut x)));
+    let squared = seconds(|| (variant.relu_squared)(black_box(&mut x)));
+    let [taps, silu, squared] = [taps, silu, squared].map(|seconds| seconds * 1e6);
+    println!("  8192 elements: tap {taps:.2} us, silu {silu:.2} us, relu squared {squared:.2} us");
 }
 
 fn matmul(variant: &Variant, dtype: DType, weights: &[u8], rows: usize, count: usize) {

@@ -12,12 +12,15 @@ use crate::{Repo, llama, process, ui, workspace};
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode|prefill [--rounds N] [--tokens N] [--shape NAME]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
-            `bench idle` wake-ups of an idle daemon, \
+            `bench kernels [VARIANT]` rates of each kernel, `bench idle` wake-ups of an idle daemon, \
             `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; \
             `bench stutter|two-models [--shape NAME] [--rounds N]` answers beside another client or model; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
             the app's start, memory and size",
     run,
 };
+
+/// The example that measures each kernel.
+const KERNELS: [&str; 7] = ["run", "--release", "--package", "cairn-kernels", "--example", "rates", "--"];
 
 /// The tests of the tier policy are simulations that also print measurements: seeded traces, replayed without real
 /// time.
@@ -38,6 +41,12 @@ const POLICY: [&str; 11] = [
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     if args.first().is_some_and(|name| name == "kv-policy") {
         process::run(&mut process::cargo(repo, &POLICY))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let [name, variant @ ..] = args
+        && name == "kernels"
+    {
+        process::run(process::cargo(repo, &KERNELS).args(variant))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let [name, flags @ ..] = args
