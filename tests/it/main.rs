@@ -48,6 +48,7 @@ mod scripts;
 mod searches;
 mod secrets;
 mod settings;
+mod shapes;
 #[cfg(target_os = "linux")]
 mod small_disk;
 #[cfg(target_os = "linux")]

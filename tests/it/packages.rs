@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use cairn_testkit::random::Random;
 use cairn_testkit::{CALLER_RESULT, families, tiny_bert, tool_caller, write_file};
 use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home, succeeded, text};
 use crate::clients::installed;
+use crate::shapes::{self, Figure};
 
 /// Columns of the table: keys of the reports.
 const FEATURES: [&str; 9] = ["list", "chat", "stream", "tools", "schema", "embeddings", "image", "cancel", "missing"];
@@ -27,7 +29,7 @@ struct Package {
     /// Folder of the environment that has the package.
     environment: &'static str,
     script: &'static str,
-    /// Class of the error for an image, with the status 400.
+    /// Class of the error for an image that Pebble cannot see, with the status 400.
     image: &'static str,
     /// Class of the error for a missing model, with the status 404.
     missing: &'static str,
@@ -112,6 +114,8 @@ fn check(package: &Package) {
     let embedder = tiny_bert(&families::BERT);
     write_file(&embedder, &file).expect("the home is writable");
     succeeded(&home.run(&["import", &file.to_string_lossy(), "embedder"]));
+    shapes::create(&home);
+    let figure = Figure::random("heart", &mut Random::new(35));
     let question = json!({
         "model": "pebble", "stream": false, "messages": [{"role": "user", "content": "How do I pull a model?"}],
         "options": {"temperature": 0, "num_predict": 12},
@@ -121,7 +125,7 @@ fn check(package: &Package) {
     let answer = &answer["message"]["content"];
 
     let address = format!("http://127.0.0.1:{}", home.port);
-    let mut report = run(package.environment, package.script, &[&address, "caller", "embedder"]);
+    let mut report = run(package.environment, package.script, &[&address, "caller", "embedder", "shapes", &figure.png()]);
     let offered: BTreeSet<String> = report.as_object().expect("an object").keys().cloned().collect();
     if let Some(found) = report.as_object_mut().and_then(|report| report.remove("embeddings")) {
         check_embeddings(package.name, &found, &daemon, embedder.width);
@@ -136,14 +140,16 @@ fn check(package: &Package) {
     }
     for (feature, found) in report.as_object().expect("an object") {
         let expected = match feature.as_str() {
-            "list" => json!(["caller:latest", "embedder:latest", "pebble:latest"]),
+            "list" => json!(["caller:latest", "embedder:latest", "pebble:latest", "shapes:latest"]),
             "chat" => answer.clone(),
             // The package streams objects only.
             "stream" if report.get("chat").is_none() => json!(["ok"]),
             "stream" => answer.clone(),
             "tools" => json!([[["weather", {"city": "Oslo", "days": 2}], ["clock", {}]], CALLER_RESULT]),
             "schema" => json!(["ok"]),
-            "image" => json!([package.image, 400]),
+            // The package asks for objects only.
+            "image" if report.get("chat").is_none() => json!([[package.image, 400], ["ok"]]),
+            "image" => json!([[package.image, 400], figure.expected()]),
             "missing" => json!([package.missing, 404]),
             "cancel" => json!(true),
             other => panic!("{}: unexpected key {other}: {report}", package.name),

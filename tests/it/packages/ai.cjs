@@ -1,7 +1,7 @@
 // `ai` with a provider: functions from names to models. `options` limit an answer to 12 tokens, `short` requests vectors of
 // `DIMENSIONS` elements.
 const { generateText, streamText, generateObject, embed, embedMany, tool, jsonSchema, stepCountIs } = require("ai");
-const { caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, TOOL, refusal, run } = require("./common.cjs");
+const { caller, embedder, seer, QUESTION, WEATHER, RESULT, IMAGE, LOOK, SCHEMA, TEXTS, TOOL, refusal, run } = require("./common.cjs");
 
 module.exports = ({ model, embeddingModel, short, options = {} }) =>
   run(async () => {
@@ -38,8 +38,10 @@ module.exports = ({ model, embeddingModel, short, options = {} }) =>
       short: (await embedMany({ ...texts, providerOptions: short })).embeddings,
     };
 
-    const content = [{ type: "image", image: IMAGE, mediaType: "image/png" }];
-    report.image = await refusal(generateText({ ...greedy, messages: [{ role: "user", content }] }));
+    const content = [{ type: "text", text: LOOK }, { type: "image", image: IMAGE, mediaType: "image/png" }];
+    const image = { ...greedy, messages: [{ role: "user", content }] };
+    const seen = (await generateText({ ...image, model: model(seer) })).text;
+    report.image = [await refusal(generateText(image)), seen];
     const abort = new AbortController();
     const stream = streamText({ model: model("pebble"), prompt: QUESTION, maxOutputTokens: 5000, abortSignal: abort.signal });
     for await (const _ of stream.textStream) abort.abort();

@@ -1,6 +1,6 @@
 // `@anthropic-ai/sdk`
 const Anthropic = require("@anthropic-ai/sdk").default;
-const { host, caller, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, seer, QUESTION, WEATHER, RESULT, IMAGE, LOOK, SCHEMA, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new Anthropic({ baseURL: host, apiKey: "unused", maxRetries: 0 });
@@ -24,7 +24,8 @@ run(async () => {
   const structured = await create({ ...greedy, max_tokens: 200, messages: [user(QUESTION)], output_config });
   report.schema = Object.keys(JSON.parse(text(structured)));
   const source = { type: "base64", media_type: "image/png", data: IMAGE };
-  report.image = await refusal(create({ ...greedy, messages: [user([{ type: "image", source }])] }));
+  const image = { ...greedy, messages: [user([{ type: "image", source }, { type: "text", text: LOOK }])] };
+  report.image = [await refusal(create(image)), text(await create({ ...image, model: seer }))];
   const stream = await create({ model: "pebble", max_tokens: 5000, messages: [user(QUESTION)], stream: true });
   for await (const _ of stream) stream.controller.abort();
   report.cancel = stream.controller.signal.aborted;

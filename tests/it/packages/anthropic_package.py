@@ -3,7 +3,7 @@
 import json
 
 import anthropic
-from common import IMAGE, QUESTION, RESULT, SCHEMA, TOOL, WEATHER, caller, done, host, refusal
+from common import IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TOOL, WEATHER, caller, done, host, refusal, seer
 
 client = anthropic.Anthropic(base_url=host, api_key="unused", max_retries=0)
 TOOLS = [{"name": "weather", "description": "The weather.", "input_schema": TOOL["function"]["parameters"]}]
@@ -35,8 +35,9 @@ config = {"format": {"type": "json_schema", "schema": SCHEMA}}
 structured = client.messages.create(**{**greedy, "max_tokens": 200}, messages=[user(QUESTION)], output_config=config)
 report["schema"] = list(json.loads(text(structured)))
 source = {"type": "base64", "media_type": "image/png", "data": IMAGE}
-image = [user([{"type": "image", "source": source}])]
-report["image"] = refusal(lambda: client.messages.create(messages=image, **greedy), anthropic.APIStatusError)
+image = [user([{"type": "image", "source": source}, {"type": "text", "text": LOOK}])]
+seen = text(client.messages.create(messages=image, **{**greedy, "model": seer}))
+report["image"] = [refusal(lambda: client.messages.create(messages=image, **greedy), anthropic.APIStatusError), seen]
 stream = client.messages.create(model="pebble", max_tokens=5000, messages=[user(QUESTION)], stream=True)
 report["cancel"] = next(iter(stream)).type == "message_start"
 stream.close()

@@ -1,6 +1,7 @@
 // Inputs that all scripts of npm packages share.
-// Arguments of a script: host, name of the model that calls tools, name of the embedding model.
-const [host, caller, embedder] = process.argv.slice(2);
+// Arguments of a script: host, names of the model that calls tools, of the embedding model and of the model that sees, and a PNG file in
+// base64.
+const [host, caller, embedder, seer, IMAGE] = process.argv.slice(2);
 
 const SCHEMA = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };
 
@@ -18,10 +19,12 @@ module.exports = {
   host,
   caller,
   embedder,
+  seer,
+  IMAGE,
   QUESTION: "How do I pull a model?",
   WEATHER: "How is the weather?",
   RESULT: "3",
-  IMAGE: "aGk=",
+  LOOK: "What is this?",
   TEXTS: ["A stone.", "How far away is the sun?"],
   DIMENSIONS: 16,
   SCHEMA,

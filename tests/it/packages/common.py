@@ -1,16 +1,17 @@
 """Inputs that all scripts of Python packages share.
 
-Arguments of a script: host, name of the model that calls tools, name of the embedding model.
+Arguments of a script: host, names of the model that calls tools, of the embedding model and of the model that sees, and a PNG file in
+base64.
 """
 
 import json
 import sys
 
-host, caller, embedder = sys.argv[1:]
+host, caller, embedder, seer, IMAGE = sys.argv[1:]
 QUESTION = "How do I pull a model?"
 WEATHER = "How is the weather?"
 RESULT = "3"
-IMAGE = "aGk="
+LOOK = "What is this?"
 TEXTS = ["A stone.", "How far away is the sun?"]
 DIMENSIONS = 16
 SCHEMA = {"title": "Check", "description": "A check.", "type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}

@@ -2,7 +2,7 @@
 
 import instructor
 import openai
-from common import IMAGE, QUESTION, done, host, refusal
+from common import IMAGE, QUESTION, done, host, refusal, seer
 from instructor.core.exceptions import InstructorRetryException
 from pydantic import BaseModel, ConfigDict
 
@@ -25,6 +25,7 @@ report["stream"] = list(last.model_dump())
 part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
 images = [{"role": "user", "content": [part]}]
 errors = (openai.APIStatusError, InstructorRetryException)
-report["image"] = refusal(lambda: client.create(messages=images, **GREEDY), *errors)
+seen = list(client.create(messages=images, **{**GREEDY, "model": seer}).model_dump())
+report["image"] = [refusal(lambda: client.create(messages=images, **GREEDY), *errors), seen]
 report["missing"] = refusal(lambda: client.create(messages=QUESTIONS, **{**GREEDY, "model": "missing"}), *errors)
 done(report)

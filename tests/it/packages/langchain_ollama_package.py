@@ -1,7 +1,7 @@
 """`langchain-ollama`"""
 
 import ollama
-from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal
+from common import DIMENSIONS, IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal, seer
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_ollama import ChatOllama, OllamaEmbeddings
@@ -33,8 +33,9 @@ report["embeddings"] = {
     "short": OllamaEmbeddings(model=embedder, base_url=host, dimensions=DIMENSIONS).embed_documents(TEXTS),
 }
 
-image = HumanMessage([{"type": "text", "text": "?"}, {"type": "image_url", "image_url": f"data:image/png;base64,{IMAGE}"}])
-report["image"] = refusal(lambda: greedy.invoke([image]), ollama.ResponseError)
+image = HumanMessage([{"type": "text", "text": LOOK}, {"type": "image_url", "image_url": f"data:image/png;base64,{IMAGE}"}])
+seen = ChatOllama(model=seer, base_url=host, temperature=0, num_predict=12).invoke([image]).content
+report["image"] = [refusal(lambda: greedy.invoke([image]), ollama.ResponseError), seen]
 stream = ChatOllama(model="pebble", base_url=host, num_predict=5000).stream(QUESTION)
 report["cancel"] = isinstance(next(stream).content, str)
 stream.close()

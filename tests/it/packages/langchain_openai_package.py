@@ -1,7 +1,7 @@
 """`langchain-openai`"""
 
 import openai
-from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal
+from common import DIMENSIONS, IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TEXTS, WEATHER, caller, done, embedder, host, refusal, seer
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
@@ -47,8 +47,10 @@ report["embeddings"] = {
     "base64": vectors().embed_documents(TEXTS),
 }
 
-image = HumanMessage([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}])
-report["image"] = refusal(lambda: greedy.invoke([image]), openai.APIStatusError)
+picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
+image = HumanMessage([{"type": "text", "text": LOOK}, picture])
+seen = model(seer, temperature=0, max_tokens=12).invoke([image]).content
+report["image"] = [refusal(lambda: greedy.invoke([image]), openai.APIStatusError), seen]
 stream = model("pebble", max_tokens=5000).stream(QUESTION)
 report["cancel"] = isinstance(next(stream).content, str)
 stream.close()

@@ -6,7 +6,7 @@ import os
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import openai
-from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal
+from common import DIMENSIONS, IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal, seer
 
 # It prints advice on errors to the output, which has the report.
 litellm.suppress_debug_info = True
@@ -45,8 +45,9 @@ def vectors(texts, **options):
 
 report["embeddings"] = {"texts": vectors(TEXTS), "one": vectors(TEXTS[0])[0], "short": vectors(TEXTS, dimensions=DIMENSIONS)}
 
-image = [{"type": "text", "text": "?"}, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}]
-report["image"] = refusal(lambda: complete("pebble", user(image)), openai.APIError)
+image = [{"type": "text", "text": LOOK}, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}]
+seen = complete(seer, user(image), **greedy).choices[0].message.content
+report["image"] = [refusal(lambda: complete("pebble", user(image)), openai.APIError), seen]
 stream = complete("pebble", user(QUESTION), stream=True, max_tokens=5000)
 report["cancel"] = isinstance(next(iter(stream)).choices[0].delta.content, str)
 stream.completion_stream.close()

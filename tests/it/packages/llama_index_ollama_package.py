@@ -1,9 +1,10 @@
 """`llama-index-llms-ollama`"""
 
+import base64
 import json
 
 import ollama
-from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from common import IMAGE, LOOK, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal, seer
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.ollama import Ollama
@@ -33,8 +34,9 @@ report["tools"] = [[[call.tool_name, call.tool_kwargs] for call in calls], answe
 
 structured = model("pebble", num_predict=200, temperature=0).chat(question, format=SCHEMA)
 report["schema"] = list(json.loads(structured.message.content))
-image = ChatMessage(blocks=[TextBlock(text="?"), ImageBlock(image=IMAGE.encode(), image_mimetype="image/png")])
-report["image"] = refusal(lambda: greedy.chat([image]), ollama.ResponseError)
+image = ChatMessage(blocks=[TextBlock(text=LOOK), ImageBlock(image=base64.b64decode(IMAGE), image_mimetype="image/png")])
+seen = model(seer, num_predict=12, temperature=0).chat([image]).message.content
+report["image"] = [refusal(lambda: greedy.chat([image]), ollama.ResponseError), seen]
 stream = model("pebble", num_predict=5000).stream_chat(question)
 report["cancel"] = isinstance(next(stream).delta, str)
 stream.close()

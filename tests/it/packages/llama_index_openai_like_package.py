@@ -1,9 +1,10 @@
 """`llama-index-llms-openai-like`"""
 
+import base64
 import json
 
 import openai
-from common import IMAGE, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal
+from common import IMAGE, LOOK, QUESTION, RESULT, SCHEMA, WEATHER, caller, done, host, refusal, seer
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
@@ -35,8 +36,9 @@ report["tools"] = [[[call.tool_name, call.tool_kwargs] for call in calls], answe
 schema = {"type": "json_schema", "json_schema": {"name": "check", "schema": SCHEMA}}
 structured = model("pebble", max_tokens=200, temperature=0).chat(question, response_format=schema)
 report["schema"] = list(json.loads(structured.message.content))
-image = ChatMessage(blocks=[TextBlock(text="?"), ImageBlock(image=IMAGE.encode(), image_mimetype="image/png")])
-report["image"] = refusal(lambda: greedy.chat([image]), openai.APIStatusError)
+image = ChatMessage(blocks=[TextBlock(text=LOOK), ImageBlock(image=base64.b64decode(IMAGE), image_mimetype="image/png")])
+seen = model(seer, max_tokens=12, temperature=0).chat([image]).message.content
+report["image"] = [refusal(lambda: greedy.chat([image]), openai.APIStatusError), seen]
 stream = model("pebble", max_tokens=5000).stream_chat(question)
 report["cancel"] = isinstance(next(stream).delta, str)
 stream.close()

@@ -1,6 +1,6 @@
 // `ollama` of npm
 const { Ollama } = require("ollama");
-const { host, caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, embedder, seer, QUESTION, WEATHER, RESULT, IMAGE, LOOK, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new Ollama({ host });
@@ -26,7 +26,9 @@ run(async () => {
   const [one] = await vectors(TEXTS[0]);
   report.embeddings = { texts: await vectors(TEXTS), one, short: await vectors(TEXTS, { dimensions: DIMENSIONS }) };
 
-  report.image = await refusal(client.chat({ ...greedy, messages: user("?", { images: [IMAGE] }) }));
+  const image = { ...greedy, messages: user(LOOK, { images: [IMAGE] }) };
+  const seen = (await client.chat({ ...image, model: seer })).message.content;
+  report.image = [await refusal(client.chat(image)), seen];
   const stream = await client.chat({ model: "pebble", messages: user(QUESTION), stream: true, options: { num_predict: 5000 } });
   try {
     for await (const _ of stream) stream.abort();

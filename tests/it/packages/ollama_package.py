@@ -3,7 +3,7 @@
 import json
 
 import ollama
-from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal
+from common import DIMENSIONS, IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal, seer
 
 client = ollama.Client(host=host)
 
@@ -31,7 +31,9 @@ options = {"temperature": 0, "num_predict": 200}
 structured = client.chat(model="pebble", options=options, messages=user(QUESTION), format=SCHEMA)
 report["schema"] = list(json.loads(structured.message.content))
 report["embeddings"] = {"texts": vectors(TEXTS), "one": vectors(TEXTS[0])[0], "short": vectors(TEXTS, dimensions=DIMENSIONS)}
-report["image"] = refusal(lambda: client.chat(messages=user("?", images=[IMAGE]), **greedy), ollama.ResponseError)
+image = user(LOOK, images=[IMAGE])
+seen = client.chat(messages=image, **{**greedy, "model": seer}).message.content
+report["image"] = [refusal(lambda: client.chat(messages=image, **greedy), ollama.ResponseError), seen]
 stream = client.chat(model="pebble", messages=user(QUESTION), stream=True, options={"num_predict": 5000})
 report["cancel"] = isinstance(next(stream).message.content, str)
 stream.close()

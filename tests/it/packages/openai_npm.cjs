@@ -1,6 +1,6 @@
 // `openai` of npm
 const OpenAI = require("openai").default;
-const { host, caller, embedder, QUESTION, WEATHER, RESULT, IMAGE, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
+const { host, caller, embedder, seer, QUESTION, WEATHER, RESULT, IMAGE, LOOK, SCHEMA, TEXTS, DIMENSIONS, TOOL, refusal, run } = require("./common.cjs");
 
 run(async () => {
   const client = new OpenAI({ baseURL: `${host}/v1`, apiKey: "unused", maxRetries: 0 });
@@ -35,8 +35,10 @@ run(async () => {
     base64: await vectors(TEXTS),
   };
 
-  const image = [{ type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } }];
-  report.image = await refusal(complete({ ...greedy, messages: user(image) }));
+  const picture = { type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } };
+  const image = { ...greedy, messages: user([{ type: "text", text: LOOK }, picture]) };
+  const seen = (await complete({ ...image, model: seer })).choices[0].message.content;
+  report.image = [await refusal(complete(image)), seen];
   const stream = await complete({ model: "pebble", messages: user(QUESTION), stream: true, max_tokens: 5000 });
   for await (const _ of stream) stream.controller.abort();
   report.cancel = stream.controller.signal.aborted;

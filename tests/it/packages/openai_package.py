@@ -3,7 +3,7 @@
 import json
 
 import openai
-from common import DIMENSIONS, IMAGE, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal
+from common import DIMENSIONS, IMAGE, LOOK, QUESTION, RESULT, SCHEMA, TEXTS, TOOL, WEATHER, caller, done, embedder, host, refusal, seer
 
 client = openai.OpenAI(base_url=f"{host}/v1", api_key="unused", max_retries=0)
 
@@ -42,8 +42,10 @@ report["embeddings"] = {
     # The package requests base64 unless the caller names a format.
     "base64": vectors(TEXTS),
 }
-image = user([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}])
-report["image"] = refusal(lambda: complete(messages=image, **greedy), openai.APIStatusError)
+picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
+image = user([{"type": "text", "text": LOOK}, picture])
+seen = complete(messages=image, **{**greedy, "model": seer}).choices[0].message.content
+report["image"] = [refusal(lambda: complete(messages=image, **greedy), openai.APIStatusError), seen]
 stream = complete(model="pebble", messages=user(QUESTION), stream=True, max_tokens=5000)
 report["cancel"] = isinstance(next(iter(stream)).choices[0].delta.content, str)
 stream.close()

@@ -40,7 +40,8 @@ def value(kind, content):
 
 def array(kind, items):
     """A metadata array with its type."""
-    body = b"".join(string(i) for i in items) if kind == STRING else struct.pack(f"<{len(items)}i", *items)
+    code = {I32: "i", F32: "f"}.get(kind)
+    body = b"".join(string(i) for i in items) if kind == STRING else struct.pack(f"<{len(items)}{code}", *items)
     return struct.pack("<IIQ", ARRAY, kind, len(items)) + body
 
 
@@ -67,13 +68,13 @@ def names(shape=SHAPE):
     yield "output_norm.weight", "norm.weight"
 
 
-def write(state, bpe, path, shape=SHAPE):
-    """The whole file."""
+def write(state, bpe, path, shape=SHAPE, name="Pebble", about="The guide that comes with Cairn. It knows Cairn and nothing else."):
+    """Writes the file of a decoder."""
     count = sum(t.numel() for t in state.values())
     metadata = {
         "general.architecture": value(STRING, "llama"),
-        "general.name": value(STRING, "Pebble"),
-        "general.description": value(STRING, "The guide that comes with Cairn. It knows Cairn and nothing else."),
+        "general.name": value(STRING, name),
+        "general.description": value(STRING, about),
         "general.license": value(STRING, "mit"),
         "general.size_label": value(STRING, f"{count / 1e6:.0f}M"),
         "general.file_type": value(U32, FILE_MOSTLY_Q8_0),
@@ -101,19 +102,23 @@ def write(state, bpe, path, shape=SHAPE):
         "tokenizer.ggml.add_eos_token": value(BOOL, False),
         "tokenizer.chat_template": value(STRING, TEMPLATE),
     }
+    write_file(path, metadata, [(name, state[key]) for name, key in names(shape)])
+
+
+def write_file(path, metadata, tensors):
+    """Writes packed metadata and named tensors. Matrices become Q8_0; positions, vectors and matrices without whole blocks stay F32."""
     table, data = b"", b""
-    listed = list(names(shape))
-    for name, key in listed:
-        tensor = state[key]
-        flat = tensor.dim() == 1
+    for name, tensor in tensors:
+        flat = tensor.dim() != 2 or tensor.shape[-1] % 32 != 0 or "position" in name
         dims = list(reversed(tensor.shape))  # GGUF names the contiguous axis first.
         table += string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPE_F32 if flat else TYPE_Q8_0, len(data))
         data += tensor.numpy().astype("<f4").tobytes() if flat else q8_0(tensor.numpy())
         data += b"\0" * (-len(data) % ALIGNMENT)
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(listed), len(metadata))
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     head += b"".join(string(key) + entry for key, entry in metadata.items()) + table
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(head + b"\0" * (-len(head) % ALIGNMENT) + data)
+    count = sum(tensor.numel() for _, tensor in tensors)
     print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, {count / 1e6:.2f}M parameters")
 
 

@@ -84,12 +84,15 @@ class Pebble(nn.Module):
                 matrix.weight.data /= (2 * s["layers"]) ** 0.5
 
     def forward(self, ids, wanted=None):
-        """Logits of every place, or only of the places `wanted` [chats, tokens] says."""
-        tokens, dim = ids.shape[1], self.shape["width"] // self.shape["heads"]
+        """Logits of every place, or only of the places `wanted` [chats, tokens]."""
+        return self.decode(self.embedding[ids], wanted)
+
+    def decode(self, x, wanted=None):
+        """The same for rows [chats, tokens, width] in place of the embeddings of ids."""
+        tokens, dim = x.shape[1], self.shape["width"] // self.shape["heads"]
         frequency = self.shape["rope_base"] ** (-torch.arange(0, dim, 2).float() / dim)
         angle = torch.arange(tokens).float()[:, None] * frequency
         mask = torch.full((tokens, tokens), float("-inf")).triu(1)
-        x = self.embedding[ids]
         for block in self.blocks:
             x = block(x, angle.cos(), angle.sin(), mask)
         x = self.norm(x if wanted is None else x[wanted])

@@ -89,7 +89,7 @@ fn recurrences(variant: &Variant) {
     let scan = seconds(|| {
         (variant.scan)(Scan { state: &mut state, tokens: &tokens, skip: 0.5, out: black_box(&mut out) });
     });
-    let mut report = |name: &str, seconds: f64, operations: usize| {
+    let report = |name: &str, seconds: f64, operations: usize| {
         let rate = (operations * state.len()) as f64 / seconds / 1e9;
         println!("  {name} of {ROWS} x {DELTA_COLUMNS}: {:.2} us, {rate:.1} GOP/s", seconds * 1e6);
     };
