@@ -17,4 +17,4 @@ mod picture;
 pub use decode::decode;
 pub use error::{DecodeError, InvalidPicture};
 pub use limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
-pub use picture::{Picture, PixelDigest};
+pub use picture::{Filter, Picture, PixelDigest};

@@ -1,4 +1,4 @@
-//! Pixels in RGB, and their digest.
+//! Pixels in RGB, their digest, and scaling.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
@@ -14,6 +14,26 @@ pub struct Picture {
     height: u32,
     /// `[height, width, 3]`
     rgb: Vec<u8>,
+}
+
+/// Weights of the pixels that a scaled pixel is computed from, by their distance from its center. A pixel of a smaller picture is
+/// computed from all pixels that it covers, as Pillow's `resize` does, which the processors of models use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Weights that fall linearly ("bilinear").
+    Linear,
+    /// Cubic weights with the slope -1/2 at the next pixel ("bicubic": Keys, IEEE Transactions on Acoustics, Speech and Signal
+    /// Processing 29, 1981).
+    Cubic,
+}
+
+impl From<Filter> for FilterType {
+    fn from(filter: Filter) -> Self {
+        match filter {
+            Filter::Linear => Self::Bilinear,
+            Filter::Cubic => Self::CatmullRom,
+        }
+    }
 }
 
 /// SHA-256 of the size and the pixels of a picture.
@@ -77,26 +97,52 @@ impl Picture {
         PixelDigest(hasher.finalize().into())
     }
 
-    /// Scales the picture to this size, whatever its aspect ratio. Each pixel is a weighted mean of all pixels that it covers,
-    /// with weights that fall linearly: "bilinear" of the processors that models are trained with (Pillow's `resize`).
+    /// Scales the picture to this size, whatever its aspect ratio.
     ///
     /// # Errors
     /// When a side is zero.
-    pub fn resize(&self, width: u32, height: u32) -> Result<Self, InvalidPicture> {
-        let empty = InvalidPicture { width, height, bytes: 0 };
+    pub fn resize(&self, width: u32, height: u32, filter: Filter) -> Result<Self, InvalidPicture> {
         if width == 0 || height == 0 {
-            return Err(empty);
+            return Err(InvalidPicture { width, height, bytes: 0 });
         }
+        // Rows before columns, as in Pillow: the order matters for cubic weights, because each pass is limited to the range of bytes.
+        self.pass(width, self.height, filter)?.pass(width, height, filter)
+    }
+
+    /// Scales one of the sides.
+    fn pass(&self, width: u32, height: u32, filter: Filter) -> Result<Self, InvalidPicture> {
         if (width, height) == (self.width, self.height) {
             return Ok(self.clone());
         }
+        let empty = InvalidPicture { width, height, bytes: 0 };
         let pixels: &[[u8; 3]] = self.rgb.as_chunks().0;
         let pixels: Vec<U8x3> = pixels.iter().map(|pixel| U8x3::new(*pixel)).collect();
         let from = TypedImageRef::new(self.width, self.height, &pixels).map_err(|_| empty)?;
         let mut to = TypedImage::<U8x3>::new(width, height);
-        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter.into()));
         Resizer::new().resize_typed(&from, &mut to, &options).map_err(|_| empty)?;
         let rgb = to.pixels().iter().flat_map(|pixel| pixel.0).collect();
+        Self::new(width, height, rgb)
+    }
+
+    /// Scales the picture with its aspect ratio until it fits into this size, and centers it on pixels of one color.
+    ///
+    /// # Errors
+    /// When a side is zero.
+    pub fn fit(&self, width: u32, height: u32, filter: Filter, color: [u8; 3]) -> Result<Self, InvalidPicture> {
+        if (width, height) == (self.width, self.height) {
+            return Ok(self.clone());
+        }
+        // In f32 and upwards, as in llama.cpp: one pixel more or less moves the whole picture.
+        let scale = (width as f32 / self.width as f32).min(height as f32 / self.height as f32);
+        let side = |from: u32, most: u32| ((from as f32 * scale).ceil() as u32).min(most);
+        let inner = self.resize(side(self.width, width), side(self.height, height), filter)?;
+        let [left, top] = [(width - inner.width) / 2, (height - inner.height) / 2].map(|pixels| pixels as usize);
+        let [row_bytes, inner_bytes] = [width, inner.width].map(|pixels| pixels as usize * 3);
+        let mut rgb = color.repeat(width as usize * height as usize);
+        for (row, pixels) in rgb.chunks_exact_mut(row_bytes).skip(top).zip(inner.rgb.chunks_exact(inner_bytes)) {
+            row.iter_mut().skip(left * 3).zip(pixels).for_each(|(to, from)| *to = *from);
+        }
         Self::new(width, height, rgb)
     }
 }

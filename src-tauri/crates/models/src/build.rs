@@ -181,14 +181,36 @@ impl<'a> Builder<'a> {
 
     /// Adds the transpose `[rows, cols]` of the matrix `[cols, rows]` of this name, as a copy in f32.
     pub(crate) fn transposed(&mut self, name: &str, rows: usize, cols: usize) -> WeightId {
-        let Some((dtype, bytes)) = self.tensor(name, &[rows, cols]) else { return NOT_UPLOADED };
+        let transpose = |tensors: &[Vec<f32>]| {
+            let row = |row: usize| tensors[0][row..].iter().step_by(rows).copied();
+            (0..rows).flat_map(row).collect()
+        };
+        self.derived(&[(name, &[rows, cols])], [rows, cols], transpose)
+    }
+
+    /// Adds a matrix `[rows, cols]` in f32 that is computed from the elements of tensors with these names and dimensions.
+    pub(crate) fn derived(
+        &mut self,
+        tensors: &[(&str, &[usize])],
+        [rows, cols]: [usize; 2],
+        compute: impl FnOnce(&[Vec<f32>]) -> Vec<f32>,
+    ) -> WeightId {
+        let tensors: Vec<_> = tensors.iter().map(|&(name, dims)| (dims, self.tensor(name, dims), name)).collect();
+        if tensors.iter().any(|(_, tensor, _)| tensor.is_none()) {
+            return NOT_UPLOADED;
+        }
         self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
-        let (Some(backend), Some(bytes)) = (&mut self.backend, bytes) else { return NOT_UPLOADED };
-        let mut values = vec![0.0; rows * cols];
-        dtype.decode(&bytes, &mut values);
-        let row = |row: usize| values[row..].iter().step_by(rows).flat_map(|value| value.to_le_bytes());
-        let bytes: Vec<u8> = (0..rows).flat_map(row).collect();
-        let weight = Weight { name: name.to_owned(), dtype: DType::F32, rows, cols, bytes: bytes.into() };
+        let decode = |(dims, tensor, _): &(&[usize], Option<(DType, Option<Bytes>)>, &str)| {
+            let (dtype, Some(bytes)) = tensor.as_ref()? else { return None };
+            let mut values = vec![0.0; dims.iter().product()];
+            dtype.decode(bytes, &mut values);
+            Some(values)
+        };
+        let values: Option<Vec<Vec<f32>>> = tensors.iter().map(decode).collect();
+        let (Some(backend), Some(values)) = (&mut self.backend, values) else { return NOT_UPLOADED };
+        let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
+        let name = tensors[0].2.to_owned();
+        let weight = Weight { name, dtype: DType::F32, rows, cols, bytes: bytes.into() };
         backend.upload(weight).unwrap_or_else(|error| {
             self.backend_error.get_or_insert(error);
             NOT_UPLOADED

@@ -45,4 +45,4 @@ pub use hparams::{Hparams, NormKind};
 pub use load::{
     MemoryRequirements, Model, check_head, load, load_with_adapters, memory_requirements, required_tensors,
 };
-pub use vision::{Grid, PicturePrompt, PictureSize, Tower, TowerHparams};
+pub use vision::{Grid, PicturePrompt, PictureSize, Tiles, Tower, TowerHparams};

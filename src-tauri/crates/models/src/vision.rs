@@ -8,10 +8,13 @@
 
 mod gemma3;
 mod hparams;
+mod llava;
 mod patches;
 mod qwen;
+mod rows;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod transformer;
 
 use cairn_gguf::{DType, Gguf};
@@ -24,7 +27,9 @@ use crate::compat;
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::Keys;
+use hparams::TowerKind;
 pub use hparams::{Grid, PicturePrompt, PictureSize, TowerHparams};
+pub use tiles::Tiles;
 
 /// A vision tower with its weights in a backend.
 #[derive(Clone, Debug)]
@@ -37,15 +42,15 @@ pub struct Tower {
 
 /// A kind of towers.
 trait VisionTower: Sync {
-    /// Value of the key `projector_type`.
-    fn projector(&self) -> &'static str;
+    /// Values of the key `projector_type`.
+    fn projectors(&self) -> &'static [&'static str];
 
     /// Reads the metadata and adds the forward pass to the builder.
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError>;
 }
 
 /// All supported kinds.
-const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &qwen::Qwen25, &qwen::Qwen3];
+const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &llava::Llava, &qwen::Qwen25, &qwen::Qwen3];
 
 /// Uploads the weights of the tower in a file, for a text model with rows of `width` elements.
 ///
@@ -114,7 +119,7 @@ fn build(b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
         kind => kind,
     };
     let kind = kind.unwrap_or("mlp");
-    let tower = TOWERS.iter().find(|tower| tower.projector() == kind);
+    let tower = TOWERS.iter().find(|tower| tower.projectors().contains(&kind));
     let unsupported =
         || LoadError::Unsupported { what: format!("a vision tower of the kind {:?}", kind.escape_debug().to_string()) };
     tower.ok_or_else(unsupported)?.build(b)

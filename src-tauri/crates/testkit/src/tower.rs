@@ -21,10 +21,18 @@ pub enum TowerKind {
         /// Layers, in order.
         deepstack: Vec<u64>,
     },
+    /// LLaVA: squares with a class embedding, of which each patch becomes a row. The last layer is not computed.
+    Llava {
+        /// Sizes of enlarged pictures in pixels: width and height of each.
+        sizes: Vec<u32>,
+        /// Whether the projector has norms.
+        has_norms: bool,
+    },
 }
 
 impl TowerKind {
-    fn is_qwen25(&self) -> bool {
+    /// Whether norms are RMSNorm, and MLPs have gates.
+    fn is_gated(&self) -> bool {
         matches!(self, Self::Qwen25 { .. })
     }
 }
@@ -119,26 +127,45 @@ impl TowerSpec {
         Self { kind, patch_size: 14, heads: 2, layers: 4, ..Self::tiny(output) }
     }
 
+    /// A tower of LLaVA of four layers for a text model of this width: squares of 6 x 6 patches.
+    pub fn tiny_llava(output: u64) -> Self {
+        let kind = TowerKind::Llava { sizes: Vec::new(), has_norms: false };
+        Self { kind, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
+    }
+
     /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.
     pub fn tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
         let &Self { patch_size, width, ffn, output, .. } = self;
         let patches = (self.image_size / patch_size).pow(2);
-        let mut shapes = vec![
-            ("v.patch_embd.weight".to_owned(), vec![patch_size, patch_size, 3, width]),
-            ("v.post_ln.weight".to_owned(), vec![width]),
-        ];
-        if !self.kind.is_qwen25() {
-            shapes.extend([
-                ("v.patch_embd.bias".to_owned(), vec![width]),
-                ("v.position_embd.weight".to_owned(), vec![width, patches]),
-                ("v.post_ln.bias".to_owned(), vec![width]),
-            ]);
+        let mut shapes = vec![("v.patch_embd.weight".to_owned(), vec![patch_size, patch_size, 3, width])];
+        let mut vector = |name: &str| shapes.push((name.to_owned(), vec![width]));
+        match self.kind {
+            TowerKind::Gemma3 | TowerKind::Qwen3 { .. } => {
+                ["v.patch_embd.bias", "v.post_ln.weight", "v.post_ln.bias"].into_iter().for_each(&mut vector);
+                shapes.push(("v.position_embd.weight".to_owned(), vec![width, patches]));
+            }
+            TowerKind::Qwen25 { .. } => vector("v.post_ln.weight"),
+            TowerKind::Llava { .. } => {
+                ["v.class_embd", "v.pre_ln.weight", "v.pre_ln.bias"].into_iter().for_each(&mut vector);
+                shapes.push(("v.position_embd.weight".to_owned(), vec![width, 1 + patches]));
+            }
         }
         match &self.kind {
             TowerKind::Gemma3 => shapes.extend([
                 ("mm.input_projection.weight".to_owned(), vec![output, width]),
                 ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
             ]),
+            TowerKind::Llava { has_norms, .. } => {
+                let (inner, last) = (width + 4, if *has_norms { 3 } else { 2 });
+                for (nth, from, to) in [(0, width, inner), (last, inner, output)] {
+                    shapes.push((format!("mm.{nth}.weight"), vec![from, to]));
+                    shapes.push((format!("mm.{nth}.bias"), vec![to]));
+                }
+                for (nth, width) in [(1, inner), (4, output)].into_iter().filter(|_| *has_norms) {
+                    shapes.push((format!("mm.{nth}.weight"), vec![width]));
+                    shapes.push((format!("mm.{nth}.bias"), vec![width]));
+                }
+            }
             TowerKind::Qwen25 { .. } => {
                 shapes.push(("v.patch_embd.weight.1".to_owned(), vec![patch_size, patch_size, 3, width]));
                 for (name, to) in [("mm.0", 4 * width), ("mm.2", output)] {
@@ -170,12 +197,12 @@ impl TowerSpec {
             let mut add = |part: &str, dims: Vec<u64>| shapes.push((format!("v.blk.{layer}.{part}"), dims));
             for norm in ["ln1", "ln2"] {
                 add(&format!("{norm}.weight"), vec![width]);
-                if !self.kind.is_qwen25() {
+                if !self.kind.is_gated() {
                     add(&format!("{norm}.bias"), vec![width]);
                 }
             }
             let projections: &[(&str, u64)] = match self.kind {
-                TowerKind::Gemma3 | TowerKind::Qwen25 { .. } => {
+                TowerKind::Gemma3 | TowerKind::Qwen25 { .. } | TowerKind::Llava { .. } => {
                     &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)]
                 }
                 TowerKind::Qwen3 { .. } => &[("attn_qkv", 3), ("attn_out", 1)],
@@ -184,7 +211,7 @@ impl TowerSpec {
                 add(&format!("{part}.weight"), vec![width, parts * width]);
                 add(&format!("{part}.bias"), vec![parts * width]);
             }
-            let gate = self.kind.is_qwen25().then_some(("ffn_gate", width, ffn));
+            let gate = self.kind.is_gated().then_some(("ffn_gate", width, ffn));
             for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)].into_iter().chain(gate) {
                 add(&format!("{part}.weight"), vec![from, to]);
                 add(&format!("{part}.bias"), vec![to]);
@@ -243,6 +270,13 @@ impl TowerSpec {
             TowerKind::Gemma3 => {
                 writer.set("clip.projector_type", "gemma3");
             }
+            TowerKind::Llava { sizes, .. } => {
+                writer.set("clip.projector_type", "mlp");
+                if !sizes.is_empty() {
+                    let sizes = sizes.iter().map(|&size| size.cast_signed()).collect::<Vec<i32>>();
+                    writer.set("clip.vision.image_grid_pinpoints", sizes);
+                }
+            }
             TowerKind::Qwen25 { full_interval } => {
                 writer.set("clip.projector_type", "qwen2.5vl_merger");
                 writer.set("clip.use_silu", true);
@@ -255,8 +289,10 @@ impl TowerSpec {
                 writer.set("clip.vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));
             }
         }
-        writer.set("clip.use_gelu", !self.kind.is_qwen25());
-        writer.set("clip.vision.projection_dim", self.output as u32);
+        let is_gelu = matches!(self.kind, TowerKind::Gemma3 | TowerKind::Qwen3 { .. });
+        writer.set("clip.use_gelu", is_gelu);
+        let has_other_width = matches!(self.kind, TowerKind::Llava { .. });
+        writer.set("clip.vision.projection_dim", if has_other_width { 7 } else { self.output as u32 });
         writer.set("clip.vision.image_mean", vec![0.5f32; 3]);
         writer.set("clip.vision.image_std", vec![0.5f32; 3]);
         for (key, value) in self.keys() {
@@ -269,7 +305,7 @@ impl TowerSpec {
     /// Returns the bytes of a file of the text model in `file` and this tower, in Ollama's layout.
     ///
     /// # Panics
-    /// When `file` is not valid GGUF.
+    /// When `file` is not valid GGUF, or for a tower of LLaVA, whose towers are separate files only.
     pub fn write_into(&self, file: &[u8]) -> Vec<u8> {
         let gguf = Gguf::parse(file).expect("the file is valid GGUF");
         let mut writer = Writer::default();
@@ -285,6 +321,7 @@ impl TowerSpec {
             writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
         }
         match &self.kind {
+            TowerKind::Llava { .. } => panic!("towers of LLaVA are separate files"),
             TowerKind::Gemma3 => {
                 writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
                 self.add_tensors(&mut writer, self.tensors(), |name| renamed(GEMMA3_NAMES, name));

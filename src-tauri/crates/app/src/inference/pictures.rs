@@ -129,7 +129,7 @@ fn unused_mark(messages: &[Message]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cairn_image::Picture;
+    use cairn_image::{Filter, Picture};
     use cairn_runtime::{PicturePrompt, PictureSize};
 
     use super::*;
@@ -137,10 +137,12 @@ mod tests {
     fn pictures(count: usize) -> Pictures {
         let tower = TowerHparams {
             size: PictureSize::Square(2),
+            filter: Filter::Linear,
             patch_size: 1,
             group_size: 1,
             window_size: None,
             frames: 1,
+            has_class_row: false,
             embedding_length: 1,
             feed_forward_length: 1,
             layers: 1,

@@ -4,10 +4,11 @@
 //! The text model multiplies the embeddings of tokens by the square root of their width, but not the rows of a picture. Its plan
 //! does so with all rows, so the last op here divides by the same factor.
 
+use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
 use super::transformer::{Parts, Transformer};
-use super::{PicturePrompt, TowerHparams, VisionTower};
+use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Keys;
@@ -20,15 +21,17 @@ const GROUP_SIZE: usize = 4;
 const PROMPT: PicturePrompt =
     PicturePrompt { texts: ["\n\n<start_of_image>", "<end_of_image>\n\n"], is_causal: false, has_places: false };
 
+const KIND: TowerKind = TowerKind { group_size: GROUP_SIZE, filter: Filter::Linear, prompt: PROMPT };
+
 pub(super) struct Gemma3;
 
 impl VisionTower for Gemma3 {
-    fn projector(&self) -> &'static str {
-        "gemma3"
+    fn projectors(&self) -> &'static [&'static str] {
+        &["gemma3"]
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
-        let hparams = TowerHparams::of_squares(&Keys::new(b.metadata())?, GROUP_SIZE, PROMPT)?;
+        let hparams = TowerHparams::of_squares(&Keys::new(b.metadata())?, KIND)?;
         let TowerHparams { embedding_length: width, epsilon: eps, output_length, .. } = hparams;
         let x = siglip(b, &hparams);
         let means = b.plan.buffer(Rows::Logits, width);

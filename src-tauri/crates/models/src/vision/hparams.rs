@@ -1,9 +1,8 @@
-//! Hyperparameters of a vision tower, and the rows of a picture.
+//! Hyperparameters of a vision tower, and the sizes of its pictures.
 
-use std::ops::Range;
+use cairn_image::Filter;
 
-use cairn_tensor::{Batch, Input, Limits, PAGE_TOKENS, PageId, Row};
-
+use super::tiles::Tiles;
 use crate::error::LoadError;
 use crate::hparams::{Keys, MAX_WIDTH};
 
@@ -12,14 +11,14 @@ const MAX_IMAGE_SIZE: u32 = 1 << 13;
 const MAX_LAYERS: u32 = 1 << 10;
 /// Most patches of a picture: the table of positions and the activations have a row for each.
 const MAX_PATCHES: usize = 1 << 14;
-/// Fewest and most output rows of a picture that keeps its proportions. A larger picture is scaled down.
-const SCALED_ROWS: [usize; 2] = [4, 1024];
 
 /// Hyperparameters of a vision tower.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerHparams {
     /// Sizes of the pictures that it computes.
     pub size: PictureSize,
+    /// Filter that pictures are scaled with.
+    pub filter: Filter,
     /// Pixels of a side of a patch.
     pub patch_size: usize,
     /// Patches of a side of a group. A group becomes one output row.
@@ -28,6 +27,8 @@ pub struct TowerHparams {
     pub window_size: Option<usize>,
     /// Times that the pixels of each color are in the row of a patch: one for each frame of a film, which are equal in a picture.
     pub frames: usize,
+    /// Whether a row that is no patch precedes the patches of each square: the class embedding of CLIP (arXiv 2103.00020).
+    pub has_class_row: bool,
     /// Width of the residual stream.
     pub embedding_length: usize,
     /// Width inside the MLP.
@@ -64,13 +65,26 @@ pub struct PicturePrompt {
 pub enum PictureSize {
     /// Squares with this number of pixels in a side.
     Square(usize),
-    /// Pictures that keep their proportions, of so many whole groups of patches.
+    /// Pictures that keep their proportions, of so many whole groups of patches. Smaller ones are scaled up, and larger ones down.
     Scaled {
         /// Fewest groups.
         least: usize,
         /// Most groups.
         most: usize,
     },
+    /// Squares that are computed one by one, in a column.
+    Tiles(Tiles),
+}
+
+/// What the towers of one kind have in common.
+#[derive(Debug)]
+pub(super) struct TowerKind {
+    /// Patches of a side of a group.
+    pub(super) group_size: usize,
+    /// Filter that pictures are scaled with.
+    pub(super) filter: Filter,
+    /// What the text model does with the rows.
+    pub(super) prompt: PicturePrompt,
 }
 
 /// The groups of patches of a picture. Each becomes one output row.
@@ -90,11 +104,40 @@ impl Grid {
 }
 
 impl TowerHparams {
-    /// Reads the keys of a tower for squares of one size, with groups of `group_size` by `group_size` patches.
-    pub(super) fn of_squares(keys: &Keys<'_>, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
+    /// Reads the keys of a tower for squares of one size.
+    pub(super) fn of_squares(keys: &Keys<'_>, kind: TowerKind) -> Result<Self, LoadError> {
         let image_size = keys.count("vision.image_size", None, MAX_IMAGE_SIZE)?;
-        let hparams = Self::read(keys, PictureSize::Square(image_size), group_size, prompt)?;
-        let patch_size = hparams.patch_size;
+        let mut hparams = Self::read(keys, PictureSize::Square(image_size), kind)?;
+        hparams.output_length = output_length(keys)?;
+        hparams.check_squares(keys, image_size)?;
+        Ok(hparams)
+    }
+
+    /// Reads the keys of a tower for pictures that keep their proportions, with these numbers of output rows.
+    pub(super) fn of_scaled(keys: &Keys<'_>, kind: TowerKind, [least, most]: [usize; 2]) -> Result<Self, LoadError> {
+        let mut hparams = Self::read(keys, PictureSize::Scaled { least, most }, kind)?;
+        hparams.output_length = output_length(keys)?;
+        Ok(hparams)
+    }
+
+    /// Reads the keys of a tower for squares that are computed one by one. The width of its output rows is the caller's.
+    pub(super) fn of_tiles(keys: &Keys<'_>, kind: TowerKind, color: [u8; 3]) -> Result<Self, LoadError> {
+        let image_size = keys.count("vision.image_size", None, MAX_IMAGE_SIZE)?;
+        let tiles = Tiles::read(keys, image_size, color)?;
+        let most = tiles.most();
+        let hparams = Self::read(keys, PictureSize::Tiles(tiles), kind)?;
+        hparams.check_squares(keys, image_size)?;
+        let patches = (image_size / hparams.patch_size).pow(2) * most;
+        if patches > MAX_PATCHES {
+            let why = format!("{most} squares of a picture have {patches} patches, more than {MAX_PATCHES}");
+            return Err(keys.invalid(Tiles::KEY, why));
+        }
+        Ok(hparams)
+    }
+
+    /// Checks that squares are whole groups of patches.
+    fn check_squares(&self, keys: &Keys<'_>, image_size: usize) -> Result<(), LoadError> {
+        let &Self { patch_size, group_size, .. } = self;
         let side = image_size / patch_size;
         if !image_size.is_multiple_of(patch_size) || !side.is_multiple_of(group_size) || side * side > MAX_PATCHES {
             let why = format!(
@@ -103,16 +146,11 @@ impl TowerHparams {
             );
             return Err(keys.invalid("vision.patch_size", why));
         }
-        Ok(hparams)
+        Ok(())
     }
 
-    /// Reads the keys of a tower for pictures that keep their proportions.
-    pub(super) fn of_scaled(keys: &Keys<'_>, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
-        let [least, most] = SCALED_ROWS;
-        Self::read(keys, PictureSize::Scaled { least, most }, group_size, prompt)
-    }
-
-    fn read(keys: &Keys<'_>, size: PictureSize, group_size: usize, prompt: PicturePrompt) -> Result<Self, LoadError> {
+    fn read(keys: &Keys<'_>, size: PictureSize, kind: TowerKind) -> Result<Self, LoadError> {
+        let TowerKind { group_size, filter, prompt } = kind;
         let embedding_length = keys.count("vision.embedding_length", None, MAX_WIDTH)?;
         let heads = keys.count("vision.attention.head_count", None, MAX_WIDTH)?;
         if !embedding_length.is_multiple_of(heads) {
@@ -130,10 +168,12 @@ impl TowerHparams {
         }
         Ok(Self {
             size,
+            filter,
             patch_size: keys.count("vision.patch_size", None, MAX_IMAGE_SIZE)?,
             group_size,
             window_size: None,
             frames: 1,
+            has_class_row: false,
             embedding_length,
             feed_forward_length: keys.count("vision.feed_forward_length", None, MAX_WIDTH)?,
             layers: keys.count("vision.block_count", None, MAX_LAYERS)?,
@@ -141,7 +181,7 @@ impl TowerHparams {
             epsilon,
             mean: colors(keys, "vision.image_mean")?,
             deviation,
-            output_length: keys.count("vision.projection_dim", None, MAX_WIDTH)?,
+            output_length: 0,
             prompt,
         })
     }
@@ -162,7 +202,7 @@ impl TowerHparams {
     }
 
     /// Pixels of a side of a group.
-    fn group_pixels(&self) -> usize {
+    pub(super) fn group_pixels(&self) -> usize {
         self.patch_size * self.group_size
     }
 
@@ -171,13 +211,18 @@ impl TowerHparams {
         match self.size {
             PictureSize::Square(side) => (side / self.group_pixels()).pow(2),
             PictureSize::Scaled { most, .. } => most,
+            PictureSize::Tiles(ref tiles) => tiles.most() * (tiles.side() / self.group_pixels()).pow(2),
         }
     }
 
     /// Returns the groups of a picture that has a size of this tower.
     pub fn grid(&self, width: u32, height: u32) -> Option<Grid> {
         let [width, height] = [width, height].map(|pixels| pixels as usize);
-        let (pixels, grid) = (self.group_pixels(), self.grid_for(width, height));
+        let pixels = self.group_pixels();
+        let grid = match &self.size {
+            PictureSize::Tiles(tiles) => self.stack(tiles.squares_of(width, height)?),
+            _ => self.grid_for(width, height),
+        };
         ([width, height] == [grid.columns * pixels, grid.rows * pixels]).then_some(grid)
     }
 
@@ -187,6 +232,7 @@ impl TowerHparams {
         let (least, most) = match self.size {
             PictureSize::Square(side) => return Grid { rows: side / pixels, columns: side / pixels },
             PictureSize::Scaled { least, most } => (least, most),
+            PictureSize::Tiles(ref tiles) => return self.stack(tiles.squares_for(width, height)),
         };
         let [columns, rows] = [width, height].map(|side| side as f64 / pixels as f64);
         let whole = |rows: f64, columns: f64| Grid { rows: (rows as usize).max(1), columns: (columns as usize).max(1) };
@@ -205,94 +251,11 @@ impl TowerHparams {
             rows => Grid { rows: rows.min(most / grid.columns.min(most)), columns: grid.columns.min(most) },
         }
     }
+}
 
-    /// Limits of the batch of one picture.
-    pub fn limits(&self) -> Limits {
-        let rows = self.most_output_rows();
-        Limits { rows: rows * self.group_patches(), logit_rows: rows }
-    }
-
-    /// Number of pages for the patches of one picture.
-    pub fn pages(&self) -> usize {
-        self.limits().rows.div_ceil(PAGE_TOKENS)
-    }
-
-    /// Returns the batch of one picture without its pixels: see [`TowerHparams::unfold`]. Each patch attends to all others, or to those
-    /// of its window.
-    pub fn batch(&self, grid: Grid) -> Batch {
-        let group = self.group_patches();
-        let patches = (grid.groups() * group) as u32;
-        let [rows, columns] = [grid.rows, grid.columns].map(|groups| (groups * self.group_size) as u32);
-        let windows = self.windows(grid);
-        let mut row_windows = windows.iter().flat_map(|window| window.clone().map(move |_| window.clone()));
-        let row = |(slot, (y, x)): (u32, (usize, usize))| {
-            let (y, x) = (y as u32, x as u32);
-            let pos = match (&self.size, self.window_size) {
-                (PictureSize::Square(_), _) => [y * columns + x, 0, 0, 0],
-                (PictureSize::Scaled { .. }, None) => [y, x, rows, columns],
-                (PictureSize::Scaled { .. }, Some(_)) => {
-                    let window = row_windows.next().expect("every patch is in a window");
-                    [y, x, window.start as u32, window.end as u32]
-                }
-            };
-            let want_logits = slot as usize % group == group - 1;
-            Row { seq: 0, input: Input::Embedding(slot), slot, pos, until: patches, want_logits }
-        };
-        let rows = (0..).zip(self.places_by_group(grid)).map(row).collect();
-        let table = (0..patches.div_ceil(PAGE_TOKENS as u32)).map(PageId).collect();
-        Batch { rows, tables: vec![table], ..Batch::default() }
-    }
-
-    /// The groups of a picture, numbered from left to right and from top to bottom, in the order of the batch and of its output rows.
-    pub fn group_order(&self, grid: Grid) -> Vec<usize> {
-        let Some(side) = self.window_size else { return (0..grid.groups()).collect() };
-        let mut order = Vec::with_capacity(grid.groups());
-        for top in (0..grid.rows).step_by(side) {
-            for left in (0..grid.columns).step_by(side) {
-                let columns = left..grid.columns.min(left + side);
-                let rows = top..grid.rows.min(top + side);
-                order.extend(rows.flat_map(|row| columns.clone().map(move |column| row * grid.columns + column)));
-            }
-        }
-        order
-    }
-
-    /// Returns output rows of the batch in the order of the groups in the picture.
-    pub fn in_order(&self, rows: Vec<f32>, grid: Grid) -> Vec<f32> {
-        if self.window_size.is_none() {
-            return rows;
-        }
-        let width = self.output_length;
-        let mut ordered = vec![0.0; rows.len()];
-        for (row, group) in rows.chunks(width).zip(self.group_order(grid)) {
-            ordered[group * width..][..width].copy_from_slice(row);
-        }
-        ordered
-    }
-
-    /// The slots of the patches of each window.
-    fn windows(&self, grid: Grid) -> Vec<Range<usize>> {
-        let Some(side) = self.window_size else { return Vec::new() };
-        let mut windows = Vec::new();
-        let mut end = 0;
-        for top in (0..grid.rows).step_by(side) {
-            for left in (0..grid.columns).step_by(side) {
-                let start = end;
-                end += side.min(grid.rows - top) * side.min(grid.columns - left) * self.group_patches();
-                windows.push(start..end);
-            }
-        }
-        windows
-    }
-
-    /// Row and column of each patch of a picture, in the order of the batch: those of a group are adjacent.
-    pub(super) fn places_by_group(&self, grid: Grid) -> impl Iterator<Item = (usize, usize)> {
-        let group = self.group_size;
-        self.group_order(grid).into_iter().flat_map(move |at| {
-            let (top, left) = (at / grid.columns * group, at % grid.columns * group);
-            (0..group * group).map(move |patch| (top + patch / group, left + patch % group))
-        })
-    }
+/// Reads the width of an output row.
+fn output_length(keys: &Keys<'_>) -> Result<usize, LoadError> {
+    keys.count("vision.projection_dim", None, MAX_WIDTH)
 }
 
 /// Reads a number for each color.

@@ -6,13 +6,14 @@
 //! only. Its norms are RMSNorm, and its MLPs have gates.
 
 use cairn_gguf::{Array, Value};
-use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
+use cairn_image::Filter;
+use cairn_tensor::{BufferId, Glu, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
 
-use super::transformer::{Gated, Parts, Transformer};
-use super::{PicturePrompt, TowerHparams, VisionTower};
+use super::transformer::{Activation, Parts, Regions, Transformer};
+use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::Keys;
+use crate::hparams::{Keys, NormKind};
 
 /// Patches of a side of a group.
 const GROUP_SIZE: usize = 2;
@@ -25,6 +26,10 @@ const FRAMES: [&str; 2] = ["v.patch_embd.weight", "v.patch_embd.weight.1"];
 const PROMPT: PicturePrompt =
     PicturePrompt { texts: ["<|vision_start|>", "<|vision_end|>"], is_causal: true, has_places: true };
 
+const KIND: TowerKind = TowerKind { group_size: GROUP_SIZE, filter: Filter::Cubic, prompt: PROMPT };
+/// Fewest and most output rows of a picture.
+const ROWS: [usize; 2] = [4, 1024];
+
 /// Pixels of a side of a window of Qwen 2.5 VL.
 const WINDOW_PIXELS: usize = 112;
 /// Layers from one with attention to all patches to the next, if a file has no key.
@@ -33,8 +38,8 @@ const FULL_INTERVAL: u32 = 8;
 pub(super) struct Qwen25;
 
 impl VisionTower for Qwen25 {
-    fn projector(&self) -> &'static str {
-        "qwen2.5vl_merger"
+    fn projectors(&self) -> &'static [&'static str] {
+        &["qwen2.5vl_merger"]
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
@@ -45,8 +50,13 @@ impl VisionTower for Qwen25 {
         let rope = Some(rotation(b, &hparams)?);
         let (heads, head_dim) = (hparams.heads, hparams.head_dim());
         let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Region, heads, head_dim)));
-        let gated = Some(Gated { gate: b.buffer(hparams.feed_forward_length), states, full_interval });
-        let blocks = Transformer::new(b, &hparams, Parts { rope, gated });
+        let parts = Parts {
+            norm: NormKind::Rms,
+            activation: Activation::Gated(Glu::Silu),
+            rope,
+            regions: Some(Regions { states, full_interval }),
+        };
+        let blocks = Transformer::new(b, &hparams, parts);
         let merger = Merger::new(b, &hparams, hparams.output_length);
         embed_patches(b, &hparams, blocks.x, None);
         (0..hparams.layers).for_each(|layer| blocks.push(b, layer));
@@ -65,14 +75,14 @@ fn scaled(keys: &Keys<'_>) -> Result<TowerHparams, LoadError> {
             what: format!("a vision tower with groups of {group} x {group} patches"),
         });
     }
-    TowerHparams::of_scaled(keys, GROUP_SIZE, PROMPT)
+    TowerHparams::of_scaled(keys, KIND, ROWS)
 }
 
 pub(super) struct Qwen3;
 
 impl VisionTower for Qwen3 {
-    fn projector(&self) -> &'static str {
-        "qwen3vl_merger"
+    fn projectors(&self) -> &'static [&'static str] {
+        &["qwen3vl_merger"]
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
@@ -86,7 +96,7 @@ impl VisionTower for Qwen3 {
         }
 
         let rope = Some(rotation(b, &hparams)?);
-        let blocks = Transformer::new(b, &hparams, Parts { rope, gated: None });
+        let blocks = Transformer::new(b, &hparams, Parts { rope, ..Parts::default() });
         let merger = Merger::new(b, &hparams, merged);
         let out = b.plan.buffer(Rows::Logits, hparams.output_length);
         let bias = b.vector("v.patch_embd.bias", hparams.embedding_length);

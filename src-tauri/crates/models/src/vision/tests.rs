@@ -10,6 +10,7 @@ use cairn_testkit::tower::TowerSpec;
 
 use super::*;
 
+mod llava;
 mod qwen;
 
 type Matrix = Vec<Vec<f64>>;
@@ -183,6 +184,19 @@ fn check_rows(name: &str, found: &[Vec<f32>], expected: &Matrix) {
             assert!((f64::from(*found) - expected).abs() < 1e-4, "{name}, row {row}: {found} is not {expected}");
         }
     }
+}
+
+/// Checks the tower of a file whose head is changed. Returns the error as text.
+fn changed(
+    spec: &TowerSpec,
+    change: impl FnOnce(&mut cairn_gguf::Metadata, &mut Vec<cairn_gguf::Tensor>),
+) -> Result<(), String> {
+    let head = Gguf::parse(&spec.write()).expect("a written file is read");
+    let changed: Result<Gguf, LoadError> = head.try_change(|metadata, tensors| {
+        change(metadata, tensors);
+        Ok(())
+    });
+    check(&changed.expect("no name is repeated"), OUTPUT).map(drop).map_err(|error| error.to_string())
 }
 
 #[test]

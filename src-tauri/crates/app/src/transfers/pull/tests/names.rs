@@ -149,6 +149,7 @@ fn listed_models_understand_pictures_only_with_a_supported_tower() {
                 TowerSpec { kind: TowerKind::Qwen3 { deepstack: Vec::new() }, ..TowerSpec::tiny_qwen3(width) }
             }
             "qwen2.5vl_merger" => TowerSpec::tiny_qwen25(width),
+            "mlp" => TowerSpec::tiny_llava(width),
             _ => TowerSpec::tiny(width),
         };
         let tower = Gguf::parse(&spec.write()).expect("a written file is read");

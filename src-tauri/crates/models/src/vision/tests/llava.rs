@@ -1,0 +1,181 @@
+//! The tower of LLaVA.
+
+use cairn_image::Filter;
+use cairn_testkit::tower::TowerKind;
+
+use super::*;
+
+fn spec(sizes: &[u32], has_norms: bool) -> TowerSpec {
+    TowerSpec { kind: TowerKind::Llava { sizes: sizes.to_vec(), has_norms }, ..TowerSpec::tiny_llava(OUTPUT as u64) }
+}
+
+/// Sizes of enlarged pictures: two squares beside each other, two below each other, and four.
+const SIZES: [u32; 6] = [48, 24, 24, 48, 48, 48];
+
+/// The forward pass of one square.
+fn textbook(spec: &TowerSpec, square: &Picture) -> Matrix {
+    let textbook = Textbook::new(spec.clone());
+    let width = spec.width as usize;
+    let mut x = textbook.product_without_bias("v.patch_embd.weight", &patches(square, spec.patch_size as usize));
+    x.insert(0, textbook.tensors["v.class_embd"].clone());
+    let positions = &textbook.tensors["v.position_embd.weight"];
+    x.iter_mut().flatten().zip(positions).for_each(|(x, position)| *x += position);
+    x = textbook.norm("v.pre_ln", &x);
+    let quick = |mut x: Matrix| {
+        x.iter_mut().flatten().for_each(|x| *x /= 1.0 + (-1.702 * *x).exp());
+        x
+    };
+    for layer in 0..spec.layers - 1 {
+        let name = |part: &str| format!("v.blk.{layer}.{part}");
+        let input = textbook.norm(&name("ln1"), &x);
+        let qkv = ["attn_q", "attn_k", "attn_v"].map(|part| textbook.product(&name(part), &input));
+        add(&mut x, textbook.product(&name("attn_out"), &textbook.attend(qkv)));
+        let inner = quick(textbook.product(&name("ffn_up"), &textbook.norm(&name("ln2"), &x)));
+        add(&mut x, textbook.product(&name("ffn_down"), &inner));
+    }
+    assert!(x.iter().all(|row| row.len() == width), "the stream has its width");
+    let inner = textbook.product("mm.0", &x[1..].to_vec());
+    match spec.kind {
+        TowerKind::Llava { has_norms: false, .. } => textbook.product("mm.2", &gelu(inner)),
+        _ => textbook.norm("mm.4", &textbook.product("mm.3", &gelu(textbook.norm("mm.1", &inner)))),
+    }
+}
+
+/// A picture of smooth colors.
+fn gradient(width: u32, height: u32) -> Picture {
+    let color = |x: u32, y: u32| [x * 255 / width, y * 255 / height, (x + y) * 255 / (width + height)];
+    let rgb = (0..height).flat_map(|y| (0..width).flat_map(move |x| color(x, y))).map(|color| color as u8);
+    Picture::new(width, height, rgb.collect()).expect("the bytes fit the size")
+}
+
+/// A square of a picture.
+fn square(picture: &Picture, left: u32, top: u32, side: u32) -> Picture {
+    let pixels = picture.rgb().chunks(3).enumerate().filter(|(at, _)| {
+        let (x, y) = (*at as u32 % picture.width(), *at as u32 / picture.width());
+        (left..left + side).contains(&x) && (top..top + side).contains(&y)
+    });
+    Picture::new(side, side, pixels.flat_map(|(_, pixel)| pixel.to_vec()).collect()).expect("a square of the picture")
+}
+
+#[test]
+fn tower_of_llava_equals_textbook() {
+    for has_norms in [false, true] {
+        let spec = spec(&[], has_norms);
+        let file = open(spec.write());
+        let picture = picture(24, 5);
+        check_rows("one square", &rows(&file, &picture), &textbook(&spec, &picture));
+    }
+}
+
+#[test]
+fn tower_of_llava_computes_squares_of_an_enlarged_picture() {
+    let spec = spec(&SIZES, false);
+    let file = open(spec.write());
+    let (hparams, _) = check(file.tower().expect("it is a tower"), OUTPUT).expect("the tower is whole");
+    assert_eq!(hparams.most_output_rows(), 5 * 36, "the whole picture and four parts");
+    for (width, height, [columns, rows_]) in [(24, 20, [0, 0]), (60, 30, [2, 1]), (20, 50, [1, 2]), (30, 33, [2, 2])] {
+        let name = format!("{width} x {height}");
+        let picture = gradient(width, height);
+        let resized = hparams.resize(&picture).expect("the sizes are not zero");
+        let mut squares = vec![picture.resize(24, 24, Filter::Cubic).expect("it has pixels")];
+        if columns > 0 {
+            let color = [122, 116, 104];
+            let large = picture.fit(columns * 24, rows_ * 24, Filter::Cubic, color).expect("it has pixels");
+            let corners = (0..rows_).flat_map(|row| (0..columns).map(move |column| (column * 24, row * 24)));
+            squares.extend(corners.map(|(left, top)| square(&large, left, top, 24)));
+        }
+        let expected: Matrix = squares.iter().flat_map(|square| textbook(&spec, square)).collect();
+        check_rows(&name, &rows(&file, &resized), &expected);
+    }
+    assert_eq!(hparams.grid(24, 24 * 4), None, "no picture has three parts");
+    assert_eq!(hparams.grid(48, 24), None, "squares are in a column");
+}
+
+#[test]
+fn picture_of_one_square_keeps_its_proportions() {
+    let (hparams, _) = check(open(spec(&[], false).write()).tower().expect("it is a tower"), OUTPUT).expect("whole");
+    let resized = hparams.resize(&gradient(48, 24)).expect("the sizes are not zero");
+    assert_eq!((resized.width(), resized.height()), (24, 24), "one square");
+    let color: &[u8] = &[122, 116, 104];
+    let is_color = |row: usize| resized.rgb()[row * 72..][..72].chunks(3).all(|pixel| pixel == color);
+    let rows: Vec<bool> = (0..24).map(is_color).collect();
+    assert_eq!(rows, [[true; 6], [false; 6], [false; 6], [true; 6]].concat(), "the picture is in the middle");
+}
+
+#[test]
+fn key_of_features_selects_the_layer() {
+    let of = |layer: Option<i32>, layers: u64| {
+        let bytes = TowerSpec { layers, ..spec(&[], false) }.write();
+        let mut writer = cairn_gguf::Writer::default();
+        let gguf = Gguf::parse(&bytes).expect("a written file is read");
+        gguf.metadata().iter().for_each(|(key, value)| {
+            writer.set(key, value.clone());
+        });
+        if let Some(layer) = layer {
+            writer.set("clip.vision.feature_layer", vec![layer]);
+        }
+        for tensor in gguf.tensors() {
+            let bytes = bytes[tensor.offset as usize..][..tensor.bytes as usize].to_vec();
+            writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes).expect("a parsed tensor is valid");
+        }
+        rows(&open(writer.finish()), &picture(24, 1))
+    };
+    let two = of(None, 3);
+    assert_eq!(two, of(Some(2), 3), "all layers but the last");
+    assert_eq!(two, of(Some(2), 2), "all layers of the file");
+    assert_ne!(two, of(Some(3), 3), "one layer more");
+}
+
+#[test]
+fn unusable_towers_of_llava_are_refused_with_the_reason() {
+    let numbers = |numbers: &[i32]| cairn_gguf::Value::from(numbers.to_vec());
+    for (key, value, expected) in [
+        ("clip.vision.image_grid_pinpoints", numbers(&[24]), "1 numbers are not at most 64 pairs of width and height"),
+        ("clip.vision.image_grid_pinpoints", numbers(&[24; 130]), "130 numbers are not at most 64 pairs"),
+        ("clip.vision.image_grid_pinpoints", numbers(&[24, 36]), "24 x 36 pixels are not whole squares of 24"),
+        ("clip.vision.image_grid_pinpoints", numbers(&[0, 24]), "0 x 24 pixels are not whole squares of 24"),
+        ("clip.vision.image_grid_pinpoints", numbers(&[24, i32::MAX]), "is not in 0 to"),
+        ("clip.vision.image_grid_pinpoints", numbers(&[24 * 64; 2]), "4097 squares of a picture have 147492 patches"),
+        ("clip.vision.feature_layer", numbers(&[5]), "5 is not in 0 to 4"),
+        ("clip.vision.feature_layer", numbers(&[-2]), "-2 is not in 0 to"),
+        ("clip.vision.feature_layer", numbers(&[1, 2]), "a vision tower with features of 2 layers is not supported"),
+        ("clip.use_silu", 1u32.into(), "expected bool, found u32"),
+        ("clip.vision.image_size", 20u32.into(), "`v.position_embd.weight` must be [24, 26], is [24, 37]"),
+        ("clip.vision.patch_size", 12u32.into(), "`v.patch_embd.weight` must be [12, 12, 3, 24], is [4, 4, 3, 24]"),
+        ("clip.vision.block_count", 1024u32.into(), "`v.blk.1022.ln1.weight` is missing"),
+        ("clip.vision.block_count", u32::MAX.into(), "4294967295 is not in 1 to 1024"),
+        ("clip.vision.embedding_length", 4_000_000u32.into(), "must be [4, 4, 3, 4000000]"),
+    ] {
+        let error = changed(&spec(&[], false), |metadata, _| drop(metadata.set(key, value))).expect_err("unusable");
+        assert!(error.contains(expected), "{key}: {error:?} lacks {expected:?}");
+    }
+    let error = changed(&spec(&[], false), |metadata, _| {
+        metadata.set("clip.use_gelu", true);
+        metadata.set("clip.use_silu", true);
+    });
+    assert!(error.expect_err("two activations").contains("there is another activation, too"), "both are named");
+}
+
+#[test]
+fn towers_of_llava_without_tensors_are_refused() {
+    for (name, expected) in [
+        ("mm.0.weight", "`mm.0.weight` is missing"),
+        ("mm.0.bias", ""),
+        ("v.position_embd.weight", "`v.position_embd.weight` is missing"),
+        ("v.pre_ln.bias", "`v.pre_ln.bias` is missing"),
+        ("v.class_embd", "`v.position_embd.weight` must be [24, 36], is [24, 37]"),
+        ("mm.2.weight", "rows of 28 elements for a model with rows of 20"),
+    ] {
+        let found = changed(&spec(&[], false), |_, tensors| tensors.retain(|tensor| tensor.name != name));
+        let error = found.err().unwrap_or_default();
+        assert!(error.contains(expected), "{name}: {error:?} lacks {expected:?}");
+    }
+    let error = changed(&spec(&[], false), |_, tensors| tensors.clear()).expect_err("no tensors");
+    assert!(error.contains("tensors do not fit the model"), "{error}");
+    let error = changed(&spec(&[], false), |_, tensors| {
+        let bias = tensors.iter_mut().find(|tensor| tensor.name == "v.pre_ln.bias").expect("the file has it");
+        bias.name = "v.patch_embd.bias".to_owned();
+    });
+    let expected = "a vision tower with a class embedding and `v.patch_embd.bias` is not supported";
+    assert!(error.expect_err("a bias").contains(expected), "the reason is named");
+}

@@ -1,0 +1,110 @@
+//! Squares that a tower computes one by one: the picture on a square of one color (LLaVA 1.5, arXiv 2310.03744), or a whole picture and
+//! the parts of an enlarged one (LLaVA 1.6: <https://llava-vl.github.io/blog/2024-01-30-llava-next/>).
+//!
+//! The squares of a picture are in a column, the whole picture first.
+
+use std::cmp::Reverse;
+
+use cairn_image::{Filter, InvalidPicture, Picture};
+
+use crate::error::LoadError;
+use crate::hparams::Keys;
+
+/// More sizes than any tower has.
+const MAX_SIZES: usize = 64;
+/// More squares in a side than any tower has. Prevents overflow of products.
+const MAX_SQUARES: usize = 1 << 6;
+
+/// The squares of pictures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    /// Pixels of a side of a square.
+    side: usize,
+    /// Color around a picture that is not as wide as it is high.
+    color: [u8; 3],
+    /// Sizes of enlarged pictures, in squares: columns and rows. Without any, a picture is one square.
+    sizes: Vec<[usize; 2]>,
+}
+
+impl Tiles {
+    /// Key of the sizes of enlarged pictures, in pixels: width and height of each.
+    pub(super) const KEY: &'static str = "vision.image_grid_pinpoints";
+
+    /// Reads the sizes of enlarged pictures.
+    pub(super) fn read(keys: &Keys<'_>, side: usize, color: [u8; 3]) -> Result<Self, LoadError> {
+        let pixels = keys.list(Self::KEY)?.unwrap_or_default();
+        let (pairs, rest) = pixels.as_chunks::<2>();
+        if !rest.is_empty() || pairs.len() > MAX_SIZES {
+            let why = format!("{} numbers are not at most {MAX_SIZES} pairs of width and height", pixels.len());
+            return Err(keys.invalid(Self::KEY, why));
+        }
+        let whole = |pixels: u32| {
+            let squares = (pixels as usize).checked_div(side).filter(|squares| (1..=MAX_SQUARES).contains(squares));
+            squares.filter(|_| (pixels as usize).is_multiple_of(side))
+        };
+        let size = |&[width, height]: &[u32; 2]| {
+            let why = || format!("{width} x {height} pixels are not whole squares of {side}");
+            whole(width).zip(whole(height)).map(<[usize; 2]>::from).ok_or_else(|| keys.invalid(Self::KEY, why()))
+        };
+        let sizes = pairs.iter().map(size).collect::<Result<_, _>>()?;
+        Ok(Self { side, color, sizes })
+    }
+
+    /// Pixels of a side of a square.
+    pub(super) fn side(&self) -> usize {
+        self.side
+    }
+
+    /// Most squares of a picture.
+    pub(super) fn most(&self) -> usize {
+        1 + self.sizes.iter().map(|[columns, rows]| columns * rows).max().unwrap_or(0)
+    }
+
+    /// Number of squares for a picture of this size.
+    pub(super) fn squares_for(&self, width: usize, height: usize) -> usize {
+        1 + self.enlarged(width, height).map_or(0, |[columns, rows]| columns * rows)
+    }
+
+    /// Number of squares in a column of this size, if a picture can have so many.
+    pub(super) fn squares_of(&self, width: usize, height: usize) -> Option<usize> {
+        let squares = height / self.side;
+        let is_possible = squares == 1 || self.sizes.iter().any(|[columns, rows]| 1 + columns * rows == squares);
+        (width == self.side && height.is_multiple_of(self.side) && is_possible).then_some(squares)
+    }
+
+    /// Size to which a picture of this size is enlarged: that which shows most of its pixels, and of those the smallest. None if the picture
+    /// fits into a square.
+    fn enlarged(&self, width: usize, height: usize) -> Option<[usize; 2]> {
+        let sizes = self.sizes.iter().filter(|_| width > self.side || height > self.side);
+        let waste = |[columns, rows]: [usize; 2]| {
+            let [most_width, most_height] = [columns, rows].map(|squares| squares * self.side);
+            let scale = (most_width as f32 / width as f32).min(most_height as f32 / height as f32);
+            let shown = ((width as f32 * scale) as usize * (height as f32 * scale) as usize).min(width * height);
+            (Reverse(shown), most_width * most_height)
+        };
+        sizes.min_by_key(|size| waste(**size)).copied()
+    }
+
+    /// Cuts a picture into squares.
+    ///
+    /// # Errors
+    /// Never for a tower that was loaded: its sizes are not zero.
+    pub(super) fn cut(&self, picture: &Picture, filter: Filter) -> Result<Picture, InvalidPicture> {
+        let side = self.side as u32;
+        if self.sizes.is_empty() {
+            return picture.fit(side, side, filter, self.color);
+        }
+        let mut pixels = picture.resize(side, side, filter)?.rgb().to_vec();
+        let [columns, rows] = self.enlarged(picture.width() as usize, picture.height() as usize).unwrap_or_default();
+        if columns * rows > 0 {
+            let large = picture.fit(columns as u32 * side, rows as u32 * side, filter, self.color)?;
+            let row_bytes = self.side * 3;
+            for square in 0..columns * rows {
+                let (top, left) = (square / columns * self.side, square % columns);
+                let parts = (top..top + self.side).map(|row| (row * columns + left) * row_bytes);
+                parts.for_each(|start| pixels.extend(&large.rgb()[start..start + row_bytes]));
+            }
+        }
+        Picture::new(side, (1 + columns * rows) as u32 * side, pixels)
+    }
+}
