@@ -58,8 +58,8 @@ fn pixels(width: u32, height: u32, seed: u8) -> Picture {
 fn picture_for(tower: &TowerSpec, pixels: &Picture) -> PromptPicture {
     let head = Gguf::parse(&tower.write()).expect("the writer writes what the reader reads");
     let width = match &tower.kind {
-        TowerKind::Gemma3 | TowerKind::Qwen25 { .. } => tower.output,
         TowerKind::Qwen3 { deepstack } => tower.output * (1 + deepstack.len() as u64),
+        _ => tower.output,
     };
     let (hparams, _) = cairn_models::vision::check(&head, width as usize).expect("the tower is whole");
     PromptPicture::new(pixels, &hparams).expect("the tower has a size")
