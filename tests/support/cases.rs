@@ -172,6 +172,8 @@ fn spec(family: &'static Family, types: Types) -> ModelSpec {
         "qwen3moe" => ModelSpec { seed: 2, ..tiny(family) },
         // With the usual seed, Q6_K has few clear positions.
         "gemma" => ModelSpec { seed: 2, ..tiny(family) },
+        // llama.cpp has no other chunks.
+        "llama4" => tiny(&families::LLAMA4_PUBLISHED),
         // With the usual seed, MXFP4 exchanges an expert at a clear position.
         "nemotron_h_moe" => ModelSpec { seed: 2, ..tiny(family) },
         // The fourth layer has no rotation.

@@ -16,8 +16,9 @@ pub enum RotationError {
     /// Recurrent layers: their states depend on all tokens.
     #[error("the model has recurrent layers")]
     Recurrent,
-    /// A window layer, which may lack rows before its window.
-    #[error("layer {0} attends to a window of the context only")]
+    /// A window layer, which may lack rows before its window, or a layer with chunks, whose rows would get into other
+    /// chunks.
+    #[error("layer {0} attends to a part of the context only")]
     Window(usize),
     /// Positions are added to the embeddings, so that all rows depend on them.
     #[error("positions are added to the embeddings")]
@@ -127,6 +128,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Input { out }
         | Op::Route { out, .. }
         | Op::Combine { out, .. }
+        | Op::WeighInputs { out, .. }
         | Op::Attention { out, .. }
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
@@ -151,6 +153,7 @@ fn changes(op: &Op, k: BufferId) -> bool {
         Op::Discretise { x, .. } => *x == k,
         Op::AddHeads { to, .. } => to.buffer == k,
         Op::AddMixed { out, .. } => *out == k,
+        Op::WeighInputs { routes, .. } => *routes == k,
         Op::MatchLength { x, .. } | Op::KeepOutliers { x, .. } | Op::MulWeight { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
         Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,

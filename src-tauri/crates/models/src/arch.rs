@@ -20,6 +20,7 @@ mod granite;
 mod hunyuan_dense;
 mod lfm2;
 mod llama;
+mod llama4;
 mod nemotron_h;
 mod olmo2;
 mod olmoe;
@@ -87,6 +88,7 @@ pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &hunyuan_dense::HunyuanDense,
     &lfm2::Lfm2,
     &llama::Llama,
+    &llama4::Llama4,
     &nemotron_h::NemotronH,
     &olmo2::Olmo2,
     &olmoe::Olmoe,

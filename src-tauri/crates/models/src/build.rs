@@ -217,6 +217,32 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// Adds the rows of these ranges of the matrix `[total_rows, cols]` of this name, as a copy in this order.
+    pub(crate) fn chosen_rows(
+        &mut self,
+        name: &str,
+        total_rows: usize,
+        ranges: Vec<Range<usize>>,
+        cols: usize,
+    ) -> WeightId {
+        let Some((dtype, bytes)) = self.tensor(name, &[cols, total_rows]) else { return NOT_UPLOADED };
+        if !cols.is_multiple_of(dtype.block()) {
+            self.faults.push(TensorFault::DType { name: name.to_owned(), dtype });
+            return NOT_UPLOADED;
+        }
+        let rows = ranges.iter().map(Range::len).sum();
+        let row_bytes = dtype.row_bytes(cols);
+        self.weights_bytes += (rows * row_bytes) as u64;
+        let (Some(backend), Some(bytes)) = (&mut self.backend, bytes) else { return NOT_UPLOADED };
+        let of_range = |range: Range<usize>| bytes[range.start * row_bytes..range.end * row_bytes].iter().copied();
+        let chosen: Vec<u8> = ranges.into_iter().flat_map(of_range).collect();
+        let weight = Weight { name: name.to_owned(), dtype, rows, cols, bytes: chosen.into() };
+        backend.upload(weight).unwrap_or_else(|error| {
+            self.backend_error.get_or_insert(error);
+            NOT_UPLOADED
+        })
+    }
+
     /// Adds some rows of the matrix `[total_rows, cols]` of this name, which contains several weights.
     pub fn matrix_rows(&mut self, name: &str, total_rows: usize, rows: Range<usize>, cols: usize) -> WeightId {
         let part = Part { first: rows.start.saturating_mul(cols), rows: rows.len(), cols };

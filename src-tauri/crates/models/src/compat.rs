@@ -18,6 +18,7 @@ mod glm_flash;
 mod gpt_oss;
 mod layout;
 mod llama3;
+mod llama4;
 mod mistral3;
 mod nemotron;
 mod olmo3;
@@ -52,6 +53,7 @@ const LAYOUTS: &[Layout] = &[
     glm_flash::GLM_FLASH,
     gpt_oss::GPT_OSS,
     llama3::LLAMA3,
+    llama4::LLAMA4,
     mistral3::MISTRAL3,
     nemotron::NEMOTRON3,
     olmo3::OLMO3,

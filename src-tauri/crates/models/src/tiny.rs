@@ -22,7 +22,7 @@ pub(crate) const HEAD_DIM: usize = 8;
 pub(crate) const FEED_FORWARD: usize = 40;
 pub(crate) const LAYERS: usize = 2;
 pub(crate) const VOCAB: usize = 50;
-/// Sliding window of families that have one: less than a page.
+/// Sliding window or chunk of families that have one: less than a page.
 pub(crate) const WINDOW: usize = 20;
 
 impl Tiny {
@@ -59,8 +59,10 @@ impl Tiny {
         let family_key = |(key, value): (&str, &Value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone()));
         let keys = metadata.iter().filter_map(family_key).collect();
         let mut tiny = Self { architecture: architecture.to_owned(), keys, tensors: BTreeMap::new() };
-        if let Some(window) = tiny.keys.get_mut("attention.sliding_window") {
-            *window = (WINDOW as u32).into();
+        for key in ["attention.sliding_window", "attention.chunk_size"] {
+            if let Some(window) = tiny.keys.get_mut(key) {
+                *window = (WINDOW as u32).into();
+            }
         }
         let mut noise = Noise(seed);
         for tensor in

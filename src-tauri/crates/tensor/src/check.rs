@@ -57,7 +57,7 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
         // A key has elements beside the value in it.
         let is_all_value = matches!(state.values, Values::InKeys(elements) if elements >= state.head_dim);
         let is_empty = state.kv_heads == 0 || state.head_dim == 0 || state.value_dim() == 0 || is_all_value;
-        if is_empty || state.kind == StateKind::Window(0) {
+        if is_empty || matches!(state.kind, StateKind::Window(0) | StateKind::Chunk(0)) {
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
         }
         let widest = state.head_dim.max(state.value_dim());
@@ -204,6 +204,10 @@ impl PlanCheck<'_> {
                     format!("{} experts were routed, not {experts}", routes.experts)
                 })?;
                 self.experts(routes, *x, projections)
+            }
+            Op::WeighInputs { x, routes, out } => {
+                let routes = self.routes(step, *routes, *x)?;
+                self.weigh_inputs(routes, *x, *out)
             }
             Op::Combine { x, routes, out } => {
                 let routes = self.routes(step, *routes, *x)?;

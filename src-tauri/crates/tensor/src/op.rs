@@ -232,6 +232,17 @@ pub enum Op {
         /// Receives `[rows, 2 * used]`: the experts' indices as whole numbers, then their weights. Not `logits`.
         out: BufferId,
     },
+    /// Multiplies the input of each of a row's experts by the expert's weight, instead of its output: `out`'s part `i`
+    /// is weight `i` times `x`, and the weights of the routes are 1 afterwards (Llama 4,
+    /// <https://ai.meta.com/blog/llama-4-multimodal-intelligence/>).
+    WeighInputs {
+        /// `[rows, width]`.
+        x: BufferId,
+        /// Output of [`Op::Route`].
+        routes: BufferId,
+        /// Receives `[rows, used * width]`, for [`Op::MatMulId`]. Not `x`.
+        out: BufferId,
+    },
     /// For each expert that a row has chosen, each projection's `out = x · weightᵀ + bias` with the expert's own part
     /// of the weight and the bias. `x` is converted once for all of them.
     MatMulId {

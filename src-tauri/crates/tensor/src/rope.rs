@@ -49,6 +49,11 @@ impl Rope {
         Self { style, inverse_frequencies, magnitude: 1.0, growth: None, components: Vec::new() }
     }
 
+    /// A rotation by no angle over `dims` elements of heads, which therefore only grow.
+    pub fn of_growth(growth: Growth, dims: usize) -> Self {
+        Self { growth: Some(growth), ..Self::new(RopeStyle::Half, vec![0.0; dims / 2]) }
+    }
+
     /// Returns the component of a position that a pair turns by.
     pub(crate) fn position(&self, pair: usize, pos: [u32; 4]) -> u32 {
         pos[self.components.get(pair).map_or(0, |&component| usize::from(component))]
@@ -58,17 +63,39 @@ impl Rope {
     pub(crate) fn magnitude_at(&self, position: u32) -> f64 {
         let growth = self
             .growth
-            .map_or(1.0, |Growth { factor, step }| 1.0 + f64::from(factor) * (1.0 + f64::from(position / step)).ln());
+            .map_or(1.0, |growth| 1.0 + f64::from(growth.factor) * (1.0 + f64::from(growth.steps(position))).ln());
         f64::from(self.magnitude) * growth
     }
 }
 
-/// Growth by `1 + factor * ln(1 + floor(position / step))`, which keeps attention sharp in long contexts (Nakanishi, arXiv
-/// 2501.19399).
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Growth by `1 + factor * ln(1 + floor((position + offset) / step))`, which keeps attention sharp in long contexts
+/// (Nakanishi, arXiv 2501.19399).
+#[derive(Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Growth for each e-fold of the context.
     pub factor: f32,
     /// Positions with the same growth; at least one.
     pub step: u32,
+    /// Added to positions.
+    pub offset: u32,
+}
+
+impl Growth {
+    /// Returns the number of steps before a position.
+    fn steps(&self, position: u32) -> u32 {
+        position.saturating_add(self.offset) / self.step
+    }
+}
+
+/// The text of a plan identifies cached rows, so a growth without an offset has the text of versions that had none.
+impl fmt::Debug for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { factor, step, offset } = self;
+        let mut text = f.debug_struct("Growth");
+        text.field("factor", factor).field("step", step);
+        if *offset != 0 {
+            text.field("offset", offset);
+        }
+        text.finish()
+    }
 }

@@ -13,6 +13,9 @@ pub enum StateKind {
     Full,
     /// Keys and values of the last `w` positions.
     Window(u32),
+    /// Keys and values of the positions of a row's own chunk, up to the row: chunks have `c` positions and begin at
+    /// multiples of `c`.
+    Chunk(u32),
     /// Keys and values up to this distance before and after a position.
     Around(u32),
     /// Keys and values of the row's region of a picture: the slots from the third component of [`Row::pos`](crate::Row::pos) up to the fourth one, of

@@ -25,7 +25,7 @@ use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Slice};
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
 use hybrid::{Snapshots, hybrid, linear, state_space};
 use latent::latent;
-use varied::varied;
+use varied::{chunked, varied};
 
 /// Allocations so far, on all threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -58,6 +58,7 @@ type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 fn run_after_the_first_steps_allocates_nothing() {
     check(tiny, 2);
     check(varied, 2);
+    check(chunked, 2);
     check(hybrid, 4);
     check(latent, 2);
     check(linear, 3);

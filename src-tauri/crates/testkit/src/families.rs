@@ -134,6 +134,19 @@ pub static DEEPSEEK2: Family = Family {
     ..PLAIN
 };
 
+/// Mistral Large 3: queries that grow with the position.
+pub static DEEPSEEK2_GROWTH: Family = Family {
+    keys: |spec| {
+        let mut keys = (DEEPSEEK2.keys)(spec);
+        keys.extend([
+            ("attention.temperature_scale", 0.1f32.into()),
+            ("attention.temperature_length", QUERY_STEP.into()),
+        ]);
+        keys
+    },
+    ..DEEPSEEK2
+};
+
 /// DeepSeek V2 Lite in an old file: keys and values of all heads in the cache, experts with softmax scores.
 pub static DEEPSEEK2_LITE: Family = Family {
     keys: |spec| {
@@ -408,6 +421,36 @@ pub static HUNYUAN_DENSE: Family = Family { name: "hunyuan-dense", pre_tokenizer
 /// Llama: interleaved RoPE.
 pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 
+/// Llama 4 with short chunks, and queries that grow in short steps.
+pub static LLAMA4: Family = Family {
+    keys: |spec| {
+        let mut keys = (LLAMA4_PUBLISHED.keys)(spec);
+        keys.push(("attention.chunk_size", WINDOW.into()));
+        keys.extend([
+            ("attention.temperature_scale", 0.1f32.into()),
+            ("attention.temperature_length", QUERY_STEP.into()),
+        ]);
+        keys
+    },
+    ..LLAMA4_PUBLISHED
+};
+
+/// Llama 4 with chunks of 8,192 tokens, as published: llama.cpp has no other. The fourth layer attends to all tokens
+/// and has no rotation, and every second layer has experts.
+pub static LLAMA4_PUBLISHED: Family = Family {
+    name: "llama4",
+    pre_tokenizer: "llama4",
+    layers: 4,
+    rope_base: 500_000.0,
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.push(("interleave_moe_layer_step", 2u32.into()));
+        keys
+    },
+    down_gain: MOE_DOWN_GAIN,
+    ..PLAIN
+};
+
 /// ERNIE 4.5: a llama with another name.
 pub static ERNIE4_5: Family = Family { name: "ernie4_5", rope_base: 500_000.0, ..PLAIN };
 
@@ -668,6 +711,7 @@ pub static ALL: &[&Family] = &[
     &LLAMA,
     &ERNIE4_5,
     &MISTRAL3,
+    &LLAMA4,
     &NEMOTRON_H,
     &NEMOTRON_H_MOE,
     &OLMO2,

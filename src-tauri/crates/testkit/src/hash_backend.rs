@@ -49,6 +49,8 @@ fn mix(word: u128, key: u64) -> u128 {
 struct Layer {
     /// Window size; `None` for full attention.
     window: Option<usize>,
+    /// Whether the window is a chunk that begins at a multiple of its size.
+    is_chunk: bool,
     /// Number of words of one position in the previous layers.
     first_word: usize,
     /// Number of words of one position in this layer: keys and values of all heads.
@@ -77,13 +79,14 @@ impl HashModel {
             let row_bytes: usize = layout.row_bytes[index].iter().sum();
             let is_whole = layout.row_bytes[index].iter().all(|bytes| bytes.is_multiple_of(WORD_BYTES));
             assert!(is_whole, "rows of {:?} bytes are not a whole number of hashes", layout.row_bytes[index]);
-            let window = match state.kind {
-                StateKind::Full | StateKind::Around(_) | StateKind::Region => None,
-                StateKind::Window(tokens) => Some(tokens as usize),
+            let (window, is_chunk) = match state.kind {
+                StateKind::Full | StateKind::Around(_) | StateKind::Region => (None, false),
+                StateKind::Window(tokens) => (Some(tokens as usize), false),
+                StateKind::Chunk(tokens) => (Some(tokens as usize), true),
             };
             let first_word = words;
             words += state.kv_heads * row_bytes / WORD_BYTES;
-            Layer { window, first_word, words: words - first_word }
+            Layer { window, is_chunk, first_word, words: words - first_word }
         });
         let layers: Vec<Layer> = layers.collect();
         let salt =
@@ -95,7 +98,12 @@ impl HashModel {
 
     /// Returns the first position that is visible at `slot` in a layer.
     fn first_visible(&self, layer: usize, slot: usize) -> usize {
-        self.layers[layer].window.map_or(0, |window| (slot + 1).saturating_sub(window))
+        let Layer { window, is_chunk, .. } = self.layers[layer];
+        match window {
+            None => 0,
+            Some(tokens) if is_chunk => slot / tokens * tokens,
+            Some(window) => (slot + 1).saturating_sub(window),
+        }
     }
 
     /// Returns the hash that a position writes. `seen` are the sums of the visible rows by layer.
@@ -461,8 +469,12 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
+        plan_of(StateKind::Window(100))
+    }
+
+    fn plan_of(kind: StateKind) -> Plan {
         let mut plan = Plan::default();
-        plan.state(State::new(StateKind::Window(100), 2, 8));
+        plan.state(State::new(kind, 2, 8));
         plan.state(State::new(StateKind::Full, 1, 16));
         // Recurrent states of two hashes and of one.
         let _ = [8, 4].map(|elements| plan.recurrent(elements));
@@ -487,8 +499,12 @@ mod tests {
     }
 
     fn backend(salt: u64) -> HashBackend {
+        backend_of(salt, StateKind::Window(100))
+    }
+
+    fn backend_of(salt: u64, kind: StateKind) -> HashBackend {
         let mut backend = HashBackend::new(DType::F16, salt, Duration::ZERO);
-        backend.prepare(plan(), Limits { rows: 512, logit_rows: 1 }).expect("rows are whole hashes");
+        backend.prepare(plan_of(kind), Limits { rows: 512, logit_rows: 1 }).expect("rows are whole hashes");
         backend.grow_pages(8).expect("there is memory");
         backend.grow_snapshots(2).expect("there is memory");
         backend
@@ -502,6 +518,13 @@ mod tests {
         let table: Vec<PageId> = [3, 1, 4, 0, 5].map(PageId).into();
         for piece in [1, 7, 64, 300] {
             assert_eq!(run(&mut backend(5), &tokens, piece, &table), history.next(), "in pieces of {piece}");
+        }
+        let chunk = StateKind::Chunk(90);
+        let mut of_chunks = History::new(HashModel::new(&plan_of(chunk), DType::F16, 5));
+        of_chunks.extend(&tokens);
+        for piece in [7, 64] {
+            let found = run(&mut backend_of(5, chunk), &tokens, piece, &table);
+            assert_eq!(found, of_chunks.next(), "chunks in pieces of {piece}");
         }
         let mut longer = history.clone();
         longer.extend(&[1, 2, 3]);

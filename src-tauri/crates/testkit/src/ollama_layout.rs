@@ -7,8 +7,8 @@
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
 
 use crate::families::{
-    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GEMMA3N, GEMMA4_SPLIT_EXPERTS, GPT_OSS, LLAMA, MISTRAL3, NEMOTRON_H_LATENT,
-    OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE, QWEN35, QWEN35MOE,
+    DEEPSEEK2, GEMMA_EMBEDDING, GEMMA3, GEMMA3N, GEMMA4_SPLIT_EXPERTS, GPT_OSS, LLAMA, LLAMA4, MISTRAL3,
+    NEMOTRON_H_LATENT, OLMO2, QWEN2VL, QWEN3NEXT, QWEN3VL, QWEN3VLMOE, QWEN35, QWEN35MOE,
 };
 use crate::presets::tiny;
 use crate::spec::{Family, ModelSpec, RopeScaling};
@@ -202,6 +202,15 @@ pub fn olmo3() -> EqualFiles {
     EqualFiles { name: "OLMo 3", expected, files }
 }
 
+/// Llama 4: keys of its own, and a vision tower.
+pub fn llama4() -> EqualFiles {
+    let expected = write(&small(&LLAMA4));
+    let keys = vec![("use_qk_norm", true.into()), ("vision.block_count", 34u32.into())];
+    let ollama = Changes { keys, tensors: TOWER, ..Changes::default() };
+    let files = vec![("llama4", changed(&expected, ollama))];
+    EqualFiles { name: "Llama 4", expected, files }
+}
+
 /// Mistral 3 with a context extension: other names of four keys.
 pub fn mistral3() -> EqualFiles {
     let mut llama_cpp = Changes::default();
@@ -339,6 +348,7 @@ pub fn decoders() -> Vec<EqualFiles> {
         glm_flash(),
         gpt_oss(),
         olmo3(),
+        llama4(),
         mistral3(),
         nemotron3(),
         qwen25vl(),

@@ -32,7 +32,12 @@ impl World {
         let layout = layers.layout();
         let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
         let cache = Cache::new(layout, Arc::clone(&budget));
-        Self { backend: Slots { window: layers.window, ..Slots::default() }, cache, budget, open: Vec::new() }
+        Self {
+            backend: Slots { window: layers.window, is_chunk: layers.is_chunk, ..Slots::default() },
+            cache,
+            budget,
+            open: Vec::new(),
+        }
     }
 
     /// Opens a sequence and computes the tokens that are not cached. Returns the number of cached tokens, or `None` without free pages.

@@ -265,6 +265,9 @@ fn failed_shift_changes_nothing() {
         Some(RotationError::Window(0)),
         "rows before the window may be missing"
     );
+    windowed.states[0].kind = StateKind::Chunk(128);
+    let error = Rotation::from_plan(&windowed, DType::F16).err();
+    assert_eq!(error, Some(RotationError::Window(0)), "rows would get into other chunks");
     let mut added = plan(table, half());
     added.ops.insert(1, Op::AddEmbedding { x: BufferId(0), table, component: 0 });
     assert_eq!(Rotation::from_plan(&added, DType::F16).err(), Some(RotationError::Added), "positions in the stream");

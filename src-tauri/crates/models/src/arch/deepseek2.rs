@@ -1,10 +1,11 @@
-//! DeepSeek V2 (arXiv 2405.04434) and V3 (arXiv 2412.19437), and models computed like them: Kimi K2, GLM 4.7 Flash. Attention over
-//! latents, MLPs in the first layers, then experts chosen by a softmax, or by sigmoids with a bias, and shared experts.
+//! DeepSeek V2 (arXiv 2405.04434) and V3 (arXiv 2412.19437), and models computed like them: Kimi K2, GLM 4.7 Flash, and
+//! Mistral Large 3, whose queries grow with the position. Attention over latents, MLPs in the first layers, then
+//! experts chosen by a softmax, or by sigmoids with a bias, and shared experts.
 //!
 //! The last `nextn_predict_layers` layers predict further tokens, and are not computed.
 
 use super::Architecture;
-use crate::block::rope::latent_rope;
+use crate::block::rope::{latent_rope, original_steps, query_growth};
 use crate::block::{Experts, GatedMlp, LatentAttention, LatentWidths, SharedExpert, SparseMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -26,15 +27,13 @@ impl Architecture for DeepSeek2 {
         let widths = LatentWidths::read(b)?;
         let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
         let mut hparams = Hparams::read_with_shape(b, NormKind::Rms, widths.kv_heads(heads), widths.key())?;
-        if keys.positive("attention.temperature_scale")?.is_some() {
-            return Err(LoadError::Unsupported { what: "latent attention with a temperature".to_owned() });
-        }
         if hparams.embedding.is_some() {
             return Err(LoadError::Unsupported { what: format!("an embedding model of {}", hparams.architecture) });
         }
         let rope = latent_rope(b, &mut hparams)?;
         let stream = Stream::new(b, &hparams);
-        let attention = LatentAttention::new(b, &hparams, widths, rope);
+        let growth = query_growth(&keys, original_steps(&keys, &hparams)?)?;
+        let attention = LatentAttention::new(b, &hparams, widths, rope).growth(b, growth)?;
         let mlp = GatedMlp::new(b, &hparams);
         let is_glm_flash = GLM_FLASH_LAYERS.contains(&hparams.layers) && hparams.vocab == GLM_FLASH_VOCABULARY;
         let scores = if is_glm_flash { Experts::SIGMOID } else { Experts::SOFTMAX };

@@ -9,7 +9,7 @@
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
-use crate::block::rope::{query_growth, rope};
+use crate::block::rope::{original_steps, query_growth, rope};
 use crate::block::{Attention, Experts, GatedMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -28,7 +28,7 @@ impl Architecture for Llama {
         let has_experts = keys.u32("expert_count")?.is_some_and(|count| count > 0);
         let rope = rope(b, &mut hparams, RopeStyle::Interleaved)?;
         let stream = Stream::new(b, &hparams);
-        let growth = query_growth(&keys, &hparams)?;
+        let growth = query_growth(&keys, original_steps(&keys, &hparams)?)?;
         let attention = Attention::new(b, &hparams, rope).growth(b, growth);
         let inner = Some(hparams.feed_forward_length);
         let experts = if has_experts { Some(Experts::new(b, &hparams, inner)?) } else { None };

@@ -48,10 +48,6 @@ impl Architecture for Qwen3Next {
         let linear = if is_next { linear.paired(b) } else { linear };
         let mlp = GatedMlp::new(b, &hparams).part(Part::MLP_AFTER_ATTENTION);
         let experts = if hparams.architecture == DENSE { None } else { Some(experts(b, &hparams)?) };
-        if is_next && b.has_tensor("blk.0.ssm_in.weight") {
-            let what = "a file of qwen3next with `ssm_in` tensors, which old converters wrote,";
-            return Err(LoadError::Unsupported { what: what.to_owned() });
-        }
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             if kinds.has_attention(layer) {

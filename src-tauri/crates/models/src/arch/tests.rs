@@ -60,6 +60,11 @@ fn plain(model: &Tiny) -> Rotation {
     Rotation::plain(base.expect("testkit writes it"), dims.expect("testkit writes it") as usize)
 }
 
+/// Returns the number of blocks.
+fn layers(model: &Tiny) -> usize {
+    model.number("block_count").expect("testkit writes it") as usize
+}
+
 /// Returns a model with this number of blocks, which are copies of the first one.
 fn with_layers(model: &Tiny, layers: usize) -> Tiny {
     let mut model = model.clone();
@@ -85,7 +90,7 @@ fn every_family_matches_textbook() {
         untied.add(&mut Noise(3), "output.weight", &[WIDTH, VOCAB]);
         check(&format!("{family}, with an output matrix"), &untied, &plain(&untied));
         let mut biased = Tiny::new(family, 4);
-        for layer in 0..LAYERS {
+        for layer in 0..layers(&biased) {
             for part in ["q", "k", "qkv", "output"] {
                 if let Some((dims, _)) = biased.tensors.get(&format!("blk.{layer}.attn_{part}.weight")) {
                     let rows = dims[1] as usize;
@@ -102,6 +107,8 @@ fn every_family_matches_textbook() {
         ("exaone4 with windows", &families::EXAONE4_WINDOWS),
         ("glm4 with sections", &families::GLM4_VISION),
         ("deepseek2 with keys of all heads in the cache", &families::DEEPSEEK2_LITE),
+        ("deepseek2 with queries that grow", &families::DEEPSEEK2_GROWTH),
+        ("llama4 with published chunks", &families::LLAMA4_PUBLISHED),
         ("granitehybrid with experts", &families::GRANITE_HYBRID_MOE),
         ("nemotron_h_moe with a latent", &families::NEMOTRON_H_LATENT),
         ("gemma4 with experts", &families::GEMMA4_EXPERTS),
@@ -117,6 +124,10 @@ fn every_family_matches_textbook() {
     streams.set("altup.active_idx", 1u32);
     streams.set("activation_sparsity_scale", vec![0.7, f32::NEG_INFINITY, -0.2, 1.6]);
     check("gemma3n with another active stream and shared keys", &streams, &plain(&streams));
+    let mut grown = Tiny::from_family(&families::DEEPSEEK2_LITE, 1);
+    grown.set("attention.temperature_scale", 0.2f32);
+    grown.set("rope.scaling.original_context_length", 30u32);
+    check("deepseek2 with keys of all heads and queries that grow", &grown, &plain(&grown));
     let deep = with_layers(&Tiny::new("smollm3", 1), 5);
     check("smollm3 with an unrotated layer", &deep, &plain(&deep));
 }
@@ -205,7 +216,11 @@ fn bias_missing_in_one_block_is_reported() {
             // Layers may differ in the number of rows, and the first one may have no such matrix.
             let like = [first.as_str(), name].into_iter().find_map(|name| model.tensors.get(&format!("{name}.weight")));
             let rows = like.expect("the last block has it").0[1] as usize;
-            model.add(&mut Noise(9), &format!("{first}.bias"), &[rows]);
+            let others = (2..layers(&model)).map(|layer| name.replace("blk.1", &format!("blk.{layer}")));
+            let others = others.filter(|name| model.tensors.contains_key(&format!("{name}.weight")));
+            for name in others.chain([first]).collect::<Vec<_>>() {
+                model.add(&mut Noise(9), &format!("{name}.bias"), &[rows]);
+            }
             biases.push(format!("{name}.bias"));
         }
         for name in biases {

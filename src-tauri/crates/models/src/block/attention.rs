@@ -2,14 +2,17 @@
 //!
 //! Families differ in: norms of queries and keys (Henry et al., arXiv 2010.04245) and layers without rotation (Yang et
 //! al., arXiv 2501.18795), factor and cap of the scores, their growth with the position, sinks, layers with a sliding
-//! window, gates of the output (Qiu et al., arXiv 2505.06708), and whether queries, keys and values are one tensor.
+//! window or chunks, gates of the output (Qiu et al., arXiv 2505.06708), and whether queries, keys and values are one
+//! tensor.
 
 use cairn_tensor::{BufferId, Growth, HeadPart, Op, Projection, Rope, State, StateId, StateKind};
 
 use super::Stream;
+use super::rope::growth_rope;
 use super::sliding_window::SlidingWindows;
 use super::stream::Part;
 use crate::build::Builder;
+use crate::error::LoadError;
 use crate::hparams::Hparams;
 
 /// The parameters and buffers of a model's attention blocks.
@@ -19,6 +22,8 @@ pub(crate) struct Attention {
     rope: Option<usize>,
     /// The rotation of queries if it differs from that of keys.
     query_rope: Option<usize>,
+    /// The growth of queries in layers without rotation, as a rotation by no angle.
+    unrotated_growth: Option<usize>,
     /// The last of each of these many layers has no rotation.
     unrotated_period: Option<usize>,
     /// Layers with a sliding window, and their rotation.
@@ -47,6 +52,8 @@ pub(crate) enum QueryKeyNorm {
     Head,
     /// Each head separately, after rotation.
     RotatedHead,
+    /// Each head separately, after rotation and without a weight, in layers with a rotation.
+    PlainRotatedHead,
     /// All heads of a row together, before rotation.
     Row,
 }
@@ -61,6 +68,7 @@ impl Attention {
         Self {
             rope: rope.into(),
             query_rope: None,
+            unrotated_growth: None,
             unrotated_period: None,
             windows: None,
             norm,
@@ -118,7 +126,17 @@ impl Attention {
         Self { query_rope: Some(b.plan.rope(rope)), ..self }
     }
 
-    /// Sets the layers with a sliding window, and their rotation.
+    /// The same in layers without rotation only.
+    pub(crate) fn unrotated_growth(
+        self,
+        b: &mut Builder<'_>,
+        hparams: &Hparams,
+        growth: Option<Growth>,
+    ) -> Result<Self, LoadError> {
+        Ok(Self { unrotated_growth: growth_rope(b, growth, hparams.head_dim)?, ..self })
+    }
+
+    /// Sets the layers with a sliding window or chunks, and their rotation.
     pub(crate) fn windows(self, windows: Option<SlidingWindows>, rope: usize) -> Self {
         Self { windows: windows.map(|windows| (windows, rope)), ..self }
     }
@@ -131,14 +149,14 @@ impl Attention {
         let rotated = self.unrotated_period.is_none_or(|period| layer % period != period - 1);
         let (kind, rope) = match &self.windows {
             Some((windows, rope)) if windows.applies(layer) => {
-                let tokens = windows.tokens;
                 // In both directions, half of the window is on each side of the row.
-                let kind = if is_causal { StateKind::Window(tokens) } else { StateKind::Around(tokens / 2) };
+                let kind = if is_causal { windows.state() } else { StateKind::Around(windows.tokens / 2) };
                 (kind, Some(*rope))
             }
             _ => (StateKind::Full, self.rope.filter(|_| rotated)),
         };
-        let query_rope = rope.and(self.query_rope).or(rope);
+        let is_rotated = rope.is_some();
+        let query_rope = rope.and(self.query_rope).or(rope).or(self.unrotated_growth);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::ATTENTION, layer);
         let projections = self.projections(b, hparams, layer);
@@ -155,14 +173,17 @@ impl Attention {
             let group = match norm {
                 QueryKeyNorm::None => None,
                 QueryKeyNorm::Head | QueryKeyNorm::RotatedHead => Some(head_dim),
+                QueryKeyNorm::PlainRotatedHead => is_rotated.then_some(head_dim),
                 QueryKeyNorm::Row => Some(heads * head_dim),
             };
             let normalise = group.map(|group| {
-                let weight = b.vector(&name(part), group);
+                let has_weight = norm != QueryKeyNorm::PlainRotatedHead;
+                let weight = if has_weight { b.vector(&name(part), group) } else { b.ones(group) };
                 Op::RmsNorm { x, weight, eps, group, out: x }
             });
             let rotate = rope.map(|rope| Op::Rope { x, head_dim, rope });
-            let ops = if norm == QueryKeyNorm::RotatedHead { [rotate, normalise] } else { [normalise, rotate] };
+            let rotates_first = matches!(norm, QueryKeyNorm::RotatedHead | QueryKeyNorm::PlainRotatedHead);
+            let ops = if rotates_first { [rotate, normalise] } else { [normalise, rotate] };
             ops.into_iter().flatten().for_each(|op| b.push(op));
         }
         let state = declare(b, hparams, State::new(kind, kv_heads, head_dim));

@@ -1,10 +1,14 @@
-//! Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464), as in Qwen 3 Next and 3.5: a short convolution over queries,
-//! keys and values, states that decay, and a norm of each head's output that is multiplied by a gate.
+//! Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464), as in Qwen 3 Next and 3.5: a short
+//! convolution over queries, keys and values, states that decay, and a norm of each head's output that is multiplied by
+//! a gate.
 //!
-//! Sizes are `ssm.*` keys: `group_count` heads of queries and keys with `state_size` elements, and `time_step_rank` heads of values
-//! with `inner_size` elements together.
+//! Files from old converters have one tensor `ssm_in` for queries, keys, values and gates of Qwen 3 Next, by heads of
+//! keys.
+//!
+//! Sizes are `ssm.*` keys: `group_count` heads of queries and keys with `state_size` elements, and `time_step_rank`
+//! heads of values with `inner_size` elements together.
 
-use cairn_tensor::{BufferId, DeltaRule, Glu, HeadPart, KeySharing, Op};
+use cairn_tensor::{BufferId, DeltaRule, Glu, HeadPart, KeySharing, Op, Projection};
 
 use super::Stream;
 use super::ssm_sizes::SsmSizes;
@@ -52,12 +56,17 @@ impl DeltaNet {
         let (embedding, eps) = (hparams.embedding_length, hparams.epsilon);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::ATTENTION, layer);
+        let mut projections = match b.has_tensor(&name("ssm_in.weight")) {
+            true => self.by_key_heads(b, embedding, &name("ssm_in.weight")),
+            false => [("attn_qkv", qkv), ("attn_gate", gate)]
+                .map(|(part, out)| b.projection(&name(part), embedding, out))
+                .to_vec(),
+        };
         let factors = match self.pairs {
             Some(pairs) => vec![("ssm_ba", pairs)],
             None => vec![("ssm_beta", beta), ("ssm_alpha", decay)],
         };
-        let parts = [("attn_qkv", qkv), ("attn_gate", gate)].into_iter().chain(factors);
-        let projections = parts.map(|(part, out)| b.projection(&name(part), embedding, out)).collect();
+        projections.extend(factors.into_iter().map(|(part, out)| b.projection(&name(part), embedding, out)));
         b.push(Op::MatMul { x, projections });
         if let Some(pairs) = self.pairs {
             let width = heads / key_heads;
@@ -94,5 +103,22 @@ impl DeltaNet {
         let projections = vec![b.projection(&name("ssm_out"), heads * value_dim, stream.branch)];
         b.push(Op::MatMul { x: gate, projections });
         stream.leave(b, Part::ATTENTION, layer);
+    }
+
+    /// The projections into `qkv` and `gate` from a matrix with the rows of each head of keys together: those of its
+    /// query, of its key, of the values of the heads that share it, and of their gates.
+    fn by_key_heads(&self, b: &mut Builder<'_>, embedding: usize, name: &str) -> Vec<Projection> {
+        let SsmSizes { groups, heads, state_size: key_dim, head_dim, .. } = self.sizes;
+        let value_dim = heads / groups * head_dim;
+        let total = 2 * (key_dim + value_dim);
+        // Of each part, the rows of all heads.
+        let part =
+            |first: usize, len: usize| (0..groups).map(move |group| group * total + first..group * total + first + len);
+        let qkv = part(0, key_dim).chain(part(key_dim, key_dim)).chain(part(2 * key_dim, value_dim));
+        let parts =
+            [(qkv.collect(), self.qkv), (part(2 * key_dim + value_dim, value_dim).collect::<Vec<_>>(), self.gate)];
+        let project =
+            |(rows, out)| Projection { weight: b.chosen_rows(name, groups * total, rows, embedding), bias: None, out };
+        parts.map(project).to_vec()
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Experts {
     may_bias_choice: bool,
     /// Whether each expert has a factor, `ffn_down_exps.scale`.
     has_scales: bool,
+    /// Inputs times their weights, `[rows, used * embedding]`; `None` if weights multiply outputs.
+    weighed: Option<BufferId>,
     shared: Option<SharedExpert>,
     /// Number of experts.
     count: usize,
@@ -89,6 +91,7 @@ impl Experts {
             router: Router::new(used, Gating::Softmax { renormalise: true }),
             may_bias_choice: false,
             has_scales: false,
+            weighed: None,
             shared: None,
             count,
             inner,
@@ -164,6 +167,11 @@ impl Experts {
         Self { has_scales: true, ..self }
     }
 
+    /// Lets the weights multiply inputs of experts instead of their outputs.
+    pub(crate) fn weighs_inputs(self, b: &mut Builder<'_>, hparams: &Hparams) -> Self {
+        Self { weighed: Some(b.buffer(self.router.used * hparams.embedding_length)), ..self }
+    }
+
     /// Reads gates and linear parts from one tensor, `ffn_gate_up_exps`, if the model has it.
     pub(crate) fn fused(self, b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let is_fused = (0..hparams.layers).any(|layer| b.has_tensor(&format!("blk.{layer}.ffn_gate_up_exps.weight")));
@@ -228,6 +236,13 @@ impl Experts {
             None => x,
         };
         let width = b.plan.buffers[input.0 as usize].width;
+        let input = match self.weighed {
+            Some(weighed) => {
+                b.push(Op::WeighInputs { x: input, routes, out: weighed });
+                weighed
+            }
+            None => input,
+        };
         let parts = match (self.both, gate) {
             (Some(both), _) => vec![("ffn_gate_up_exps", 2 * inner, both)],
             (None, Some(gate)) => vec![("ffn_gate_exps", inner, gate), ("ffn_up_exps", inner, up)],

@@ -9,10 +9,10 @@
 //!
 //! In this engine, elements with a position are the first ones of queries and keys. Scores do not depend on the order.
 
-use cairn_tensor::{BufferId, HeadPart, Op, State, StateKind, Values};
+use cairn_tensor::{BufferId, Growth, HeadPart, Op, State, StateKind, Values};
 
 use super::Stream;
-use super::rope::LatentRope;
+use super::rope::{LatentRope, growth_rope};
 use super::stream::Part;
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -112,6 +112,8 @@ impl LatentWidths {
 pub(crate) struct LatentAttention {
     widths: LatentWidths,
     rope: LatentRope,
+    /// The growth of queries, as a rotation by no angle.
+    growth: Option<usize>,
     /// Buffers of the query's latent.
     query_latent: Option<BufferId>, // [rows, query latent]
     projected: BufferId, // [rows, heads * (plain + rotated)]
@@ -151,6 +153,7 @@ impl LatentAttention {
         Self {
             widths,
             rope,
+            growth: None,
             query_latent: query_latent.map(|width| b.buffer(width)),
             projected: b.buffer(heads * widths.key()),
             q: b.buffer(heads * cached_key),
@@ -159,6 +162,11 @@ impl LatentAttention {
             out: b.buffer(heads * value),
             cached,
         }
+    }
+
+    /// Lets queries, and so scores, grow with the position.
+    pub(crate) fn growth(self, b: &mut Builder<'_>, growth: Option<Growth>) -> Result<Self, LoadError> {
+        Ok(Self { growth: growth_rope(b, growth, self.widths.cached_key())?, ..self })
     }
 
     /// Adds `residual += attention(x)`, where the stream provides `x`.
@@ -215,6 +223,7 @@ impl LatentAttention {
         let values = Values::InKeys(width);
         let state = b.plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim, values });
         b.push(Op::StoreLatent { state, k: position, v: latent });
+        self.push_growth(b);
         b.push(Op::Attention {
             state,
             q,
@@ -246,7 +255,14 @@ impl LatentAttention {
         let values = Values::Rows(value);
         let state = b.plan.state(State { kind: StateKind::Full, kv_heads: heads, head_dim, values });
         b.push(Op::StoreKv { state, k, v });
+        self.push_growth(b);
         b.push(Op::Attention { state, q, heads, scale: self.scale(score_factor), softcap: None, sinks: None, out });
+    }
+
+    fn push_growth(&self, b: &mut Builder<'_>) {
+        if let Some(rope) = self.growth {
+            b.push(Op::Rope { x: self.q, head_dim: self.widths.cached_key(), rope });
+        }
     }
 
     /// Factor of the scores.

@@ -111,15 +111,38 @@ fn components(keys: &Keys<'_>, pairs: usize) -> Result<Vec<u8>, LoadError> {
     Ok((0..pairs).map(|pair| if takes_turns { in_turns(pair) } else { in_sections(pair) }).collect())
 }
 
-/// Reads how queries grow with the position: `attention.temperature_scale`, in steps of the original context. With the
-/// factor 0 they do not grow.
-pub(crate) fn query_growth(keys: &Keys<'_>, hparams: &Hparams) -> Result<Option<Growth>, LoadError> {
-    const KEY: &str = "attention.temperature_scale";
-    if keys.f32(KEY)? == Some(0.0) {
+/// Reads how queries grow with the position: the factor `attention.temperature_scale` in steps of
+/// `attention.temperature_length` tokens. The family has the defaults. With the factor 0 they do not grow.
+pub(crate) fn query_growth(keys: &Keys<'_>, default: Growth) -> Result<Option<Growth>, LoadError> {
+    const FACTOR: &str = "attention.temperature_scale";
+    let factor = match keys.f32(FACTOR)? {
+        Some(_) => keys.positive(FACTOR)?.unwrap_or(0.0),
+        None => default.factor,
+    };
+    if factor == 0.0 {
         return Ok(None);
     }
-    let Some(factor) = keys.positive(KEY)? else { return Ok(None) };
-    Ok(Some(Growth { factor, step: original_context(keys, hparams)? as u32 }))
+    let step = keys.count("attention.temperature_length", Some(default.step), u32::MAX)? as u32;
+    Ok(Some(Growth { factor, step, ..default }))
+}
+
+/// Adds the growth of queries with heads of these many elements to the plan, as a rotation by no angle, and returns its
+/// index.
+pub(crate) fn growth_rope(
+    b: &mut Builder<'_>,
+    growth: Option<Growth>,
+    head_dim: usize,
+) -> Result<Option<usize>, LoadError> {
+    if growth.is_some() && !head_dim.is_multiple_of(2) {
+        let what = format!("a growth of queries with heads of {head_dim} elements, an odd number,");
+        return Err(LoadError::Unsupported { what });
+    }
+    Ok(growth.map(|growth| b.plan.rope(Rope::of_growth(growth, head_dim))))
+}
+
+/// Returns the default of [`query_growth`] for families of Mistral: the steps are those of the original context.
+pub(crate) fn original_steps(keys: &Keys<'_>, hparams: &Hparams) -> Result<Growth, LoadError> {
+    Ok(Growth { factor: 0.0, step: original_context(keys, hparams)? as u32, offset: 0 })
 }
 
 /// Adds the rotation of layers with a sliding window. Its base comes from the metadata, else from the family, else from

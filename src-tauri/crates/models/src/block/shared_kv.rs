@@ -68,7 +68,7 @@ impl SharedKvAttention {
             let why = format!("no layer of the same kind before layer {layer} stores keys and values");
             return Err(keys.invalid(SHARED_LAYERS, why));
         }
-        let kind = windows.as_ref().map_or(StateKind::Full, |windows| StateKind::Window(windows.tokens));
+        let kind = windows.as_ref().map_or(StateKind::Full, SlidingWindows::state);
         let of_full = LayerKind::new(b, hparams, full);
         let of_window = if window.0 == full.0 { of_full } else { LayerKind::new(b, hparams, window) };
         let window = LayerKind { state: State { kind, ..of_window.state }, rope: window.1, ..of_window };

@@ -5,7 +5,6 @@ const MODELS: &[(&str, &str)] = &[
     ("deepseekocr", "DeepSeek OCR"),
     ("glmocr", "GLM OCR"),
     ("laguna", "Laguna"),
-    ("llama4", "Llama 4"),
     ("mllama", "Llama 3.2 Vision"),
     ("nemotron_h_omni", "Nemotron Nano VL"),
 ];

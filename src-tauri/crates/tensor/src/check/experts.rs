@@ -43,6 +43,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
             projections.iter().any(|projection| projection.out == id)
         }
         Op::MatMulHeads { to, .. } | Op::CopyHeads { to, .. } | Op::AddHeads { to, .. } => to.buffer == id,
+        Op::WeighInputs { routes, out, .. } => *routes == id || *out == id,
         // The summand is scaled in place.
         Op::AddAdapter { x, y, .. } => *x == id || *y == id,
         Op::Discretise { x, decay, .. } => *x == id || *decay == id,
@@ -94,12 +95,24 @@ impl PlanCheck<'_> {
     pub(super) fn routes(&self, step: usize, buffer: BufferId, x: BufferId) -> Result<Routes, String> {
         let (have, rows) = (self.buffer(buffer)?, self.buffer(x)?.rows);
         require(have.rows == rows, || format!("the routes in buffer {} are for {:?} rows", buffer.0, have.rows))?;
-        match self.plan.ops[..step].iter().rev().find(|op| writes(op, buffer)) {
+        let keeps = |op: &&Op| matches!(op, Op::WeighInputs { routes, out, .. } if *routes == buffer && *out != buffer);
+        match self.plan.ops[..step].iter().rev().filter(|op| !keeps(op)).find(|op| writes(op, buffer)) {
             Some(Op::Route { logits, router, .. }) => {
                 Ok(Routes { buffer, experts: self.buffer(*logits)?.width, used: router.used })
             }
             _ => Err(format!("buffer {} holds no routes", buffer.0)),
         }
+    }
+
+    /// Checks [`Op::WeighInputs`].
+    pub(super) fn weigh_inputs(&self, routes: Routes, x: BufferId, out: BufferId) -> Result<(), String> {
+        let (from, have) = (self.buffer(x)?, self.buffer(out)?);
+        require(have.width == routes.used * from.width && from.rows == have.rows, || {
+            format!("buffer {} is {have:?}, {} parts of {from:?}", out.0, routes.used)
+        })?;
+        Self::apart(x, out)?;
+        Self::apart(routes.buffer, x)?;
+        Self::apart(routes.buffer, out)
     }
 
     /// Checks [`Op::MatMulId`].

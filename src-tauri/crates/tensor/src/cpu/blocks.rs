@@ -23,6 +23,7 @@ impl StateKind {
         match self {
             Self::Full => 0..until,
             Self::Window(tokens) => (slot + 1).saturating_sub(tokens)..until,
+            Self::Chunk(tokens) => slot - slot % tokens..until,
             Self::Around(side) => slot.saturating_sub(side)..slot.saturating_add(side).saturating_add(1).min(until),
             Self::Region => pos[2]..pos[3].min(until),
         }

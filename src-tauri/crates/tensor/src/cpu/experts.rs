@@ -121,6 +121,22 @@ impl Step<'_> {
         }
     }
 
+    /// Multiplies the inputs of this thread's rows by the weights of their experts.
+    pub(super) fn weigh_inputs(&self, worker: &Worker<'_>, [x, routes, out]: [BufferId; 3]) {
+        let width = self.width(x);
+        for row in self.own_rows(worker, out) {
+            let from = self.buffer(x).read(worker, self.row(x, row));
+            let mut routes = self.buffer(routes).write(worker, self.row(routes, row));
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            let used = routes.len() / 2;
+            for (to, weight) in to.chunks_mut(width).zip(&mut routes[used..]) {
+                to.copy_from_slice(&from);
+                (self.variant.scale)(to, *weight);
+                *weight = 1.0;
+            }
+        }
+    }
+
     /// Adds up the experts' results of this thread's rows.
     pub(super) fn combine(&self, worker: &Worker<'_>, [x, routes, out]: [BufferId; 3]) {
         let width = self.width(out);

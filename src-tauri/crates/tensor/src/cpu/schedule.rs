@@ -161,6 +161,10 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::Route { logits, out, .. } => {
                 schedule.push(own, accesses(rows_of(*logits), &[Place::Buffer(*logits)], &[Place::Buffer(*out)]));
             }
+            Op::WeighInputs { x, routes, out } => {
+                let to = [Place::Buffer(*out), Place::Buffer(*routes)];
+                schedule.push(own, accesses(rows_of(*out), &[Place::Buffer(*x)], &to));
+            }
             Op::Combine { x, routes, out } => {
                 let from = [Place::Buffer(*x), Place::Buffer(*routes)];
                 schedule.push(own, accesses(rows_of(*out), &from, &[Place::Buffer(*out)]));

@@ -185,6 +185,7 @@ impl Step<'_> {
             }
             Op::Route { .. } => self.route(worker, &mut scratch.experts, op),
             Op::MatMulId { .. } => self.multiply_experts(worker, scratch, op),
+            Op::WeighInputs { x, routes, out } => self.weigh_inputs(worker, [*x, *routes, *out]),
             Op::Combine { x, routes, out } => self.combine(worker, [*x, *routes, *out]),
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::MatMulHeads { from, weight, to } => self.multiply_heads(worker, scratch, [*from, *to], *weight),

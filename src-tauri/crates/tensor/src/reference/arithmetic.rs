@@ -171,11 +171,16 @@ mod tests {
             rotate(&mut head, &rope, [2, 0, 0, 0]);
             check(&head, &expected, "position 2 turns the first pair by 1, the second by 0, and leaves the rest");
             // Position 2 begins the second of the steps: the magnitude grows by 1 + ln 2.
-            let rope = Rope { magnitude: 2.0, growth: Some(Growth { factor: 1.0, step: 2 }), ..rope };
+            let rope = Rope { magnitude: 2.0, growth: Some(Growth { factor: 1.0, step: 2, offset: 0 }), ..rope };
             let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
             rotate(&mut head, &rope, [2, 0, 0, 0]);
             let grown: Vec<f64> = expected[..4].iter().map(|x| x * (1.0 + 2f64.ln())).chain([5.0]).collect();
             check(&head, &grown, "rotated elements grow");
+            let growth = Growth { factor: 1.0, step: 3, offset: 1 };
+            let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
+            rotate(&mut head, &Rope::of_growth(growth, 4), [2, 0, 0, 0]);
+            let grown: Vec<f64> = [1.0, 2.0, 3.0, 4.0].iter().map(|x| x * (1.0 + 2f64.ln())).chain([5.0]).collect();
+            check(&head, &grown, "with the offset, position 2 begins the second step");
         }
     }
 

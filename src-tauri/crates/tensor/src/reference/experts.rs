@@ -56,6 +56,14 @@ fn softmax(logits: &[f64]) -> Vec<f64> {
     powers.into_iter().map(|power| power / sum).collect()
 }
 
+/// Returns one row times each of the weights, which become 1.
+pub(super) fn weigh(x: &[f32], weights: &mut [f32]) -> Vec<f32> {
+    let weighed = weights.iter().flat_map(|weight| x.iter().map(move |x| (f64::from(*weight) * f64::from(*x)) as f32));
+    let weighed = weighed.collect();
+    weights.fill(1.0);
+    weighed
+}
+
 /// Returns the weighted sum of one row's parts.
 pub(super) fn combine(x: &[f32], routes: &[f32]) -> Vec<f32> {
     let used = routes.len() / 2;
@@ -110,6 +118,13 @@ mod tests {
         let router = Router::new(2, Gating::Softmax { renormalise: true });
         let scales = [100.0, 0.5, 7.0, -3.0];
         check_scaled(&router, None, Some(&scales), [3.0, 1.0, -3.0 * 2.0 * 3.0 / 5.0, 0.5 * 2.0 * 2.0 / 5.0]);
+    }
+
+    #[test]
+    fn weighed_inputs_take_the_weights() {
+        let mut weights = [2.0, -0.5];
+        assert_eq!(weigh(&[1.0, 4.0], &mut weights), [2.0, 8.0, -0.5, -2.0], "one part for each weight");
+        assert_eq!(weights, [1.0; 2], "the outputs have no weights");
     }
 
     #[test]

@@ -68,6 +68,15 @@ impl Step<'_> {
             Op::MatMulId { x, routes, experts, projections } => {
                 projections.iter().for_each(|projection| self.multiply_experts(*x, *routes, *experts, projection));
             }
+            Op::WeighInputs { x, routes, out } => {
+                let (width, routes_width) = (self.width(*x), self.width(*routes));
+                let used = routes_width / 2;
+                let (x, mut routes_after) = (self.copy(*x), self.copy(*routes));
+                let rows = x.chunks(width).zip(routes_after.chunks_mut(routes_width));
+                let weighed = rows.flat_map(|(x, routes)| experts::weigh(x, &mut routes[used..]));
+                self.buffers[out.0 as usize] = weighed.collect();
+                self.buffers[routes.0 as usize] = routes_after;
+            }
             Op::Combine { x, routes, out } => {
                 let (parts, widths) = (self.copy(*x), [*x, *routes].map(|id| self.width(id)));
                 let rows = parts.chunks(widths[0]).zip(self.buffers[routes.0 as usize].chunks(widths[1]));
@@ -264,6 +273,7 @@ impl Step<'_> {
         let visible = match self.state(state).kind {
             StateKind::Full => 0..end,
             StateKind::Window(window) => (slot + 1).saturating_sub(window as usize)..end,
+            StateKind::Chunk(tokens) => slot / tokens as usize * tokens as usize..end,
             StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),
             StateKind::Region => row.pos[2] as usize..end.min(row.pos[3] as usize),
         };

@@ -1,12 +1,12 @@
 //! Mixtures of experts against the oracle.
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, ExpertGroups, Gating, Op, Projection, Router, Rows};
+use cairn_tensor::{Backend, BufferId, ExpertGroups, Gating, Op, Projection, Router, Rows};
 
 use crate::common::VOCABULARY;
 use crate::model::logits;
-use crate::ops::{Bench, check, compare};
-use crate::varied::varied;
+use crate::ops::{Bench, check, compare, compare_types};
+use crate::varied::{chunked, varied};
 
 const GATINGS: [Gating; 5] = [
     Gating::Softmax { renormalise: false },
@@ -104,6 +104,28 @@ fn expert_products_agree_with_the_oracle() {
 }
 
 #[test]
+fn weighed_inputs_agree_with_the_oracle() {
+    for (used, width) in [(2, 100), (8, 64), (1, 30)] {
+        let weigh = |bench: &mut Bench<'_>| {
+            let x = bench.input(width);
+            let routes = routes(bench, 10, used);
+            let out = bench.plan.buffer(Rows::Batch, used * width);
+            bench.plan.push(Op::WeighInputs { x, routes, out });
+            [routes, out]
+        };
+        check(&format!("{used} inputs of {width}"), 1e-6, |bench| weigh(bench)[1]);
+        check(&format!("weights of {used} inputs"), 1e-6, |bench| weigh(bench)[0]);
+        // The weights are in the inputs, so the outputs have none.
+        check(&format!("sum of {used} inputs of {width}"), 1e-6, |bench| {
+            let [routes, x] = weigh(bench);
+            let out = bench.plan.buffer(Rows::Batch, width);
+            bench.plan.push(Op::Combine { x, routes, out });
+            out
+        });
+    }
+}
+
+#[test]
 fn expert_sums_agree_with_the_oracle() {
     for (used, width) in [(2, 100), (8, 64), (1, 30)] {
         check(&format!("sum of {used} times {width}"), 1e-6, |bench| {
@@ -122,4 +144,7 @@ fn model_with_experts_agrees_with_the_oracle() {
     for (dtype, bound) in [(DType::F32, 1e-3), (DType::Q8_0, 1e-1)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, varied, dtype, 310)]);
     }
+    // Each row has one expert at last, so that a change of it is not small: no rounded keys and values.
+    let outputs = |backend: &mut dyn Backend| vec![logits(backend, chunked, DType::F32, 310)];
+    compare_types("chunks and weighed inputs", [DType::F32; 2], 1e-4, outputs);
 }

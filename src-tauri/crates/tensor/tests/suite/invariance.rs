@@ -8,7 +8,7 @@ use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny}
 use crate::hybrid::{Snapshots, hybrid, linear, state_space};
 use crate::latent::latent;
 use crate::model::Model;
-use crate::varied::varied;
+use crate::varied::{chunked, varied};
 
 /// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
 const PROMPT: usize = 700;
@@ -123,6 +123,12 @@ fn q5_k_weights_give_identical_logits_in_any_batch() {
 #[test]
 fn q6_k_weights_give_identical_logits_in_any_batch() {
     check(tiny, DType::Q6_K);
+}
+
+#[test]
+fn chunks_and_weighed_inputs_give_identical_logits_in_any_batch() {
+    check(chunked, DType::F32);
+    check(chunked, DType::Q8_0);
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn products_agree_with_the_oracle() {
 
 #[test]
 fn rope_matches_reference() {
-    let growth = Some(Growth { factor: 0.5, step: 3 });
+    let growth = Some(Growth { factor: 0.5, step: 3, offset: 1 });
     for (style, pairs, growth) in [
         (RopeStyle::Half, 16, None),
         (RopeStyle::Interleaved, 16, None),
@@ -242,6 +242,9 @@ fn attention_agrees_with_the_oracle() {
         (StateKind::Window(128), 8, 2, 32, None, true),
         (StateKind::Window(1), 2, 1, 32, Some(20.0), false),
         (StateKind::Window(1), 2, 1, 32, Some(20.0), true),
+        (StateKind::Chunk(100), 4, 1, 64, None, false),
+        (StateKind::Chunk(128), 8, 2, 32, None, true),
+        (StateKind::Chunk(1), 2, 1, 32, Some(20.0), true),
         (StateKind::Around(100), 4, 2, 32, None, false),
         (StateKind::Around(0), 2, 1, 32, None, true),
     ] {
@@ -280,6 +283,14 @@ fn windows_at_page_and_span_borders_agree_with_the_oracle() {
 }
 
 #[test]
+fn chunks_at_page_and_span_borders_agree_with_the_oracle() {
+    for chunk in [2, 63, 64, 65, 255, 256, 257, 320, 610, 611, 720, 721, u32::MAX] {
+        let state = State::new(StateKind::Chunk(chunk), 1, 16);
+        check(&format!("chunks of {chunk}"), 1e-3, |bench| attend(bench, state, 2, None, false));
+    }
+}
+
+#[test]
 fn rows_of_an_encoder_attend_in_both_directions() {
     for kind in [StateKind::Full, StateKind::Around(0), StateKind::Around(63), StateKind::Around(256)] {
         compare(&format!("{kind:?} in both directions"), 1e-3, |backend| {
@@ -300,16 +311,16 @@ fn rows_of_an_encoder_attend_in_both_directions() {
 }
 
 #[test]
-fn window_includes_the_row_itself_and_earlier_rows() {
+fn windows_and_chunks_include_the_row_itself_and_earlier_rows() {
     // Keys are zero, so that each visible value weighs the same; the value at slot s is s.
-    let means = |backend: &mut dyn Backend, window: u32| {
+    let means = |backend: &mut dyn Backend, kind: StateKind| {
         let zero = Weight { name: "zero".into(), dtype: DType::F32, rows: 512, cols: 8, bytes: vec![0; 16384].into() };
         let numbers: Vec<u8> = (0..512 * 8).flat_map(|at| ((at / 8) as f32).to_le_bytes()).collect();
         let numbers = Weight { name: "numbers".into(), dtype: DType::F32, rows: 512, cols: 8, bytes: numbers.into() };
         let [zero, numbers] = [zero, numbers].map(|weight| backend.upload(weight).expect("the bytes fit the shape"));
         let mut plan = Plan::default();
         let [qk, v, out] = [8; 3].map(|width| plan.buffer(Rows::Batch, width));
-        let state = plan.state(State::new(StateKind::Window(window), 1, 8));
+        let state = plan.state(State::new(kind, 1, 8));
         plan.push(Op::Embed { table: zero, out: qk });
         plan.push(Op::Embed { table: numbers, out: v });
         plan.push(Op::StoreKv { state, k: qk, v });
@@ -321,14 +332,17 @@ fn window_includes_the_row_itself_and_earlier_rows() {
         backend.run(plan, &batch).expect("the batch is sound");
         read(backend, plan, out, 512, 8)
     };
-    for window in [1, 2, 63, 64, 65, 128, 256, 257, 512, 513] {
+    let sizes = [1u32, 2, 63, 64, 65, 128, 256, 257, 512, 513];
+    for (size, is_chunk) in sizes.into_iter().flat_map(|size| [(size, false), (size, true)]) {
+        let kind = if is_chunk { StateKind::Chunk(size) } else { StateKind::Window(size) };
         let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(Reference::new())];
         backends.extend(all_variants().into_iter().map(|variant| Box::new(cpu(variant, 2)) as Box<dyn Backend>));
         for mut backend in backends {
-            for (slot, mean) in means(backend.as_mut(), window).chunks(8).map(|row| row[0]).enumerate() {
-                let first = (slot + 1).saturating_sub(window as usize);
+            for (slot, mean) in means(backend.as_mut(), kind).chunks(8).map(|row| row[0]).enumerate() {
+                let size = size as usize;
+                let first = if is_chunk { slot / size * size } else { (slot + 1).saturating_sub(size) };
                 let expected = (first + slot) as f32 / 2.0;
-                let what = format!("{}: slot {slot} through a window of {window}", backend.caps().variant);
+                let what = format!("{}: slot {slot} through {kind:?}", backend.caps().variant);
                 assert!((mean - expected).abs() < 1e-3, "{what} sees a mean of {mean}, not {expected}");
             }
         }

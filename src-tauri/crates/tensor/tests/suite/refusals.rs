@@ -22,7 +22,7 @@ fn prepare(backend: &mut dyn Backend, ops: Vec<Op>) -> Result<cairn_tensor::Plan
         plan.buffer(rows, width);
     }
     plan.state(State::new(StateKind::Full, 2, 16));
-    for growth in [None, Some(Growth { factor: 1.0, step: 0 })] {
+    for growth in [None, Some(Growth { factor: 1.0, step: 0, offset: 0 })] {
         plan.rope(Rope { growth, ..Rope::new(RopeStyle::Half, vec![1.0; 8]) });
     }
     backend.prepare(plan, Limits { rows: 2, logit_rows: 1 })
@@ -177,6 +177,14 @@ fn plan_with_invalid_expert_step_is_refused() {
         "the product has no weights",
     );
 
+    let weigh = |x, routes, out| Op::WeighInputs { x, routes, out };
+    check_experts(&[weigh(x, two, wide)], "buffer 4 holds no routes");
+    check_experts(&routed(weigh(x, two, out)), "buffer 6 is Buffer { rows: Batch, width: 20 }, 2 parts of");
+    check_experts(
+        &[route(five, 2, two), weigh(x, two, wide), product(x, two, 4, 0, None, out)],
+        "5 experts were routed",
+    );
+    check_experts(&[route(five, 1, one), weigh(x, one, x)], "buffer 0 is both read and written");
     check_experts(&[Op::Combine { x, routes: two, out: y }], "buffer 4 holds no routes");
     check_experts(&routed(Op::Combine { x, routes: two, out: y }), "the sum of 2 parts");
     check_experts(

@@ -1,5 +1,5 @@
-//! A tiny model with features that plain models lack: norms with a mean, sinks, a narrow window, three activations,
-//! experts.
+//! Tiny models with features that plain models lack: norms with a mean, sinks, a narrow window or chunks, three
+//! activations, experts whose weights multiply their outputs or inputs.
 
 use cairn_gguf::DType;
 use cairn_tensor::{Backend, BufferId, Gating, Glu, Limits, Op, PlanId, Projection, Router, State, StateKind};
@@ -31,14 +31,14 @@ fn norm(b: &mut Builder<'_>) {
     b.plan.push(Op::LayerNorm { x, weight, bias: Some(bias), eps: 1e-5, out });
 }
 
-/// Attention with sinks through a window, without positions: only the window distinguishes rows.
-fn attention(b: &mut Builder<'_>, window: u32) {
+/// Attention with sinks through a window or chunks, without positions: only those distinguish rows.
+fn attention(b: &mut Builder<'_>, kind: StateKind) {
     let [heads, kv_heads, head_dim] = HEADS;
     norm(b);
     let [q, out] = [heads * head_dim; 2].map(|width| b.buffer(width));
     let [k, v] = [kv_heads * head_dim; 2].map(|width| b.buffer(width));
     [q, k, v].into_iter().for_each(|out| multiply(b, b.branch, out));
-    let state = b.plan.state(State::new(StateKind::Window(window), kv_heads, head_dim));
+    let state = b.plan.state(State::new(kind, kv_heads, head_dim));
     b.plan.push(Op::StoreKv { state, k, v });
     let sinks = Some(b.weight(DType::F32, 1, heads, 2.0));
     b.plan.push(Op::Attention { state, q, heads, scale: 0.02, softcap: None, sinks, out });
@@ -57,7 +57,12 @@ fn mlp(b: &mut Builder<'_>) {
     b.add_branch();
 }
 
-fn experts(b: &mut Builder<'_>, [experts, used]: [usize; 2], gating: Gating, activation: Glu) {
+fn experts(b: &mut Builder<'_>, shape: [usize; 2], gating: Gating, activation: Glu) {
+    experts_of(b, shape, gating, activation, false);
+}
+
+/// Experts whose weights multiply their outputs, or their inputs.
+fn experts_of(b: &mut Builder<'_>, [experts, used]: [usize; 2], gating: Gating, activation: Glu, weighs_inputs: bool) {
     norm(b);
     let (logits, routes) = (b.buffer(experts), b.buffer(2 * used));
     let weight = b.weight(DType::F32, experts, WIDTH, 0.5);
@@ -66,7 +71,11 @@ fn experts(b: &mut Builder<'_>, [experts, used]: [usize; 2], gating: Gating, act
     b.plan.push(Op::Route { logits, router: Router { scale: 1.5, ..Router::new(used, gating) }, out: routes });
     let [gate, up, down] = [used * WIDTH; 3].map(|width| b.buffer(width));
     let projections = [gate, up].map(|out| projection(b, WIDTH, out, [experts, used], true)).to_vec();
-    b.plan.push(Op::MatMulId { x: b.branch, routes, experts, projections });
+    let x = if weighs_inputs { b.buffer(used * WIDTH) } else { b.branch };
+    if weighs_inputs {
+        b.plan.push(Op::WeighInputs { x: b.branch, routes, out: x });
+    }
+    b.plan.push(Op::MatMulId { x, routes, experts, projections });
     b.plan.push(Op::Glu { activation, gate, up, out: gate });
     let projections = vec![projection(b, WIDTH, down, [experts, used], false)];
     b.plan.push(Op::MatMulId { x: gate, routes, experts, projections });
@@ -78,13 +87,26 @@ fn experts(b: &mut Builder<'_>, [experts, used]: [usize; 2], gating: Gating, act
 pub(crate) fn varied(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
     let mut builder = Builder::new(backend, 13, dtype);
     let b = &mut builder;
-    attention(b, 100);
+    attention(b, StateKind::Window(100));
     mlp(b);
-    attention(b, 300);
+    attention(b, StateKind::Window(300));
     experts(b, EXPERTS[0], Gating::Softmax { renormalise: true }, Glu::Gelu);
     experts(b, EXPERTS[1], Gating::SoftmaxOfChosen, Glu::Clamped { alpha: 1.702, limit: 0.5 });
     let [last, logits] = b.gather();
     multiply(b, last, logits);
     b.plan.push(Op::Softcap { x: logits, cap: 30.0 });
+    builder.prepare(limits, logits)
+}
+
+/// Writes a model with chunks and experts of weighed inputs into a backend. Equal seeds give equal models.
+pub(crate) fn chunked(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (PlanId, BufferId) {
+    let mut builder = Builder::new(backend, 17, dtype);
+    let b = &mut builder;
+    attention(b, StateKind::Chunk(100));
+    experts_of(b, EXPERTS[0], Gating::Sigmoid { renormalise: false }, Glu::Silu, true);
+    attention(b, StateKind::Chunk(320));
+    experts_of(b, [4, 1], Gating::Sigmoid { renormalise: false }, Glu::Silu, true);
+    let [last, logits] = b.gather();
+    multiply(b, last, logits);
     builder.prepare(limits, logits)
 }

@@ -8,7 +8,7 @@ use super::tiers::ModelWorld;
 use super::*;
 use crate::RestorePoll;
 
-const RECURRENT: Layers = Layers { window: None, recurrent: true, state_chunks: 0 };
+const RECURRENT: Layers = Layers { window: None, is_chunk: false, recurrent: true, state_chunks: 0 };
 
 fn world(budget_pages: u64) -> World {
     World::with_layers(budget_pages, RECURRENT)

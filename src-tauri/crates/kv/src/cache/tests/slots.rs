@@ -22,6 +22,8 @@ const RECURRENT_ELEMENTS: [usize; 2] = [16, 1008];
 pub(super) struct Layers {
     /// Window of a window layer, if there is one.
     pub(super) window: Option<usize>,
+    /// Whether the window is a chunk that begins at a multiple of its size.
+    pub(super) is_chunk: bool,
     /// Whether there are recurrent layers.
     pub(super) recurrent: bool,
     /// If not zero, the states have as many bytes as the pages of these many chunks.
@@ -30,7 +32,8 @@ pub(super) struct Layers {
 
 impl Layers {
     pub(super) fn layout(self) -> PageLayout {
-        let kinds = [Some(StateKind::Full), self.window.map(|tokens| StateKind::Window(tokens as u32))];
+        let window = if self.is_chunk { StateKind::Chunk } else { StateKind::Window };
+        let kinds = [Some(StateKind::Full), self.window.map(|tokens| window(tokens as u32))];
         let state = |kind| State::new(kind, 1, ROW_BYTES / 2);
         let pages = PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16);
         let chunk = CHUNK_PAGES * pages.page_bytes / size_of::<f32>();
@@ -52,12 +55,13 @@ pub(super) struct Slots {
     /// Recurrent states by snapshot: digests of all tokens.
     pub(super) snapshots: Vec<[u64; 2]>,
     pub(super) window: Option<usize>,
+    pub(super) is_chunk: bool,
 }
 
 impl Slots {
     /// Computes one token like a model: reads earlier slots through the page table, and writes the next one.
     pub(super) fn compute(&mut self, pages: &[PageId], slot: usize, token: u32) {
-        let rows = rows(self.window, slot, token, |layer, slot| self.at(pages, layer, slot));
+        let rows = rows(self.first(slot), slot, token, |layer, slot| self.at(pages, layer, slot));
         for (layer, row) in rows.into_iter().enumerate() {
             self.pages[pages[slot / PAGE_TOKENS].0 as usize][layer][slot % PAGE_TOKENS] = row;
         }
@@ -67,16 +71,21 @@ impl Slots {
     pub(super) fn check(&self, pages: &[PageId], tokens: &[u32]) {
         let mut expected: [Vec<u64>; 2] = Default::default();
         for (slot, &token) in tokens.iter().enumerate() {
-            let computed = rows(self.window, slot, token, |layer, slot| expected[layer][slot]);
+            let computed = rows(self.first(slot), slot, token, |layer, slot| expected[layer][slot]);
             expected.iter_mut().zip(computed).for_each(|(layer, row)| layer.push(row));
         }
         let [full, windowed] = expected;
         for (slot, (full, windowed)) in full.into_iter().zip(windowed).enumerate() {
             assert_eq!(self.at(pages, 0, slot), full, "slot {slot} of {}, full layer", tokens.len());
-            if self.window.is_some_and(|window| slot + window > tokens.len()) {
+            if self.first(tokens.len()).is_some_and(|first| slot >= first) {
                 assert_eq!(self.at(pages, 1, slot), windowed, "slot {slot} of {}, window layer", tokens.len());
             }
         }
+    }
+
+    /// Returns the first slot of the window layer that a slot attends to.
+    fn first(&self, slot: usize) -> Option<usize> {
+        self.window.map(|window| if self.is_chunk { slot / window * window } else { (slot + 1).saturating_sub(window) })
     }
 
     /// Computes the recurrent states after each of these tokens, from one snapshot to others.
@@ -109,11 +118,10 @@ impl Slots {
 
 /// The rows of both layers at a slot, from the rows before it. The window layer reads the first, the middle and the last row of its
 /// window.
-fn rows(window: Option<usize>, slot: usize, token: u32, at: impl Fn(usize, usize) -> u64) -> [u64; 2] {
+fn rows(first: Option<usize>, slot: usize, token: u32, at: impl Fn(usize, usize) -> u64) -> [u64; 2] {
     let before = if slot == 0 { 0 } else { at(0, slot - 1) };
     let mut seen = 0;
-    if let Some(window) = window {
-        let first = (slot + 1).saturating_sub(window);
+    if let Some(first) = first {
         for slot in [first, first.midpoint(slot), slot.saturating_sub(1)].into_iter().filter(|&other| other < slot) {
             seen = digest(seen, at(1, slot));
         }

@@ -376,10 +376,11 @@ proptest! {
         budget_pages in 4u64..40,
         ram_chunks in 1u64..20,
         window in prop_oneof![Just(None), (1usize..400).prop_map(Some)],
+        is_chunk in any::<bool>(),
         recurrent in any::<bool>(),
         actions in proptest::collection::vec(action(), 1..80),
     ) {
-        let layers = Layers { window, recurrent, state_chunks: 0 };
+        let layers = Layers { window, is_chunk, recurrent, state_chunks: 0 };
         let ram_bytes = ram_chunks * 4 * layers.layout().page_bytes as u64;
         let mut model = ModelWorld::with_layers(budget_pages, ram_bytes, layers);
         for action in actions {

@@ -2,7 +2,7 @@
 //!
 //! So a restored prefix equals a recomputed one. A row's logits are independent of the batches of its prompt, of other
 //! requests in the batch, of the number of threads, and of the pages: pages can be copied to other pages of another
-//! pool. For layers with a window, only the pages inside the window are copied.
+//! pool. For layers with a window or chunks, only the pages inside the window or the chunk are copied.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,6 +155,7 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
         for (state, kind) in engine.states.iter().enumerate() {
             let reached = match kind {
                 StateKind::Full | StateKind::Around(_) | StateKind::Region => true,
+                StateKind::Chunk(tokens) => (nth + 1) * PAGE_TOKENS > MOVED - MOVED % *tokens as usize,
                 StateKind::Window(window) => (nth + 1) * PAGE_TOKENS + *window as usize > MOVED + 1,
             };
             for kv in Kv::ALL.into_iter().filter(|_| reached) {

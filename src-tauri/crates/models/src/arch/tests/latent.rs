@@ -98,10 +98,15 @@ fn wrong_widths_are_refused_by_key() {
     check_refused(&model, "attention.value_length_mla", count(VALUE + 1), "attn_v_b.weight` must be");
     check_refused(&model, "attention.key_length_mla", count(KEY + 2), "attn_k_b.weight` must be");
     check_refused(&model, "attention.q_lora_rank", 5u32, "attn_q_a.weight` must be");
-    check_refused(&model, "attention.temperature_scale", 0.1f32, "latent attention with a temperature");
+    check_refused(&model, "attention.temperature_scale", -0.1f32, "-0.1 is not a positive number");
     check_refused(&model, "pooling_type", 1u32, "an embedding model of deepseek2");
     check_refused(&model, "expert_gating_func", 4u32, "4 is not in 1 to 3");
     let lite = Tiny::from_family(&families::DEEPSEEK2_LITE, 1);
+    let mut odd = model.clone();
+    odd.set("attention.kv_lora_rank", count(LATENT + 1));
+    odd.set("attention.key_length", count(LATENT + 1 + ROTATED));
+    odd.set("attention.value_length", count(LATENT + 1));
+    check_refused(&odd, "attention.temperature_scale", 0.1f32, "a growth of queries with heads of 37 elements");
     check_refused(&lite, "attention.head_count_kv", 1u32, "1, but each of 4 heads has a key");
     check_refused(&lite, "rope.dimension_count", 5u32, "5 is not an even number below the key's 12");
     check_refused(&lite, "attention.value_length", count(VALUE + 1), "attn_kv_b.weight` must be");

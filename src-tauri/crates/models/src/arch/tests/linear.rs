@@ -3,9 +3,9 @@
 use cairn_gguf::Value;
 use cairn_tensor::{KeySharing, Op, Plan, Reference};
 
-use super::file;
+use super::{file, run, tokens};
 use crate::load;
-use crate::tiny::{KV_HEADS, LAYERS, Tiny};
+use crate::tiny::{KV_HEADS, LAYERS, Tiny, WIDTH};
 
 fn plan(model: &Tiny) -> Plan {
     load(&file(&model.bytes()), 4096, &mut Reference::new()).expect("the model is whole").plan
@@ -70,12 +70,43 @@ fn model_without_attention_is_refused() {
     check_refused("attention.head_count_kv", vec![0u32, 0], text);
 }
 
+/// Returns the model as old converters of Qwen 3 Next wrote it: queries, keys, values and gates are one tensor, by
+/// heads of keys.
+fn fused_by_key_heads(model: &Tiny) -> Tiny {
+    let mut fused = model.clone();
+    let number = |key: &str| model.number(&format!("ssm.{key}")).expect("it is set") as usize;
+    let [groups, heads, key_dim, inner] = ["group_count", "time_step_rank", "state_size", "inner_size"].map(number);
+    let value_dim = inner / heads * (heads / groups);
+    for layer in 0..LAYERS {
+        let [qkv, gate] = ["attn_qkv", "attn_gate"].map(|part| format!("blk.{layer}.{part}.weight"));
+        let Some((_, gates)) = fused.tensors.remove(&gate) else { continue };
+        let (_, qkv) = fused.tensors.remove(&qkv).expect("the layer has linear attention");
+        let rows = |matrix: &[f32], first: usize, len: usize| matrix[first * WIDTH..(first + len) * WIDTH].to_vec();
+        let mut all = Vec::new();
+        for group in 0..groups {
+            all.extend(rows(&qkv, group * key_dim, key_dim));
+            all.extend(rows(&qkv, (groups + group) * key_dim, key_dim));
+            all.extend(rows(&qkv, 2 * groups * key_dim + group * value_dim, value_dim));
+            all.extend(rows(&gates, group * value_dim, value_dim));
+        }
+        let dims = vec![WIDTH as u64, (all.len() / WIDTH) as u64];
+        fused.tensors.insert(format!("blk.{layer}.ssm_in.weight"), (dims, all));
+    }
+    fused
+}
+
 #[test]
-fn old_files_of_qwen3next_are_refused() {
-    let mut model = Tiny::new("qwen3next", 1);
-    model.add(&mut crate::tiny::Noise(1), "blk.0.ssm_in.weight", &[8, 8]);
-    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("its layout is another one");
-    let text = "a file of qwen3next with `ssm_in` tensors, which old converters wrote, is not supported";
+fn old_files_of_qwen3next_have_the_same_logits() {
+    let model = Tiny::new("qwen3next", 1);
+    let mut fused = fused_by_key_heads(&model);
+    assert!(fused.tensors.len() < model.tensors.len(), "tensors are fused");
+    let tokens = tokens(70);
+    assert_eq!(run(&fused, &tokens, 64), run(&model, &tokens, 64), "the same rows in another order");
+    let name = "blk.0.ssm_in.weight";
+    let (dims, _) = fused.tensors.get_mut(name).expect("the first layer has linear attention");
+    dims.swap(0, 1);
+    let error = load(&file(&fused.bytes()), 4096, &mut Reference::new()).expect_err("the shape is wrong");
+    let text = "1 tensor does not fit the model: `blk.0.ssm_in.weight` must be [24, 96], is [96, 24]";
     assert_eq!(error.to_string(), text, "the error of loading");
 }
 

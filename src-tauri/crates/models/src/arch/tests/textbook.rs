@@ -45,16 +45,22 @@ struct Paper {
     /// Elements of queries and keys that are normalised together, and whether after rotation.
     query_key_norm: Option<fn(usize) -> usize>,
     normalises_rotated: bool,
+    /// Queries and keys of layers with a rotation are normalised without a weight, after the rotation.
+    normalises_plainly: bool,
     /// Whether a layer has a rotation.
     rotates: fn(usize) -> bool,
     /// Whether a layer has a sliding window, and the base of its rotation.
     window: fn(usize) -> bool,
+    /// Windows are chunks that begin at multiples of their size.
+    chunked: bool,
     local_base: Option<f64>,
     /// Activation of gate and linear part.
     activation: fn(f64, f64) -> f64,
     /// How the logits of experts become scores, and scores of the chosen ones weights.
     scores: fn(&[f64]) -> Vec<f64>,
     renormalises: bool,
+    /// Weights of experts multiply their inputs.
+    weighs_inputs: bool,
     /// The norm before the MLP or the experts.
     mlp_norm: &'static str,
     embedding_scale: f64,
@@ -74,12 +80,15 @@ fn paper(model: &Tiny) -> Paper {
         parallel: false,
         query_key_norm: None,
         normalises_rotated: false,
+        normalises_plainly: false,
         rotates: |_| true,
         window: |_| false,
+        chunked: false,
         local_base: None,
         activation: |gate, up| gate / (1.0 + (-gate).exp()) * up,
         scores: softmax,
         renormalises: true,
+        weighs_inputs: false,
         mlp_norm: "ffn_norm",
         embedding_scale: 1.0,
         attention_scale: 1.0 / (HEAD_DIM as f64).sqrt(),
@@ -169,6 +178,17 @@ fn paper(model: &Tiny) -> Paper {
         "lfm2" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "lfm2moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), scores: sigmoids, ..plain },
         "llama" | "ernie4_5" | "mistral3" => Paper { adjacent_pairs: true, ..plain },
+        "llama4" => Paper {
+            adjacent_pairs: true,
+            normalises_plainly: true,
+            rotates: |layer| layer % 4 != 3,
+            window: |layer| layer % 4 != 3,
+            chunked: true,
+            scores: sigmoids,
+            renormalises: false,
+            weighs_inputs: true,
+            ..plain
+        },
         "olmo2" => Paper {
             normalises_input: false,
             normalises_output: true,
@@ -299,10 +319,12 @@ fn layers(model: &Tiny) -> usize {
     model.number("block_count").map_or(LAYERS, |count| count as usize)
 }
 
-/// Returns the factor of queries at a position.
+/// Returns the factor of queries at a position. In Llama 4, positions count from one.
 fn growth(model: &Tiny, position: usize) -> f64 {
     let Some(factor) = model.number("attention.temperature_scale") else { return 1.0 };
-    let step = model.number("rope.scaling.original_context_length").expect("it is set");
+    let step = ["attention.temperature_length", "rope.scaling.original_context_length"].map(|key| model.number(key));
+    let step = step.into_iter().flatten().next().expect("it is set");
+    let position = if model.architecture == "llama4" { position + 1 } else { position };
     1.0 + factor * (1.0 + (position as f64 / step).floor()).ln()
 }
 
@@ -377,13 +399,19 @@ impl Block<'_> {
         let rotation = local.as_ref().unwrap_or(rotation);
         let rotated = |part: &str, first, count| -> Vec<Rows> {
             let turn = |at: usize, head: &Vec<f64>| {
-                if !(paper.rotates)(self.layer) {
-                    return head.clone();
-                }
                 let growth = if part == "attn_q" { growth(self.model, at) } else { 1.0 };
+                if !(paper.rotates)(self.layer) {
+                    return head.iter().map(|x| x * growth).collect();
+                }
+                // The queries of Llama 4 grow only in layers without a rotation.
+                let growth = if paper.normalises_plainly { 1.0 } else { growth };
                 let rotation = Rotation { magnitude: rotation.magnitude * growth, ..*rotation };
                 let head = rotate(head, at, &rotation, paper.adjacent_pairs);
-                if paper.normalises_rotated { self.normalise(head, part, 1) } else { head }
+                match paper.normalises_plainly {
+                    true => norm(&head, &[1.0; HEAD_DIM]),
+                    false if paper.normalises_rotated => self.normalise(head, part, 1),
+                    false => head,
+                }
             };
             let each = rows.iter().enumerate();
             each.map(|(at, x)| self.heads(x, part, first, count).iter().map(|head| turn(at, head)).collect()).collect()
@@ -391,7 +419,8 @@ impl Block<'_> {
         let (qs, ks) = (rotated("attn_q", 0, HEADS), rotated("attn_k", HEADS, KV_HEADS));
         let vs: Vec<Rows> = rows.iter().map(|x| self.heads(x, "attn_v", HEADS + KV_HEADS, KV_HEADS)).collect();
         let mix = |(at, q): (usize, &Rows)| {
-            let seen = if windowed { (at + 1).saturating_sub(WINDOW)..at + 1 } else { 0..at + 1 };
+            let first = if paper.chunked { at / WINDOW * WINDOW } else { (at + 1).saturating_sub(WINDOW) };
+            let seen = if windowed { first..at + 1 } else { 0..at + 1 };
             let mut mixed = Vec::new();
             for (head, q) in q.iter().enumerate() {
                 let group = head * KV_HEADS / HEADS;
@@ -521,6 +550,11 @@ impl Block<'_> {
         let x = &input[..];
         let mut sum = vec![0.0; x.len()];
         for expert in ranked {
+            let scales = self.model.tensors.get(&self.name("ffn_down_exps.scale"));
+            let weight = scores[expert] / total * scale * scales.map_or(1.0, |(_, scales)| scales[expert].into());
+            let (before, weight) = if self.paper.weighs_inputs { (weight, 1.0) } else { (1.0, weight) };
+            let weighed: Vec<f64> = x.iter().map(|x| x * before).collect();
+            let x = &weighed[..];
             let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
             let (gate, up) = match is_fused {
                 true => {
@@ -533,8 +567,6 @@ impl Block<'_> {
                 }
             };
             let down = of(&self.activate(&gate, &up), "ffn_down_exps", x.len());
-            let scales = self.model.tensors.get(&self.name("ffn_down_exps.scale"));
-            let weight = scores[expert] / total * scale * scales.map_or(1.0, |(_, scales)| scales[expert].into());
             sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += weight * y);
         }
         let out = if latent { self.project(&sum, "ffn_latent_up", 0..WIDTH) } else { sum };

@@ -1,10 +1,10 @@
 //! Multi-head latent attention as in the paper (arXiv 2405.04434, section 2.1): keys and values of all heads are computed.
 
-use super::{Block, Rotation, Rows, dot, multiply, norm, rotate};
+use super::{Block, Rotation, Rows, dot, growth, multiply, norm, rotate};
 use crate::tiny::HEADS;
 
 /// Growth of queries and keys with YaRN: files have a tenth of the paper's multiplier.
-fn growth(block: &Block<'_>) -> f64 {
+fn yarn_growth(block: &Block<'_>) -> f64 {
     let number = |key: &str| block.model.number(key);
     match (number("rope.scaling.factor"), number("rope.scaling.yarn_log_multiplier")) {
         (Some(factor), Some(multiplier)) => 1.0 + multiplier * factor.ln(),
@@ -59,8 +59,9 @@ pub(super) fn attend(block: &Block<'_>, rows: &Rows, rotation: &Rotation) -> Row
     };
     let qs: Vec<Rows> = rows.iter().enumerate().map(|(at, x)| query(at, x)).collect();
     let kvs: Vec<Vec<[Vec<f64>; 2]>> = rows.iter().enumerate().map(|(at, x)| both(at, x)).collect();
-    let scale = growth(block).powi(2) / (key_width as f64).sqrt();
+    let scale = yarn_growth(block).powi(2) / (key_width as f64).sqrt();
     let mix = |at: usize, head: usize| -> Vec<f64> {
+        let scale = scale * growth(block.model, at);
         let weights: Vec<f64> = kvs[..=at].iter().map(|kv| (dot(&qs[at][head], &kv[head][0]) * scale).exp()).collect();
         let total: f64 = weights.iter().sum();
         let element = |i: usize| weights.iter().zip(&kvs).map(|(w, kv)| w / total * kv[head][1][i]).sum();
