@@ -12,7 +12,7 @@ use cairn_convert::{CheckpointFile, Conversion, FileType};
 use cairn_gguf::{DType, Gguf, Value};
 use cairn_testkit::checkpoint::{CheckpointSpec, Storage, Vocabulary};
 use cairn_testkit::families::{
-    GEMMA2, GEMMA3, GPT_OSS, GRANITE, GRANITE_MOE, LLAMA, MIXTRAL, OLMO2, OLMOE, PHI3, QWEN2, QWEN2MOE, QWEN3,
+    self, GEMMA2, GEMMA3, GPT_OSS, GRANITE, GRANITE_MOE, LLAMA, MIXTRAL, OLMO2, OLMOE, PHI3, QWEN2, QWEN2MOE, QWEN3,
     QWEN3MOE, SEED_OSS, SMOLLM3, STARCODER2,
 };
 use cairn_testkit::{Family, ModelSpec, RopeScaling, Types, tiny};
@@ -57,7 +57,76 @@ impl Case {
 
 /// Cases without a recording of llama.cpp's converter: their logits are those of the same weights in a file that llama.cpp computes
 /// alike, and tensors and keys are not compared.
-pub const NOT_RECORDED: [&str; 5] = ["granitemoe", "olmoe", "qwen2moe", "seed_oss", "smollm3"];
+#[rustfmt::skip]
+pub const NOT_RECORDED: &[&str] = &[
+    "cohere2",
+    "command-r",
+    "deepseek2",
+    "deepseek2-fp8",
+    "dots1",
+    "ernie4_5",
+    "ernie4_5-moe",
+    "exaone",
+    "exaone4",
+    "falcon",
+    "falcon-40b",
+    "gemma",
+    "gemma4",
+    "gemma4-experts",
+    "glm4",
+    "glm4moe",
+    "gpt2",
+    "gptneox",
+    "granitehybrid",
+    "granitehybrid-moe",
+    "granitemoe",
+    "hunyuan-dense",
+    "lfm2",
+    "lfm2moe",
+    "llama4",
+    "mistral3",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "olmoe",
+    "phi2",
+    "qwen2moe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "seed_oss",
+    "smollm3",
+    "stablelm",
+];
+
+/// Cases that llama.cpp's converter has not recorded: name, family, architecture.
+static OTHERS: &[(&str, &Family, &str)] = &[
+    ("cohere2", &families::COHERE2, "Cohere2ForCausalLM"),
+    ("command-r", &families::COMMAND_R, "CohereForCausalLM"),
+    ("deepseek2", &families::DEEPSEEK2_GROWTH, "DeepseekV3ForCausalLM"),
+    ("dots1", &families::DOTS1, "Dots1ForCausalLM"),
+    ("ernie4_5", &families::ERNIE4_5, "Ernie4_5ForCausalLM"),
+    ("exaone", &families::EXAONE, "ExaoneForCausalLM"),
+    ("exaone4", &families::EXAONE4_WINDOWS, "Exaone4ForCausalLM"),
+    ("falcon", &families::FALCON, "FalconForCausalLM"),
+    ("falcon-40b", &families::FALCON_40B, "FalconForCausalLM"),
+    ("gemma4", &families::GEMMA4, "Gemma4ForCausalLM"),
+    ("gemma4-experts", &families::GEMMA4_EXPERTS, "Gemma4ForCausalLM"),
+    ("glm4", &families::GLM4, "Glm4ForCausalLM"),
+    ("glm4moe", &families::GLM4MOE, "Glm4MoeForCausalLM"),
+    ("granitehybrid", &families::GRANITE_HYBRID, "GraniteMoeHybridForCausalLM"),
+    ("granitehybrid-moe", &families::GRANITE_HYBRID_MOE, "GraniteMoeHybridForCausalLM"),
+    ("hunyuan-dense", &families::HUNYUAN_DENSE, "HunYuanDenseV1ForCausalLM"),
+    ("lfm2", &families::LFM2, "Lfm2ForCausalLM"),
+    ("lfm2moe", &families::LFM2MOE, "Lfm2MoeForCausalLM"),
+    ("llama4", &families::LLAMA4, "Llama4ForConditionalGeneration"),
+    ("nemotron_h", &families::NEMOTRON_H, "NemotronHForCausalLM"),
+    ("nemotron_h_moe", &families::NEMOTRON_H_LATENT, "NemotronHForCausalLM"),
+    ("phi2", &families::PHI2, "PhiForCausalLM"),
+    ("qwen35", &families::QWEN35, "Qwen3_5ForConditionalGeneration"),
+    ("qwen35moe", &families::QWEN35MOE, "Qwen3_5MoeForConditionalGeneration"),
+    ("qwen3next", &families::QWEN3NEXT, "Qwen3NextForCausalLM"),
+    ("stablelm", &families::STABLELM, "StableLmForCausalLM"),
+];
 
 /// Returns a checkpoint of every family, and of every kind of weights, vocabulary and rotary positions.
 pub fn all() -> Vec<Case> {
@@ -66,10 +135,18 @@ pub fn all() -> Vec<Case> {
     let attention_factor = (1.0 + 4f64.ln() / 512f64.ln()).sqrt() as f32;
     let long = RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor };
     let experts = |name: &str| if name.contains("_exps.weight") { DType::MXFP4 } else { DType::F32 };
+    let heads = |name, family: &'static Family, architecture| {
+        let mut case = case(name, family, architecture, "");
+        case.spec.model.kv_heads = case.spec.model.heads;
+        case
+    };
+    let mut ernie = case("ernie4_5-moe", &families::ERNIE4_5_MOE, "Ernie4_5_MoeForCausalLM", "");
+    // Shared experts are as wide as the others.
+    ernie.spec.model.ffn = 128;
     let mut gpt_oss = case("gpt-oss", &GPT_OSS, "GptOssForCausalLM", "gpt_oss");
     gpt_oss.spec.model.types = Types::By(experts);
     gpt_oss.spec.model.rope_scaling = RopeScaling::Yarn { factor: 32.0, original_context: 1024 };
-    vec![
+    let mut cases = vec![
         llama("llama"),
         llama("llama-bf16").storage(Storage::Float(DType::BF16), FileType::BF16),
         llama("llama-q8").storage(Storage::Float(DType::F16), FileType::Q8_0),
@@ -99,7 +176,17 @@ pub fn all() -> Vec<Case> {
         case("olmo2", &OLMO2, "Olmo2ForCausalLM", "olmo2"),
         case("starcoder2", &STARCODER2, "Starcoder2ForCausalLM", "starcoder2"),
         gpt_oss,
-    ]
+        ernie,
+        heads("gpt2", &families::GPT2, "GPT2LMHeadModel"),
+        heads("gptneox", &families::GPTNEOX, "GPTNeoXForCausalLM"),
+        case("deepseek2-fp8", &families::DEEPSEEK2, "DeepseekV3ForCausalLM", "")
+            .storage(Storage::Float8Blocks([96, 128]), FileType::F32),
+        case("gemma", &families::GEMMA, "GemmaForCausalLM", "gemma").vocabulary(Vocabulary::Pieces),
+        case("mistral3", &families::MISTRAL3, "Mistral3ForConditionalGeneration", "mistral3")
+            .rope(RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
+    ];
+    cases.extend(OTHERS.iter().map(|&(name, family, architecture)| case(name, family, architecture, "")));
+    cases
 }
 
 /// Opens the files of a checkpoint.

@@ -72,13 +72,17 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// If a file is damaged, a description is missing or invalid, or the family is not supported.
     pub fn new(files: &'a [CheckpointFile], target: FileType) -> Result<Self, ConvertError> {
-        let description = Description::read(files)?;
+        let mut description = Description::read(files)?;
         let architecture = description.config.architecture();
-        let found = families::ALL.iter().find(|family| family.architectures().contains(&architecture));
+        let is_of = |family: &&&dyn family::Family| {
+            family.architectures().contains(&architecture) && family.applies(&description.config)
+        };
+        let found = families::ALL.iter().find(is_of);
         let family = *found.ok_or_else(|| ConvertError::Architecture {
             name: architecture.to_owned(),
             supported: families::ALL.iter().flat_map(|family| family.architectures()).copied().collect(),
         })?;
+        family.prepare(&mut description.config)?;
         let mut metadata = family.metadata(&description)?;
         let mut tensors = plan::plan(files, sources(files, &description)?, family, &description)?;
         plan::set_types(&mut tensors, &metadata, target)?;

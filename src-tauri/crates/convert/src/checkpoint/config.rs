@@ -12,6 +12,8 @@ pub(super) const CONFIG: &str = "config.json";
 pub(super) const MAX_LAYERS: u32 = 4096;
 /// Upper limit of widths and of counts of heads and experts.
 pub(super) const MAX_WIDTH: u32 = 1 << 22;
+/// Upper limit of heads with rows in another order, of which each has entries in a list.
+pub(super) const MAX_ORDERED_HEADS: u32 = 1 << 14;
 
 /// A `config.json`. Values of `text_config`, which describes the text part of a model with images, replace those beside it.
 #[derive(Debug)]
@@ -40,6 +42,52 @@ impl Config {
     /// Returns the value of a key; null if it is missing.
     pub(super) fn value(&self, key: &str) -> &Value {
         &self.root[key]
+    }
+
+    /// Sets the value of a key that has none.
+    pub(super) fn set_default(&mut self, key: &str, value: impl Into<Value>) {
+        if self.root[key].is_null() {
+            self.root[key] = value.into();
+        }
+    }
+
+    /// Replaces the value of a key.
+    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.root[key] = value.into();
+    }
+
+    /// Gives the values of keys with other names their usual ones.
+    pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
+        for (from, to) in names {
+            self.set_default(to, self.root[*from].clone());
+        }
+    }
+
+    /// Returns a count from 0 to `max`.
+    pub(super) fn whole(&self, key: &str, max: u32) -> Result<Option<u32>, ConvertError> {
+        if self.root[key] == 0 { Ok(Some(0)) } else { self.optional_count(&[key], max) }
+    }
+
+    /// Returns a flag.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ConvertError> {
+        match &self.root[key] {
+            Value::Null => Ok(None),
+            Value::Bool(flag) => Ok(Some(*flag)),
+            other => Err(invalid(CONFIG, format!("{key} is {other}, not true or false"))),
+        }
+    }
+
+    /// Returns the names of the kinds of all layers, if there are any.
+    pub(super) fn layer_kinds(&self, key: &str) -> Result<Option<Vec<&str>>, ConvertError> {
+        let layers = self.count("num_hidden_layers", MAX_LAYERS)? as usize;
+        let refused = || invalid(CONFIG, format!("{key} is not a list of {layers} layers"));
+        match &self.root[key] {
+            Value::Null => Ok(None),
+            Value::Array(kinds) if kinds.len() == layers => {
+                kinds.iter().map(Value::as_str).collect::<Option<_>>().map(Some).ok_or_else(refused)
+            }
+            _ => Err(refused()),
+        }
     }
 
     /// Returns the first of these keys that has a value, and the value.

@@ -1,5 +1,9 @@
 //! Families of decoders, each described by a table: the keys of its config and the names of its tensors.
 
+mod keys;
+mod rows;
+mod sizes;
+
 use cairn_gguf::{Metadata, Pooling};
 
 use super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
@@ -9,6 +13,12 @@ use super::family::{Contents, Family, Heads, Layout, ModuleMatrix, Place, Select
 use super::names::TensorName;
 use super::{rope, vocabulary};
 
+use self::keys::{COMMON_KEYS, Kind};
+pub(super) use self::keys::{Key, SHARED_INNER, flag, number, optional_count, whole};
+pub(super) use self::rows::{ATTENTION, Dim, MLP, NORMS, OUTPUT, Order, Row, TABLES, row};
+use self::sizes::Sizes;
+pub(super) use self::sizes::{head_dim, rotated_dims};
+
 /// A family of decoders.
 pub(super) struct Decoder {
     /// Values of `architectures` in `config.json`.
@@ -17,8 +27,12 @@ pub(super) struct Decoder {
     pub(super) name: &'static str,
     /// Keys beside [`COMMON_KEYS`].
     pub(super) keys: &'static [Key],
+    /// Tensors outside of layers.
+    pub(super) tables: &'static [Row],
     /// Tensors of a layer. The first list with a name determines its place.
     pub(super) layer: &'static [&'static [Row]],
+    /// Whether layers behind the last one predict further tokens, which the engine does not compute.
+    pub(super) has_predicting_layers: bool,
     /// Activations of the MLP, which GGUF does not contain.
     pub(super) activations: &'static [&'static str],
     /// Added to the weights of norms.
@@ -29,6 +43,10 @@ pub(super) struct Decoder {
     pub(super) is_tied: bool,
     /// Whether a blank is added before a text, for vocabularies of SentencePiece.
     pub(super) space_prefix: Option<bool>,
+    /// Whether a checkpoint of one of the architectures is of this family.
+    pub(super) applies: fn(&Config) -> bool,
+    /// Gives values of a config their usual names, and adds those that the family derives from others.
+    pub(super) prepare: fn(&mut Config) -> Result<(), ConvertError>,
     /// Adds keys that no table describes, and checks that the engine computes what the config declares.
     pub(super) more: fn(&Config, &mut Metadata) -> Result<(), ConvertError>,
 }
@@ -38,232 +56,44 @@ pub(super) const PLAIN: Decoder = Decoder {
     architectures: &[],
     name: "",
     keys: &[],
+    tables: TABLES,
     layer: &[ATTENTION, MLP, NORMS],
+    has_predicting_layers: false,
     activations: &["silu", "swish"],
     norm_shift: 0.0,
     interleaves_heads: false,
     is_tied: false,
     space_prefix: None,
+    applies: |_| true,
+    prepare: |_| Ok(()),
     more: |_, _| Ok(()),
 };
 
-/// A key with a value of the config.
-pub(super) struct Key {
-    /// Without the prefix of the family.
-    name: &'static str,
-    /// Names in the config; the first one with a value counts.
-    config: &'static [&'static str],
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Count(u32),
-    OptionalCount(u32),
-    OptionalNumber,
-}
-
-/// A count that every config has.
-pub(super) const fn count(name: &'static str, config: &'static [&'static str], max: u32) -> Key {
-    Key { name, config, kind: Kind::Count(max) }
-}
-
-/// A count.
-pub(super) const fn optional_count(name: &'static str, config: &'static [&'static str]) -> Key {
-    Key { name, config, kind: Kind::OptionalCount(MAX_WIDTH) }
-}
-
-/// A number.
-pub(super) const fn number(name: &'static str, config: &'static [&'static str]) -> Key {
-    Key { name, config, kind: Kind::OptionalNumber }
-}
-
-/// Keys of all families.
-const COMMON_KEYS: &[Key] = &[
-    count("block_count", &["num_hidden_layers"], MAX_LAYERS),
-    count("context_length", &["max_position_embeddings"], u32::MAX),
-    count("embedding_length", &["hidden_size"], MAX_WIDTH),
-    count("feed_forward_length", &["intermediate_size"], MAX_WIDTH),
-    count("attention.head_count", &["num_attention_heads"], MAX_WIDTH),
-    optional_count("attention.head_count_kv", &["num_key_value_heads"]),
-    number("attention.layer_norm_rms_epsilon", &["rms_norm_eps"]),
-    number("attention.layer_norm_epsilon", &["norm_epsilon", "layer_norm_eps"]),
-    optional_count("expert_count", &["num_local_experts", "num_experts"]),
-    optional_count("expert_used_count", &["num_experts_per_tok"]),
-];
-
-/// Names of the width inside a shared expert.
-pub(super) const SHARED_INNER: &[&str] = &["shared_expert_intermediate_size", "shared_intermediate_size"];
-
-/// A dimension that the config determines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dim {
-    Any,
-    Width,
-    /// Width inside the MLP.
-    Inner,
-    /// Twice that: gate and linear part.
-    TwoInner,
-    /// All heads of queries.
-    Query,
-    /// All heads of keys, or of values.
-    KeyValue,
-    /// Queries, keys and values.
-    Fused,
-    Head,
-    Heads,
-    Experts,
-    /// Width inside an expert.
-    ExpertInner,
-    /// Width inside a shared expert.
-    SharedInner,
-}
-
-/// A tensor of a checkpoint and its place in the new file.
-pub(super) struct Row {
-    /// Name without prefix and ending. `*` is the number of an expert.
-    from: &'static str,
-    /// Name in GGUF, without prefix and ending.
-    to: &'static str,
-    /// Dimensions, row length first. A bias has those behind the first one.
-    dims: &'static [Dim],
-    /// Heads of its rows, if they are interleaved in some families.
-    heads: Option<Heads>,
-    select: Select,
-    /// Whether numbers, in contrast to 4-bit blocks, have rows and columns swapped.
-    is_transposed: bool,
-}
-
-/// A tensor with its elements in the same order.
-pub(super) const fn row(from: &'static str, to: &'static str, dims: &'static [Dim]) -> Row {
-    Row { from, to, dims, heads: None, select: Select::All, is_transposed: false }
-}
-
-impl Row {
-    const fn heads(self, heads: Heads) -> Self {
-        Self { heads: Some(heads), ..self }
-    }
-
-    /// Takes some rows of each matrix.
-    pub(super) const fn select(self, select: Select) -> Self {
-        Self { select, ..self }
-    }
-
-    /// Swaps rows and columns.
-    pub(super) const fn transposed(self) -> Self {
-        Self { is_transposed: true, ..self }
-    }
-}
-
-/// Projections of attention.
-pub(super) const ATTENTION: &[Row] = &[
-    row("self_attn.q_proj", "attn_q", &[Dim::Width, Dim::Query]).heads(Heads::Query),
-    row("self_attn.k_proj", "attn_k", &[Dim::Width, Dim::KeyValue]).heads(Heads::KeyValue),
-    row("self_attn.v_proj", "attn_v", &[Dim::Width, Dim::KeyValue]),
-    row("self_attn.o_proj", "attn_output", &[Dim::Query, Dim::Width]),
-];
-
-/// Gated MLP.
-pub(super) const MLP: &[Row] = &[
-    row("mlp.gate_proj", "ffn_gate", &[Dim::Width, Dim::Inner]),
-    row("mlp.up_proj", "ffn_up", &[Dim::Width, Dim::Inner]),
-    row("mlp.down_proj", "ffn_down", &[Dim::Inner, Dim::Width]),
-];
-
-/// Norms before attention and MLP.
-pub(super) const NORMS: &[Row] =
-    &[row("input_layernorm", "attn_norm", &[Dim::Width]), row("post_attention_layernorm", "ffn_norm", &[Dim::Width])];
-
-/// Tensors outside of layers.
-const TABLES: &[Row] = &[
-    row("embed_tokens", "token_embd", &[Dim::Width, Dim::Any]),
-    row("norm", "output_norm", &[Dim::Width]),
-    row(OUTPUT, "output", &[Dim::Width, Dim::Any]),
-];
-
-const OUTPUT: &str = "lm_head";
-
-/// Parts of names of tensors that the forward pass of the text model does not need: computed ones, and towers of images.
-const IGNORED: [&str; 6] = [
+/// Parts of names of tensors that the forward pass of the text model does not need: computed ones, and towers of images
+/// and sound.
+const IGNORED: [&str; 12] = [
     "rotary_emb.inv_freq",
+    "rotary_embed.inv_freq",
     ".attention.masked_bias",
     ".attention.bias",
+    ".attn.masked_bias",
     "vision_tower.",
     "multi_modal_projector.",
+    "mm_projector.",
     "vision_model.",
+    "audio_tower.",
+    "embed_vision.",
+    "embed_audio.",
 ];
+/// Names of buffers of GPT-2 beside its tensors.
+const MASK: &str = ".attn.bias";
+/// Beginnings of names of towers of images, and of layers that predict further tokens.
+const IGNORED_PREFIXES: [&str; 4] = ["mtp.", "model.mtp_", "visual.", "model.visual."];
 
 fn is_ignored(name: &str) -> bool {
     IGNORED.iter().any(|part| name.contains(part))
-}
-
-/// Sizes in the config.
-struct Sizes {
-    width: u64,
-    inner: u64,
-    heads: u64,
-    kv_heads: u64,
-    head: u64,
-    experts: u64,
-    expert_inner: u64,
-    shared_inner: Option<u64>,
-}
-
-impl Sizes {
-    fn read(config: &Config) -> Result<Self, ConvertError> {
-        let count = |keys: &[&str]| Ok::<_, ConvertError>(config.optional_count(keys, MAX_WIDTH)?.map(u64::from));
-        let required = |key: &str| Ok::<_, ConvertError>(u64::from(config.count(key, MAX_WIDTH)?));
-        let (width, heads) = (required("hidden_size")?, required("num_attention_heads")?);
-        let inner = required("intermediate_size")?;
-        let head = match count(&["head_dim"])? {
-            Some(head) => head,
-            None if width.is_multiple_of(heads) => width / heads,
-            None => return Err(invalid(CONFIG, format!("hidden_size {width} is not a multiple of {heads} heads"))),
-        };
-        Ok(Self {
-            width,
-            inner,
-            heads,
-            kv_heads: count(&["num_key_value_heads"])?.unwrap_or(heads),
-            head,
-            experts: count(&["num_local_experts", "num_experts"])?.unwrap_or(0),
-            expert_inner: count(&["moe_intermediate_size"])?.unwrap_or(inner),
-            shared_inner: count(SHARED_INNER)?,
-        })
-    }
-
-    fn of(&self, dim: Dim) -> Option<u64> {
-        let size = match dim {
-            Dim::Any => return None,
-            Dim::Width => self.width,
-            Dim::Inner => self.inner,
-            Dim::TwoInner => 2 * self.inner,
-            Dim::Query => self.heads * self.head,
-            Dim::KeyValue => self.kv_heads * self.head,
-            Dim::Fused => (self.heads + 2 * self.kv_heads) * self.head,
-            Dim::Head => self.head,
-            Dim::Heads => self.heads,
-            Dim::Experts => self.experts,
-            Dim::ExpertInner => self.expert_inner,
-            Dim::SharedInner => return self.shared_inner,
-        };
-        Some(size)
-    }
-}
-
-/// Returns the number of elements of a head.
-fn head_dim(config: &Config) -> Result<u64, ConvertError> {
-    Ok(Sizes::read(config)?.head)
-}
-
-/// Returns the number of rotated elements of a head.
-pub(super) fn rotated_dims(config: &Config) -> Result<u64, ConvertError> {
-    let head = head_dim(config)?;
-    let share = match config.value("rope_parameters")["partial_rotary_factor"].as_f64() {
-        Some(share) => share as f32,
-        None => config.optional_number(&["partial_rotary_factor"])?.unwrap_or(1.0),
-    };
-    Ok((f64::from(share.clamp(0.0, 1.0)) * head as f64) as u64)
+        || IGNORED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.ends_with(MASK)
 }
 
 impl Decoder {
@@ -273,7 +103,7 @@ impl Decoder {
 
     /// Returns the rows of a tensor: those of the first table with its name.
     fn rows(&self, name: &TensorName) -> Vec<&'static Row> {
-        let tables = if name.layer.is_none() { &[TABLES][..] } else { self.layer };
+        let tables = if name.layer.is_none() { std::slice::from_ref(&self.tables) } else { self.layer };
         let rows_of = |table: &&'static [Row]| table.iter().filter(|row| row.from == name.stem).collect::<Vec<_>>();
         tables.iter().map(rows_of).find(|rows| !rows.is_empty()).unwrap_or_default()
     }
@@ -296,14 +126,23 @@ impl Family for Decoder {
             select: row.select,
             heads: row.heads.filter(|_| self.interleaves_heads),
         };
-        self.rows(&name).into_iter().map(matrix).collect()
+        // An adapter has no parts of a matrix in another order.
+        self.rows(&name).into_iter().filter(|row| row.order.is_none()).map(matrix).collect()
+    }
+
+    fn applies(&self, config: &Config) -> bool {
+        (self.applies)(config)
+    }
+
+    fn prepare(&self, config: &mut Config) -> Result<(), ConvertError> {
+        (self.prepare)(config)
     }
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
         let mut metadata = description.general(self.name);
         description.add_sampling(&mut metadata)?;
-        for key in ["hidden_activation", "hidden_act"] {
+        for key in ["hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act"] {
             if let Some(activation) = config.optional_text(key)? {
                 if !self.activations.contains(&activation) {
                     return Err(unsupported(format!("{} with the activation {activation:?}", self.name)));
@@ -322,8 +161,14 @@ impl Family for Decoder {
                 Kind::OptionalCount(max) => {
                     config.optional_count(keys, max)?.map(|count| metadata.set(name, count));
                 }
+                Kind::OptionalWhole => {
+                    config.whole(keys[0], MAX_WIDTH)?.map(|count| metadata.set(name, count));
+                }
                 Kind::OptionalNumber => {
                     config.optional_number(keys)?.map(|number| metadata.set(name, number));
+                }
+                Kind::OptionalFlag => {
+                    config.flag(keys[0])?.map(|flag| metadata.set(name, flag));
                 }
             }
         }
@@ -348,8 +193,10 @@ impl Family for Decoder {
         let config = &description.config;
         let sizes = Sizes::read(config)?;
         let is_layer = |layer: u32| config.count("num_hidden_layers", MAX_LAYERS).is_ok_and(|layers| layer < layers);
-        let name = TensorName::parse(full_name).filter(|name| name.layer.is_none_or(is_layer));
-        let name = name.ok_or_else(|| self.unknown(full_name))?;
+        let name = TensorName::parse(full_name).ok_or_else(|| self.unknown(full_name))?;
+        if !name.layer.is_none_or(is_layer) {
+            return if self.has_predicting_layers { Ok(Vec::new()) } else { Err(self.unknown(full_name)) };
+        }
         if self.is_tied && name.stem == OUTPUT {
             return Ok(Vec::new());
         }
@@ -359,13 +206,18 @@ impl Family for Decoder {
         }
         let prefix = name.prefix();
         let TensorName { ending, contents, expert, .. } = name;
-        let place = |row: &Row| {
-            let is_norm = row.to.ends_with("norm");
+        let place = |row: &Row| -> Result<Place, ConvertError> {
+            let is_norm = row.to.ends_with("norm") && !row.is_unshifted;
             let heads = row.heads.filter(|_| self.interleaves_heads).map(|heads| match heads {
                 Heads::Query => sizes.heads,
                 Heads::KeyValue => sizes.kv_heads,
             });
+            let order = row.order.map(|order| order(config)).transpose()?.unwrap_or_default();
             let layout = Layout {
+                split: order.split.max(1),
+                rows: order.rows.map(Into::into),
+                columns: order.columns.map(Into::into),
+                is_logarithm: row.is_logarithm,
                 select: row.select,
                 heads,
                 is_transposed: row.is_transposed && contents == Contents::Numbers && ending == "weight",
@@ -374,16 +226,17 @@ impl Family for Decoder {
             };
             // A bias has an element for each row.
             let dims = if ending == "bias" && row.dims.len() > 1 { &row.dims[1..] } else { row.dims };
-            Place {
-                name: format!("{prefix}{}.{ending}", row.to),
+            Ok(Place {
+                name: if row.is_bare { format!("{prefix}{}", row.to) } else { format!("{prefix}{}.{ending}", row.to) },
                 expert,
                 experts: u32::try_from(sizes.experts).unwrap_or(u32::MAX),
                 contents,
                 layout,
-                dims: dims.iter().map(|&dim| sizes.of(dim)).collect(),
-            }
+                dims: dims.iter().map(|&dim| sizes.of(dim, config)).collect::<Result<_, _>>()?,
+                is_reshaped: row.is_reshaped,
+            })
         };
-        Ok(rows.into_iter().map(place).collect())
+        rows.into_iter().map(place).collect()
     }
 
     fn computed(&self, description: &Description<'_>) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {

@@ -5,13 +5,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use cairn_gguf::DType;
 use rayon::prelude::*;
 
 use super::description::CheckpointFile;
 use super::error::ConvertError;
-use super::family::{Layout, Select};
+use super::family::{Layout, Select, total};
 use super::float8::{self, Scales};
 use super::plan::{BLOCK_BYTES, Data, Matrix, PlannedTensor};
 use super::safetensors::{Format, SourceTensor};
@@ -62,10 +63,11 @@ fn write_matrices(
     let &Matrix { count, rows, columns, .. } = matrix;
     let file = &files[matrix.tensor.file].file;
     let scales: Option<Scales> = match &matrix.scale {
-        Some(scale) => Some(scale.read(&files[scale.tensor.file].file, rows, columns)?),
+        Some(scale) => Some(scale.read(&files[scale.tensor.file].file, count * rows, columns)?),
         None => None,
     };
-    let plain = Layout { shift: layout.shift, factor: layout.factor, ..Layout::PLAIN };
+    let &Layout { shift, factor, is_logarithm, .. } = layout;
+    let plain = Layout { shift, factor, is_logarithm, ..Layout::PLAIN };
     let is_flat = *layout == plain && scales.is_none();
     let (first, last) = match layout.select {
         _ if layout.is_transposed || is_flat => (0, rows),
@@ -75,38 +77,75 @@ fn write_matrices(
     };
     // Without an order of rows, elements need not be read by rows.
     let (first, last, columns) = if is_flat { (0, rows * columns, 1) } else { (first, last, columns) };
+    let whole = first..last;
+    let ranges = layout.rows.as_deref().unwrap_or(std::slice::from_ref(&whole));
     let unit = match layout {
-        Layout { is_transposed: true, .. } => rows,
+        Layout { is_transposed: true, .. } => total(ranges),
         Layout { heads: Some(heads), .. } => rows / heads,
         Layout { select: Select::Even | Select::Odd, .. } => 2,
         _ => 1,
     };
     let slab = (SLAB_ELEMENTS / columns.max(1) / unit.max(1)).max(1) * unit;
-    let mut values = Vec::new();
-    for index in 0..count {
-        let mut row = first;
-        while row < last {
-            let slab_rows = slab.min(last - row);
-            let start = index * matrix.rows * matrix.columns + row * columns;
-            read(file, &matrix.tensor, start, slab_rows * columns, &mut values)?;
+    let (mut values, mut part) = (Vec::new(), Vec::new());
+    for (index, slab) in (0..count).flat_map(|index| slabs(ranges, slab).into_iter().map(move |slab| (index, slab))) {
+        values.clear();
+        for range in &slab {
+            let start = index * matrix.rows * matrix.columns + range.start * columns;
+            read(file, &matrix.tensor, start, (range.end - range.start) * columns, &mut part)?;
             if let Some(scales) = &scales {
-                scales.apply(row, columns as usize, &mut values);
+                scales.apply(index * rows + range.start, columns as usize, &mut part);
             }
-            let ordered = order(&values, slab_rows as usize, columns as usize, unit as usize, layout);
-            let mut ordered = ordered.unwrap_or_else(|| std::mem::take(&mut values));
-            if layout.factor != 1.0 {
-                ordered.iter_mut().for_each(|value| *value *= layout.factor);
-            }
-            if layout.shift != 0.0 {
-                ordered.iter_mut().for_each(|value| *value += layout.shift);
-            }
-            for bytes in encode(&ordered, dtype, &matrix.tensor.name).map_err(invalid_data)? {
-                emit(&bytes)?;
-            }
-            row += slab_rows;
+            values.append(&mut part);
+        }
+        if let Some(columns_of) = &layout.columns {
+            values = chosen_columns(&values, columns as usize, columns_of);
+        }
+        let (slab_rows, columns) = (total(&slab) as usize, values.len() / (total(&slab) as usize).max(1));
+        let ordered = order(&values, slab_rows, columns, unit as usize, layout);
+        let mut ordered = ordered.unwrap_or_else(|| std::mem::take(&mut values));
+        if is_logarithm {
+            ordered.iter_mut().for_each(|value| *value = -value.exp());
+        }
+        if factor != 1.0 {
+            ordered.iter_mut().for_each(|value| *value *= factor);
+        }
+        if shift != 0.0 {
+            ordered.iter_mut().for_each(|value| *value += shift);
+        }
+        for bytes in encode(&ordered, dtype, &matrix.tensor.name).map_err(invalid_data)? {
+            emit(&bytes)?;
         }
     }
     Ok(())
+}
+
+/// Divides ranges of rows into slabs of `size` rows; the last one may be smaller.
+fn slabs(ranges: &[Range<u64>], size: u64) -> Vec<Vec<Range<u64>>> {
+    let (mut slabs, mut slab, mut free) = (Vec::new(), Vec::new(), size);
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + free);
+            slab.push(start..end);
+            free -= end - start;
+            start = end;
+            if free == 0 {
+                slabs.push(std::mem::take(&mut slab));
+                free = size;
+            }
+        }
+    }
+    slabs.extend((!slab.is_empty()).then_some(slab));
+    slabs
+}
+
+/// Returns the columns of these ranges of each row, in this order.
+fn chosen_columns(values: &[f32], columns: usize, ranges: &[Range<u64>]) -> Vec<f32> {
+    let rows = values.chunks_exact(columns);
+    let of_row = |row: &[f32]| {
+        ranges.iter().flat_map(|range| row[range.start as usize..range.end as usize].to_vec()).collect::<Vec<_>>()
+    };
+    rows.flat_map(of_row).collect()
 }
 
 /// Reads elements from `start` on.

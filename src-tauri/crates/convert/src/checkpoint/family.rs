@@ -1,7 +1,11 @@
 //! What a family of models provides: descriptions and tensors in the form of GGUF.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use cairn_gguf::Metadata;
 
+use super::config::Config;
 use super::description::Description;
 use super::error::ConvertError;
 
@@ -17,6 +21,16 @@ pub(super) trait Family: Sync {
     /// such module or its adapters are not supported.
     fn matrices(&self, _: &str) -> Vec<ModuleMatrix> {
         Vec::new()
+    }
+
+    /// Returns whether a checkpoint with one of these architectures is of this family.
+    fn applies(&self, _: &Config) -> bool {
+        true
+    }
+
+    /// Gives values of a config their usual names, and adds those that the family derives from others.
+    fn prepare(&self, _: &mut Config) -> Result<(), ConvertError> {
+        Ok(())
     }
 
     /// Returns the metadata of the new file, including its vocabulary.
@@ -44,6 +58,8 @@ pub(super) struct Place {
     pub(super) layout: Layout,
     /// Dimensions of the new tensor that are determined by the config, row length first.
     pub(super) dims: Vec<Option<u64>>,
+    /// Whether the new tensor has these dimensions in place of those of the checkpoint, for as many elements.
+    pub(super) is_reshaped: bool,
 }
 
 /// Matrix of a GGUF file that a linear module of a checkpoint becomes.
@@ -76,10 +92,17 @@ pub(super) enum Contents {
 }
 
 /// Order of the elements in the new file.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
+    /// Number of matrices with equally many rows that a matrix of the checkpoint consists of.
+    pub(super) split: u64,
     /// Rows of each matrix that belong to the tensor.
     pub(super) select: Select,
+    /// Rows of each matrix that belong to the tensor, in their new order; all of the selected ones if there is no list.
+    /// An element of a vector is a row.
+    pub(super) rows: Option<Arc<[Range<u64>]>>,
+    /// The same of columns.
+    pub(super) columns: Option<Arc<[Range<u64>]>>,
     /// Number of heads, if their rows are reordered: the two halves of a head are interleaved, because this family's rotation
     /// pairs adjacent elements in GGUF, and the halves in checkpoints.
     pub(super) heads: Option<u64>,
@@ -89,11 +112,28 @@ pub(super) struct Layout {
     pub(super) shift: f32,
     /// Factor of each element, before the shift.
     pub(super) factor: f32,
+    /// Whether each element is replaced by the negative of its power of e: checkpoints have logarithms of rates of
+    /// decay.
+    pub(super) is_logarithm: bool,
 }
 
 impl Layout {
-    pub(super) const PLAIN: Self =
-        Self { select: Select::All, heads: None, is_transposed: false, shift: 0.0, factor: 1.0 };
+    pub(super) const PLAIN: Self = Self {
+        split: 1,
+        select: Select::All,
+        rows: None,
+        columns: None,
+        heads: None,
+        is_transposed: false,
+        shift: 0.0,
+        factor: 1.0,
+        is_logarithm: false,
+    };
+}
+
+/// Returns the number of rows, or columns, of a list.
+pub(super) fn total(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
 }
 
 /// Rows of a matrix.

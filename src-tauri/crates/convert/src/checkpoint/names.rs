@@ -2,6 +2,11 @@
 
 use super::family::Contents;
 
+/// Beginnings of names, each of which may be missing.
+const PREFIXES: [&str; 5] = ["model.", "transformer.", "gpt_neox.", "backbone.", "ernie."];
+/// Names of the list of layers.
+const LAYERS: [&str; 2] = ["layers.", "h."];
+
 /// Parsed name of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TensorName {
@@ -19,8 +24,9 @@ impl TensorName {
     /// Parses a name. Returns `None` if a layer has no number.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let name = name.replace("language_model.", "");
-        let inner = name.strip_prefix("model.").unwrap_or(&name);
-        let (layer, part) = match inner.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {
+        let inner = PREFIXES.iter().fold(name.as_str(), |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+        let layer = LAYERS.iter().find_map(|layers| inner.strip_prefix(layers));
+        let (layer, part) = match layer.and_then(|rest| rest.split_once('.')) {
             Some((layer, part)) => (Some(layer.parse().ok()?), part),
             None => (None, inner),
         };

@@ -6,7 +6,7 @@ use cairn_gguf::{DType, Gguf, Metadata, Writer};
 
 use super::description::{CheckpointFile, Description};
 use super::error::{ConvertError, invalid};
-use super::family::{Contents, Family, Layout, Place, Select};
+use super::family::{Contents, Family, Layout, Place, Select, total};
 use super::float8::{Method, Scale};
 use super::safetensors::{Format, SourceTensor};
 use crate::FileType;
@@ -35,13 +35,17 @@ pub(super) enum Data {
     Values(Vec<f32>),
 }
 
-/// Matrices of one tensor of the checkpoint. Vectors have one row, biases one column.
+/// Matrices of one tensor of the checkpoint. Vectors have one row; biases, and vectors with another order, one column.
 pub(super) struct Matrix {
     pub(super) tensor: SourceTensor,
     pub(super) scale: Option<Scale>,
     pub(super) count: u64,
     pub(super) rows: u64,
     pub(super) columns: u64,
+    /// Number of its dimensions in the new file, without that of several matrices.
+    rank: usize,
+    /// Whether the new tensor has a dimension for several matrices.
+    is_many: bool,
 }
 
 /// A tensor of the new file of which not all parts are found yet.
@@ -154,7 +158,7 @@ impl Pending {
                 let matrices = complete(&place, matrices)?;
                 let tensor = matrices[0].tensor.clone();
                 let dims = dims(&matrices, &place)?;
-                (tensor, dims, DType::F32, Data::Matrices { matrices, layout: place.layout })
+                (tensor, dims, DType::F32, Data::Matrices { matrices, layout: place.layout.clone() })
             }
             (Some(found), None) | (None, Some(found)) | (Some(found), Some(_)) => {
                 let reason = "a tensor of 4-bit floats needs one of blocks and one of scales".to_owned();
@@ -186,31 +190,51 @@ impl Matrix {
         if matches!(source.format, Format::Byte | Format::Other(_)) {
             return Err(refused("needs floats, not integers"));
         }
-        let (count, rows, columns) = match (place.name.ends_with(".bias"), &source.shape[..]) {
-            (true, &[rows]) => (1, rows, 1),
-            (true, &[count, rows]) => (count, rows, 1),
-            (false, &[columns]) => (1, 1, columns),
-            (false, &[rows, columns]) => (1, rows, columns),
-            (false, &[count, rows, columns]) => (count, rows, columns),
+        let layout = &place.layout;
+        let (is_bias, is_ordered) = (place.name.ends_with(".bias"), layout.rows.is_some());
+        let (count, rows, columns, rank) = match (is_bias, &source.shape[..]) {
+            (true, &[rows]) => (1, rows, 1, 1),
+            (true, &[count, rows]) => (count, rows, 1, 1),
+            (false, &[rows]) if is_ordered => (1, rows, 1, 1),
+            (false, &[columns]) => (1, 1, columns, 1),
+            (false, &[rows, columns]) => (1, rows, columns, 2),
+            // A convolution of single channels.
+            (false, &[rows, 1, columns]) if place.is_reshaped => (1, rows, columns, 2),
+            (false, &[count, rows, columns]) => (count, rows, columns, 2),
             _ => return Err(refused("needs a vector, a matrix or matrices of experts")),
         };
+        let is_many = place.expert.is_some() || source.shape.len() > rank || layout.split > 1;
+        if layout.split == 0 || !rows.is_multiple_of(layout.split) || (layout.split > 1 && count != 1) {
+            return Err(refused(&format!("needs rows of {} equal matrices", layout.split)));
+        }
+        let (all_rows, rows, count) = (rows, rows / layout.split, count * layout.split);
+        let lists = [(&layout.rows, rows, "rows"), (&layout.columns, columns, "columns")];
+        for (ranges, size, what) in
+            lists.into_iter().filter_map(|(list, size, what)| Some((list.as_ref()?, size, what)))
+        {
+            if let Some(range) = ranges.iter().find(|range| range.start > range.end || range.end > size) {
+                return Err(refused(&format!("needs {what} {} to {} by the config", range.start, range.end)));
+            }
+        }
         if let Some(scale) = scale {
-            if count != 1 {
+            if source.shape.len() != 2 {
                 return Err(refused("needs a scale for each expert"));
             }
-            scale.shape(rows, columns).map_err(|reason| refused(&format!("cannot be decoded: {reason}")))?;
+            scale.shape(all_rows, columns).map_err(|reason| refused(&format!("cannot be decoded: {reason}")))?;
         }
         if let Some(heads) = place.layout.heads
             && (heads == 0 || !rows.is_multiple_of(2 * heads))
         {
             return Err(refused(&format!("needs an even number of rows for each of {heads} heads")));
         }
-        Ok(Self { tensor: source.clone(), scale: scale.cloned(), count, rows, columns })
+        Ok(Self { tensor: source.clone(), scale: scale.cloned(), count, rows, columns, rank, is_many })
     }
 
     /// Returns the number of rows and columns in the new file.
     fn selected(&self, layout: &Layout) -> Option<(u64, u64)> {
-        let (rows, columns) = if layout.is_transposed { (self.columns, self.rows) } else { (self.rows, self.columns) };
+        let rows = layout.rows.as_ref().map_or(self.rows, |ranges| total(ranges));
+        let columns = layout.columns.as_ref().map_or(self.columns, |ranges| total(ranges));
+        let (rows, columns) = if layout.is_transposed { (columns, rows) } else { (rows, columns) };
         Some((layout.select.count(rows)?, columns))
     }
 }
@@ -244,15 +268,14 @@ fn dims(matrices: &[Matrix], place: &Place) -> Result<Vec<u64>, ConvertError> {
     });
     let (rows, columns) = selected?;
     let count = first.count.saturating_mul(matrices.len() as u64);
-    let is_bias = place.name.ends_with(".bias");
-    let has_experts = place.expert.is_some() || first.tensor.shape.len() == if is_bias { 2 } else { 3 };
-    let mut dims = match (is_bias, first.tensor.shape.len()) {
-        (true, _) => vec![rows],
-        (false, 1) => vec![columns],
-        (false, _) => vec![columns, rows],
-    };
-    dims.extend(has_experts.then_some(count));
-    Ok(dims)
+    // One of both is 1 in a vector.
+    let mut dims = if first.rank == 1 { vec![rows.saturating_mul(columns)] } else { vec![columns, rows] };
+    dims.extend(first.is_many.then_some(count));
+    let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
+    match place.dims.iter().copied().collect::<Option<Vec<u64>>>() {
+        Some(declared) if place.is_reshaped && product(&declared) == product(&dims) => Ok(declared),
+        _ => Ok(dims),
+    }
 }
 
 /// Returns the dimensions of a tensor of 4-bit blocks, row length first.

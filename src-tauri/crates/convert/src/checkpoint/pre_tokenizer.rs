@@ -16,6 +16,21 @@ enum Step<'a> {
     Words,
     /// Each digit is a word.
     Digits,
+    /// Runs of digits are words.
+    DigitRuns,
+    /// Runs of punctuation are words.
+    Punctuation,
+}
+
+impl Step<'_> {
+    /// Whether two steps split a text alike. Some files have line breaks in a pattern, others their escapes.
+    fn equals(&self, other: &Step<'_>) -> bool {
+        let escaped = |pattern: &str| pattern.replace('\r', "\\r").replace('\n', "\\n");
+        match (self, other) {
+            (Step::Split(pattern), Step::Split(other)) => escaped(pattern) == escaped(other),
+            _ => self == other,
+        }
+    }
 }
 
 /// A row: steps, and whether a word that is a token is not merged.
@@ -42,6 +57,14 @@ const SEED_CODER: &str =
 const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const DEEPSEEK_V3: &[Step<'static>] = &[
+    Step::Split(r"\p{N}{1,3}"),
+    Step::Split("[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+"),
+    Step::Split(
+        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+    ),
+];
+
 const ROWS: &[Row] = &[
     whole("llama-bpe", &[Step::Split(LLAMA_3)]),
     row("dbrx", &[Step::Split(LLAMA_3)]),
@@ -52,6 +75,8 @@ const ROWS: &[Row] = &[
     whole("tekken", &[Step::Split(TEKKEN)]),
     row("starcoder", &[Step::Digits, Step::Words]),
     row("gpt-2", &[Step::Words]),
+    row("deepseek-v3", DEEPSEEK_V3),
+    row("falcon", &[Step::Punctuation, Step::Words, Step::DigitRuns, Step::Split("[0-9][0-9][0-9]")]),
 ];
 
 /// Returns the name of the pre-tokenizer of a byte-level vocabulary.
@@ -61,7 +86,10 @@ pub(super) fn name(tokenizer: &TokenizerFile) -> Result<&'static str, ConvertErr
     };
     let steps = steps(pre_tokenizer)?;
     let is_whole = tokenizer.model.ignore_merges == Some(true);
-    let same_steps = || ROWS.iter().filter(|row| row.steps == steps);
+    let equal = |row: &&Row| {
+        row.steps.len() == steps.len() && row.steps.iter().zip(&steps).all(|(step, other)| step.equals(other))
+    };
+    let same_steps = || ROWS.iter().filter(equal);
     let row = same_steps().find(|row| row.is_whole == is_whole).or_else(|| same_steps().next());
     row.map(|row| row.name).ok_or_else(|| unsupported(format!("the pre_tokenizer of {TOKENIZER}: {steps:?}")))
 }
@@ -109,6 +137,8 @@ fn of<'a>(
         Some("ByteLevel") if flags.0 == Some(false) => Ok(None),
         Some("ByteLevel") => Ok(Some(Step::Words)),
         Some("Digits") if individual_digits == Some(true) => Ok(Some(Step::Digits)),
+        Some("Digits") => Ok(Some(Step::DigitRuns)),
+        Some("Punctuation") if behavior == Some("Contiguous") => Ok(Some(Step::Punctuation)),
         Some("Split") if matches!(behavior, Some("Isolated" | "Removed") | None) => {
             let regex = pattern.and_then(|pattern| pattern.regex.as_deref());
             regex.map(|regex| Some(Step::Split(regex))).ok_or_else(refused)
@@ -151,6 +181,27 @@ mod tests {
         let digits = json!({"type": "Digits", "individual_digits": true});
         let digits = json!({"type": "Sequence", "pretokenizers": [digits, {"type": "ByteLevel"}]});
         check(digits, false, Ok("starcoder"));
+        let splits = |patterns: &[&str]| -> Value {
+            let split =
+                |pattern: &&str| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"});
+            let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false});
+            let steps = patterns.iter().map(split).chain([bytes]);
+            json!({"type": "Sequence", "pretokenizers": steps.collect::<Vec<_>>()})
+        };
+        // The published file has line breaks in the last pattern.
+        let words = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| \
+                     ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+        check(
+            splits(&[r"\p{N}{1,3}", "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+", words]),
+            false,
+            Ok("deepseek-v3"),
+        );
+        let punctuation = json!({"type": "Punctuation", "behavior": "Contiguous"});
+        let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true});
+        let digits = json!({"type": "Digits", "individual_digits": false});
+        let threes = json!({"type": "Split", "pattern": {"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated"});
+        let falcon = json!({"type": "Sequence", "pretokenizers": [punctuation, bytes, digits, threes]});
+        check(falcon, false, Ok("falcon"));
     }
 
     #[test]

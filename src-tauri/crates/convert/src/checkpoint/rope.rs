@@ -15,6 +15,10 @@ const LOW: f32 = 1.0;
 const HIGH: f32 = 4.0;
 const ORIGINAL_CONTEXT: f32 = 8192.0;
 const BASE: f32 = 10_000.0;
+/// Kind of rotations in which a part of the pairs turns, as fast as if all turned.
+const PROPORTIONAL: &str = "proportional";
+/// Divisor of pairs that do not turn.
+const STILL: f32 = 1e30;
 
 /// The parameters of layers with full attention.
 struct Parameters<'a> {
@@ -82,7 +86,7 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
     let context = parameters.original_context()?;
     match parameters.kind() {
         // The scaling of `dynamic` begins beyond the context, and factors of `llama3` are a tensor.
-        "default" | "dynamic" | "llama3" => {}
+        "default" | "dynamic" | "llama3" | PROPORTIONAL => {}
         kind @ ("linear" | "yarn") => {
             let factor = parameters.number("factor")?;
             let factor = factor.ok_or_else(|| invalid(CONFIG, format!("the RoPE scaling {kind} has no factor")))?;
@@ -127,6 +131,12 @@ pub(super) fn factors(config: &Config, dims: u64) -> Result<Vec<(&'static str, V
     let dims = dims.min(u64::from(MAX_WIDTH));
     match parameters.kind() {
         "llama3" => Ok(vec![("rope_freqs.weight", llama_3(&parameters, dims)?)]),
+        PROPORTIONAL => {
+            let share = parameters.number("partial_rotary_factor")?.unwrap_or(1.0).clamp(0.0, 1.0);
+            let (pairs, turning) = (dims / 2, (dims as f64 * f64::from(share) / 2.0) as u64);
+            let divisors = (0..pairs).map(|pair| if pair < turning { 1.0 } else { STILL });
+            Ok(vec![("rope_freqs.weight", divisors.collect())])
+        }
         "su" | "longrope" => {
             let pairs = dims as usize / 2;
             let long = parameters.factors("long_factor", pairs)?;

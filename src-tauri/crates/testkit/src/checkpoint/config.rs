@@ -1,5 +1,7 @@
 //! `config.json` of checkpoints.
 
+mod families;
+
 use cairn_gguf::{Metadata, Value as Number};
 use serde_json::{Value, json};
 
@@ -52,12 +54,19 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
             set("hidden_act", json!("gelu_pytorch_tanh"));
             set("use_bias", json!(true));
         }
+        "falcon" | "gpt2" | "exaone" | "nemotron_h" | "nemotron_h_moe" => {
+            set("layer_norm_epsilon", json!(spec.model.norm_epsilon));
+        }
+        "command-r" | "cohere2" | "gptneox" | "phi2" | "stablelm" => {
+            set("layer_norm_eps", json!(spec.model.norm_epsilon));
+        }
+        "lfm2" | "lfm2moe" => set("norm_eps", json!(spec.model.norm_epsilon)),
         _ => set("rms_norm_eps", json!(spec.model.norm_epsilon)),
     }
     // Configs of the other families have no size of heads.
     let without_head =
         ["phi3", "qwen2", "qwen2moe", "granite", "granitemoe", "olmo2", "olmoe", "smollm3", "starcoder2"];
-    if !without_head.contains(&family) {
+    if !without_head.contains(&family) && !families::WITHOUT_HEAD.contains(&family) {
         set("head_dim", json!(head_dim));
     }
     for (from, to) in RENAMED {
@@ -109,8 +118,9 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
             set("original_max_position_embeddings", json!(context));
             set("sliding_window", json!(1000));
         }
-        _ => {}
+        _ => families::add(spec, metadata, &mut config),
     }
+    let mut set = |key: &str, value: Value| config[key] = value;
     let ids = super::tokenizer::ids(spec);
     for (role, id) in [("bos", ids[0]), ("eos", ids[1]), ("pad", ids[0])] {
         set(&format!("{role}_token_id"), json!(id));
@@ -124,6 +134,8 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
         }
         set("rope_scaling", scaling);
     }
+    families::add_scaling(family, metadata, &mut config);
+    let mut set = |key: &str, value: Value| config[key] = value;
     match spec.storage {
         Storage::Float(_) => {}
         Storage::Float8Blocks(block) => {

@@ -1,7 +1,11 @@
 //! Names, order and types of tensors in checkpoints.
 
+mod names;
+mod orders;
+
 use cairn_gguf::{DType, Gguf, Tensor};
 
+use self::names::{Name, is_whole};
 use super::{CheckpointSpec, SourceTensor, Storage};
 
 /// Elements of a block of MXFP4, and its bytes.
@@ -20,7 +24,8 @@ pub(super) fn store<'a>(
     sources: &mut Vec<SourceTensor>,
 ) -> (DType, Vec<u8>) {
     let family = spec.model.family.name;
-    let (prefix, part, ending) = split(&tensor.name);
+    let gguf_name = Name::new(&tensor.name);
+    let (part, ending) = (gguf_name.part, gguf_name.ending);
     let bytes = contents(tensor);
     if tensor.dtype == DType::MXFP4 {
         store_blocks(gguf, tensor, contents, sources);
@@ -28,17 +33,31 @@ pub(super) fn store<'a>(
     }
     let mut values = vec![0.0; tensor.elements() as usize];
     tensor.dtype.decode(bytes, &mut values);
-    let Some(path) = path(family, part) else {
+    let Some(name) = gguf_name.path(family) else {
         // Factors of rotary positions are in the config.
         return (DType::F32, bytes.to_vec());
     };
-    if family.starts_with("gemma") && part.ends_with("norm") {
+    // Falcon with two norms has another name of this one.
+    let has_two = gguf.tensor("blk.0.attn_norm_2.weight").is_some();
+    let name = if has_two { name.replace("input_layernorm", "ln_mlp") } else { name };
+    let is_linear = matches!(family, "qwen3next" | "qwen35" | "qwen35moe");
+    let is_shifted = part.ends_with("norm")
+        && part != "ssm_norm"
+        && (family.starts_with("gemma") && family != "gemma4" || is_linear);
+    if is_shifted {
         values.iter_mut().for_each(|value| *value -= 1.0);
     }
     let dims: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
-    let name = format!("{prefix}{path}");
+    // The values of another tensor of the layer.
+    let other = |from: &str, to: &str| {
+        let other = gguf.tensor(&tensor.name.replace(from, to)).expect("both parts are there");
+        let mut values = vec![0.0; other.elements() as usize];
+        other.dtype.decode(contents(other), &mut values);
+        values
+    };
+    let is_matrix = ending == "weight" && dims.len() > 1;
     let mut stored = match (family, part) {
-        ("llama" | "granite" | "granitemoe" | "smollm3", "attn_q" | "attn_k") => {
+        ("llama" | "granite" | "granitemoe" | "granitehybrid" | "mistral3" | "smollm3", "attn_q" | "attn_k") => {
             let heads = if part == "attn_q" { spec.model.heads } else { spec.model.kv_heads };
             let columns = if ending == "bias" { 1 } else { dims[0] };
             let split = reorder(&values, heads as usize, columns, halves);
@@ -62,18 +81,90 @@ pub(super) fn store<'a>(
             push(sources, &format!("{name}_bias"), "BF16", shape, &bfloat16(&values));
             rounded(&values)
         }
-        ("granitemoe", "ffn_gate_exps" | "ffn_gate_shexp") => {
-            let other = gguf.tensor(&tensor.name.replace("gate", "up")).expect("both parts are there");
-            let mut others = vec![0.0; values.len()];
-            other.dtype.decode(contents(other), &mut others);
-            let matrix = dims[0] * dims[1];
-            let parts = values.chunks_exact(matrix).zip(others.chunks_exact(matrix));
-            let both: Vec<f32> = parts.flat_map(|(gate, up)| [gate, up].concat()).collect();
-            let dims = [&[dims[0], 2 * dims[1]], &dims[2..]].concat();
+        ("granitemoe" | "granitehybrid", "ffn_gate_exps" | "ffn_gate_shexp" | "ffn_gate") => {
+            let both = orders::joined(&values, &other("gate", "up"), values.len() / dims[0] / dims[1]);
+            let dims = [&[dims[0], 2 * dims[1]][..], &dims[2..]].concat();
             add(spec, &name, ending, &dims, both, sources);
             values
         }
-        ("granitemoe", "ffn_up_exps" | "ffn_up_shexp") => values,
+        ("granitemoe" | "granitehybrid", "ffn_up_exps" | "ffn_up_shexp" | "ffn_up") => values,
+        ("llama4", "ffn_gate_exps") => {
+            let both = orders::joined(&values, &other("gate", "up"), dims[2]);
+            let both = orders::transposed(&both, 2 * dims[1], dims[0]);
+            add(spec, &name, ending, &[2 * dims[1], dims[0], dims[2]], both, sources);
+            values
+        }
+        ("llama4", "ffn_up_exps") => values,
+        ("llama4", "ffn_down_exps") => {
+            let turned = orders::transposed(&values, dims[1], dims[0]);
+            add(spec, &name, ending, &[dims[1], dims[0], dims[2]], turned, sources);
+            values
+        }
+        ("gpt2", "attn_qkv" | "attn_output" | "ffn_up" | "ffn_down") if is_matrix => {
+            let turned = orders::transposed(&values, dims[1], dims[0]);
+            let stored = add(spec, &name, ending, &[dims[1], dims[0]], turned, sources);
+            orders::transposed(&stored, dims[0], dims[1])
+        }
+        ("deepseek2", "attn_k_b" | "attn_v_b") => {
+            let is_key = part == "attn_k_b";
+            let (keys, heads_values) = match is_key {
+                true => (values, other("attn_k_b", "attn_v_b")),
+                false => (other("attn_v_b", "attn_k_b"), values),
+            };
+            let (latent, heads) = (dims[usize::from(is_key)], dims[2]);
+            let plain = keys.len() / latent / heads;
+            let both = orders::joined(&orders::transposed(&keys, latent, plain), &heads_values, heads);
+            let dims = [latent, both.len() / latent];
+            // Both become one tensor.
+            let mut unused = Vec::new();
+            let stored = add(spec, &name, ending, &dims, both, if is_key { sources } else { &mut unused });
+            let of_head = |head: &[f32]| match head.split_at(plain * latent) {
+                (keys, _) if is_key => orders::transposed(keys, plain, latent),
+                (_, values) => values.to_vec(),
+            };
+            stored.chunks_exact(stored.len() / heads).flat_map(of_head).collect()
+        }
+        ("qwen3next", "attn_qkv") => {
+            let both = [&values[..], &other("attn_qkv", "attn_gate")].concat();
+            let rows = both.len() / dims[0];
+            let order = orders::rows(family, part, rows, &spec.model).expect("it has another order");
+            let both = orders::scatter(&both, dims[0], &order);
+            add(spec, &name, ending, &[dims[0], rows], both, sources);
+            values
+        }
+        ("qwen3next", "attn_gate") => values,
+        ("qwen35" | "qwen35moe", "ssm_out") => {
+            let order = orders::rows(family, part, dims[0], &spec.model).expect("it has another order");
+            let turned = orders::transposed(&values, dims[1], dims[0]);
+            let moved = orders::transposed(&orders::scatter(&turned, dims[1], &order), dims[0], dims[1]);
+            add(spec, &name, ending, &dims, moved, sources);
+            values
+        }
+        // Logarithms of the rates.
+        (_, "ssm_a") => {
+            let logarithms: Vec<f32> = values.iter().map(|rate| (-rate).ln()).collect();
+            let order = orders::rows(family, part, values.len(), &spec.model);
+            let order = order.unwrap_or_else(|| (0..values.len()).collect());
+            let moved = orders::scatter(&logarithms, 1, &order);
+            let stored = orders::gather(&add(spec, &name, ending, &[moved.len()], moved, sources), 1, &order);
+            stored.into_iter().map(|logarithm| -logarithm.exp()).collect()
+        }
+        (_, "ssm_d") | ("granitehybrid" | "nemotron_h" | "nemotron_h_moe", "ssm_norm") => {
+            add(spec, &name, ending, &[values.len()], values, sources)
+        }
+        ("ernie4_5-moe", "exp_probs_b") => add(spec, &name, ending, &[values.len(), 1], values, sources),
+        _ if orders::rows(family, part, values.len() / if is_matrix { dims[0] } else { 1 }, &spec.model).is_some() => {
+            let columns = if is_matrix { dims[0] } else { 1 };
+            let order = orders::rows(family, part, values.len() / columns, &spec.model).expect("it has one");
+            let moved = orders::scatter(&values, columns, &order);
+            let dims = if part == "ssm_conv1d" { vec![dims[0], 1, dims[1]] } else { dims };
+            let stored = add(spec, &name, ending, &dims, moved, sources);
+            orders::gather(&stored, columns, &order)
+        }
+        // A convolution of single channels.
+        (_, "ssm_conv1d" | "shortconv.conv") if is_matrix => {
+            add(spec, &name, ending, &[dims[0], 1, dims[1]], values, sources)
+        }
         // The output of one row.
         (_, "ffn_gate_inp_shexp") => add(spec, &name, ending, &[dims[0], 1], values, sources),
         ("gpt-oss", "attn_sinks") => {
@@ -90,69 +181,10 @@ pub(super) fn store<'a>(
         }
         _ => add(spec, &name, ending, &dims, values, sources),
     };
-    if family.starts_with("gemma") && part.ends_with("norm") {
+    if is_shifted {
         stored.iter_mut().for_each(|value| *value += 1.0);
     }
     (DType::F32, stored.iter().flat_map(|value| value.to_le_bytes()).collect())
-}
-
-/// Splits a name of GGUF: the checkpoint's prefix, the part, the ending.
-fn split(name: &str) -> (String, &str, &str) {
-    let (stem, ending) = name.rsplit_once('.').expect("names have an ending");
-    match stem.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-        Some((layer, part)) => (format!("model.layers.{layer}."), part, ending),
-        None => (String::new(), stem, ending),
-    }
-}
-
-/// Returns the checkpoint's name of a part; `*` is the number of an expert.
-fn path(family: &str, part: &str) -> Option<&'static str> {
-    let path = match (family, part) {
-        (_, "token_embd") => "model.embed_tokens",
-        (_, "output_norm") => "model.norm",
-        (_, "output") => "lm_head",
-        (_, "attn_norm") => "input_layernorm",
-        (_, "attn_q") => "self_attn.q_proj",
-        (_, "attn_k") => "self_attn.k_proj",
-        (_, "attn_v") => "self_attn.v_proj",
-        (_, "attn_qkv") => "self_attn.qkv_proj",
-        (_, "attn_output") => "self_attn.o_proj",
-        (_, "attn_q_norm") => "self_attn.q_norm",
-        (_, "attn_k_norm") => "self_attn.k_norm",
-        (_, "attn_sinks") => "self_attn.sinks",
-        (_, "post_attention_norm") => "post_attention_layernorm",
-        (_, "post_ffw_norm") => "post_feedforward_layernorm",
-        ("gemma2" | "gemma3", "ffn_norm") => "pre_feedforward_layernorm",
-        (_, "ffn_norm") => "post_attention_layernorm",
-        ("phi3", "ffn_up") => "mlp.gate_up_proj",
-        ("starcoder2", "ffn_up") => "mlp.c_fc",
-        ("starcoder2", "ffn_down") => "mlp.c_proj",
-        (_, "ffn_gate") => "mlp.gate_proj",
-        (_, "ffn_up") => "mlp.up_proj",
-        (_, "ffn_down") => "mlp.down_proj",
-        ("llama", "ffn_gate_inp") => "block_sparse_moe.gate",
-        ("llama", "ffn_gate_exps") => "block_sparse_moe.experts.*.w1",
-        ("llama", "ffn_down_exps") => "block_sparse_moe.experts.*.w2",
-        ("llama", "ffn_up_exps") => "block_sparse_moe.experts.*.w3",
-        ("granitemoe", "ffn_gate_inp") => "block_sparse_moe.router.layer",
-        ("granitemoe", "ffn_gate_exps" | "ffn_up_exps") => "block_sparse_moe.input_linear",
-        ("granitemoe", "ffn_down_exps") => "block_sparse_moe.output_linear",
-        ("granitemoe", "ffn_gate_shexp" | "ffn_up_shexp") => "shared_mlp.input_linear",
-        ("granitemoe", "ffn_down_shexp") => "shared_mlp.output_linear",
-        (_, "ffn_gate_shexp") => "mlp.shared_expert.gate_proj",
-        (_, "ffn_up_shexp") => "mlp.shared_expert.up_proj",
-        (_, "ffn_down_shexp") => "mlp.shared_expert.down_proj",
-        (_, "ffn_gate_inp_shexp") => "mlp.shared_expert_gate",
-        ("gpt-oss", "ffn_gate_inp") => "mlp.router",
-        ("gpt-oss", "ffn_gate_exps" | "ffn_up_exps") => "mlp.experts.gate_up_proj",
-        ("gpt-oss", "ffn_down_exps") => "mlp.experts.down_proj",
-        (_, "ffn_gate_inp") => "mlp.gate",
-        (_, "ffn_gate_exps") => "mlp.experts.*.gate_proj",
-        (_, "ffn_up_exps") => "mlp.experts.*.up_proj",
-        (_, "ffn_down_exps") => "mlp.experts.*.down_proj",
-        _ => return None,
-    };
-    Some(path)
 }
 
 /// Position in the other order of row `row` of a head of `rows`: the first halves of pairs, then the second ones.
@@ -189,7 +221,7 @@ fn add(
     sources: &mut Vec<SourceTensor>,
 ) -> Vec<f32> {
     let shape: Vec<u64> = dims.iter().rev().map(|&dim| dim as u64).collect();
-    let full = format!("{name}.{ending}");
+    let full = if is_whole(name) { name.to_owned() } else { format!("{name}.{ending}") };
     let is_projection = name.ends_with("_proj") && shape.len() == 2;
     let dtype = match spec.storage {
         Storage::Float(dtype) => dtype,
@@ -266,15 +298,15 @@ fn store_blocks<'a>(
     contents: &impl Fn(&Tensor) -> &'a [u8],
     sources: &mut Vec<SourceTensor>,
 ) {
-    let (prefix, part, _) = split(&tensor.name);
-    let parts = match part {
+    let name = Name::new(&tensor.name);
+    let parts = match name.part {
         "ffn_gate_exps" => {
             vec![tensor, gguf.tensor(&tensor.name.replace("gate", "up")).expect("both parts are there")]
         }
         "ffn_up_exps" => return,
         _ => vec![tensor],
     };
-    let name = format!("{prefix}{}", path("gpt-oss", part).expect("experts have a name"));
+    let name = name.path("gpt-oss").expect("experts have a name");
     let (columns, rows, experts) = (tensor.dims[0] as usize, tensor.dims[1] as usize, tensor.dims[2] as usize);
     let row_bytes = columns / BLOCK * BLOCK_BYTES;
     let (mut blocks, mut scales) = (Vec::new(), Vec::new());

@@ -101,6 +101,7 @@ impl Family for Bert {
             experts: 0,
             contents: Contents::Numbers,
             layout: Layout::PLAIN,
+            is_reshaped: false,
             dims: Vec::new(),
         };
         Ok(Vec::from_iter(tensor_name(name).map(place)))

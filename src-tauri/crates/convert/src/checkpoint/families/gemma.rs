@@ -1,10 +1,10 @@
-//! Gemma 2, and the text part of Gemma 3. Their checkpoints have the distance of norms from 1.
+//! Gemma, Gemma 2, and the text part of Gemma 3. Their checkpoints have the distance of norms from 1.
 
 use cairn_gguf::Metadata;
 use serde_json::Value;
 
 use super::super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
-use super::super::decoder::{ATTENTION, Decoder, Dim, Key, MLP, PLAIN, Row, number, optional_count, row};
+use super::super::decoder::{self, ATTENTION, Decoder, Dim, Key, MLP, PLAIN, Row, number, optional_count, row};
 use super::super::error::{ConvertError, invalid, unsupported};
 
 /// Norms before and after attention and MLP.
@@ -24,6 +24,16 @@ const WINDOW: Key = optional_count("attention.sliding_window", &["sliding_window
 /// Values of both generations.
 const GEMMA: Decoder =
     Decoder { activations: &["gelu_pytorch_tanh"], norm_shift: 1.0, space_prefix: Some(false), ..PLAIN };
+
+pub(super) const GEMMA_1: Decoder = Decoder {
+    architectures: &["GemmaForCausalLM"],
+    name: "gemma",
+    layer: &[ATTENTION, MLP, decoder::NORMS],
+    // Older configs name the exact GELU, which the models were not trained with.
+    activations: &["gelu", "gelu_pytorch_tanh"],
+    is_tied: true,
+    ..GEMMA
+};
 
 pub(super) const GEMMA_2: Decoder = Decoder {
     architectures: &["Gemma2ForCausalLM"],

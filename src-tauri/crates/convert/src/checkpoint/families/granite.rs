@@ -6,11 +6,11 @@ use super::super::decoder::{
 use super::super::family::Select;
 use super::llama::add_rotated_dims;
 
-const VOCABULARY: Key = optional_count("vocab_size", &["vocab_size"]);
-const ATTENTION_SCALE: Key = number("attention.scale", &["attention_multiplier"]);
-const EMBEDDING_SCALE: Key = number("embedding_scale", &["embedding_multiplier"]);
-const RESIDUAL_SCALE: Key = number("residual_scale", &["residual_multiplier"]);
-const LOGIT_SCALE: Key = number("logit_scale", &["logits_scaling"]);
+pub(super) const VOCABULARY: Key = optional_count("vocab_size", &["vocab_size"]);
+pub(super) const ATTENTION_SCALE: Key = number("attention.scale", &["attention_multiplier"]);
+pub(super) const EMBEDDING_SCALE: Key = number("embedding_scale", &["embedding_multiplier"]);
+pub(super) const RESIDUAL_SCALE: Key = number("residual_scale", &["residual_multiplier"]);
+pub(super) const LOGIT_SCALE: Key = number("logit_scale", &["logits_scaling"]);
 
 pub(super) const GRANITE: Decoder = Decoder {
     architectures: &["GraniteForCausalLM"],
@@ -22,7 +22,7 @@ pub(super) const GRANITE: Decoder = Decoder {
 };
 
 /// Experts and the shared one. Gate and linear part are halves of one tensor.
-const EXPERTS: &[Row] = &[
+pub(super) const EXPERTS: &[Row] = &[
     row("block_sparse_moe.router.layer", "ffn_gate_inp", &[Dim::Width, Dim::Experts]),
     row("block_sparse_moe.input_linear", "ffn_gate_exps", &[Dim::Width, Dim::Inner, Dim::Experts])
         .select(Select::FirstHalf),

@@ -1,5 +1,5 @@
-//! Llama 1 to 3, Mistral, Mixtral and SmolLM 3, with the names of the `transformers` library. Sliding windows of Mistral are left
-//! out, as in llama.cpp.
+//! Llama 1 to 3, Mistral, Mixtral, Mistral Small 3.1 and later, and SmolLM 3, with the names of the `transformers`
+//! library. Sliding windows of Mistral are left out, as in llama.cpp.
 
 use cairn_gguf::Metadata;
 use serde_json::Value;
@@ -24,6 +24,27 @@ pub(super) const LLAMA: Decoder = Decoder {
     interleaves_heads: true,
     more: |config, metadata| add_rotated_dims(config, "llama", metadata),
     ..PLAIN
+};
+
+/// Mistral Small 3.1 and Ministral 3, whose queries may grow with the position.
+pub(super) const MISTRAL_3: Decoder = Decoder {
+    architectures: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"],
+    name: "mistral3",
+    more: |config, metadata| {
+        if config.optional_text("model_type")? == Some("mistral4") {
+            return Err(unsupported("the model_type \"mistral4\""));
+        }
+        let scaling = [config.value("rope_parameters"), config.value("rope_scaling")];
+        let number = |key: &str| scaling.iter().find_map(|scaling| scaling[key].as_f64()).map(|number| number as f32);
+        if let Some(multiplier) = number("mscale_all_dim") {
+            metadata.set("mistral3.rope.scaling.yarn_log_multiplier", multiplier);
+        }
+        if let Some(growth) = number("llama_4_scaling_beta") {
+            metadata.set("mistral3.attention.temperature_scale", growth);
+        }
+        add_rotated_dims(config, "mistral3", metadata)
+    },
+    ..LLAMA
 };
 
 /// SmolLM 3: every fourth layer has no rotation, which GGUF does not contain.

@@ -7,7 +7,7 @@ use super::super::family::Select;
 pub(super) const QWEN_2: Decoder = Decoder { architectures: &["Qwen2ForCausalLM"], name: "qwen2", ..PLAIN };
 
 /// Norms over each head of queries and keys.
-const HEAD_NORMS: &[Row] =
+pub(super) const HEAD_NORMS: &[Row] =
     &[row("self_attn.q_norm", "attn_q_norm", &[Dim::Head]), row("self_attn.k_norm", "attn_k_norm", &[Dim::Head])];
 
 pub(super) const QWEN_3: Decoder = Decoder {
@@ -18,7 +18,7 @@ pub(super) const QWEN_3: Decoder = Decoder {
 };
 
 /// Experts, with a matrix of each, or with the matrices of all in one tensor.
-const EXPERTS: &[Row] = &[
+pub(super) const EXPERTS: &[Row] = &[
     row("mlp.gate", "ffn_gate_inp", &[Dim::Width, Dim::Experts]),
     row("mlp.experts.*.gate_proj", "ffn_gate_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts]),
     row("mlp.experts.*.up_proj", "ffn_up_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts]),
@@ -43,7 +43,7 @@ pub(super) const QWEN_3_MOE: Decoder = Decoder {
 };
 
 /// Expert of all rows, and the weight of its output.
-const SHARED_EXPERT: &[Row] = &[
+pub(super) const SHARED_EXPERT: &[Row] = &[
     row("mlp.shared_expert.gate_proj", "ffn_gate_shexp", &[Dim::Width, Dim::SharedInner]),
     row("mlp.shared_expert.up_proj", "ffn_up_shexp", &[Dim::Width, Dim::SharedInner]),
     row("mlp.shared_expert.down_proj", "ffn_down_shexp", &[Dim::SharedInner, Dim::Width]),

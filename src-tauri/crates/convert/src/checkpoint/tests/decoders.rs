@@ -4,9 +4,9 @@
 use cairn_gguf::{DType, Gguf, Tensor};
 use cairn_testkit::checkpoint::{Checkpoint, CheckpointSpec, Storage, Vocabulary, checkpoint};
 use cairn_testkit::families::{
-    GEMMA3, GPT_OSS, GRANITE_MOE, LLAMA, MIXTRAL, OLMOE, QWEN2, QWEN2MOE, QWEN3MOE, SEED_OSS, SMOLLM3,
+    self, GEMMA3, GPT_OSS, GRANITE_MOE, LLAMA, MIXTRAL, OLMOE, QWEN2, QWEN2MOE, QWEN3MOE, SEED_OSS, SMOLLM3,
 };
-use cairn_testkit::{Family, ModelSpec, Types, tiny};
+use cairn_testkit::{Family, ModelSpec, RopeScaling, Types, tiny};
 use serde_json::{Value, json};
 
 use super::{convert_to, file};
@@ -40,8 +40,8 @@ fn check(spec: &CheckpointSpec) -> (Checkpoint, Vec<u8>) {
     for tensor in expected.tensors() {
         let other = found.tensor(&tensor.name).unwrap_or_else(|| panic!("{} is missing", tensor.name));
         // A matrix of one row is a vector.
-        let dims = if other.dims.get(1) == Some(&1) { &other.dims[..1] } else { &other.dims };
-        assert_eq!((other.dtype, dims), (tensor.dtype, &tensor.dims[..]), "{}", tensor.name);
+        let [dims, expected] = [&other.dims, &tensor.dims].map(|dims| dims.strip_suffix(&[1]).unwrap_or(dims));
+        assert_eq!((other.dtype, dims), (tensor.dtype, expected), "{}", tensor.name);
         assert!(bytes(&converted, other) == bytes(&made.model, tensor), "bytes of {}", tensor.name);
     }
     (made, converted)
@@ -60,6 +60,114 @@ fn tensors_keep_their_values_in_every_type_of_weights() {
     }
 }
 
+/// Keys that follow from others, or that the family does not read.
+const DERIVED: &[&str] = &[
+    ".attention.head_count_kv",
+    ".attention.key_length",
+    ".attention.layer_norm_rms_epsilon",
+    ".attention.value_length",
+    ".rope.dimension_count",
+    ".rope.freq_base",
+    ".vocab_size",
+];
+
+/// Checks that the converted file has all tensors and keys of the model. Keys in `skipped` may differ.
+#[track_caller]
+fn check_keys(spec: &CheckpointSpec, skipped: &[&str]) {
+    let (made, converted) = check(spec);
+    let (expected, found) = (Gguf::parse(&made.model).unwrap(), Gguf::parse(&converted).unwrap());
+    let prefix = format!("{}.", spec.model.family.name);
+    for (key, value) in expected.metadata().iter().filter(|(key, _)| key.starts_with(&prefix)) {
+        match found.metadata().get(key) {
+            _ if skipped.iter().any(|end| key.ends_with(end)) => {}
+            None => assert!(DERIVED.iter().any(|end| key.ends_with(end)), "{key} is missing"),
+            Some(other) => assert_eq!(other, value, "{key}"),
+        }
+    }
+}
+
+#[test]
+fn dense_families_keep_tensors_and_keys() {
+    for (family, architecture) in [
+        (&families::COMMAND_R, "CohereForCausalLM"),
+        (&families::COHERE2, "Cohere2ForCausalLM"),
+        (&families::ERNIE4_5, "Ernie4_5ForCausalLM"),
+        (&families::EXAONE, "ExaoneForCausalLM"),
+        (&families::EXAONE4, "Exaone4ForCausalLM"),
+        (&families::EXAONE4_WINDOWS, "Exaone4ForCausalLM"),
+        (&families::FALCON, "FalconForCausalLM"),
+        (&families::FALCON_40B, "FalconForCausalLM"),
+        (&families::GEMMA, "GemmaForCausalLM"),
+        (&families::GLM4, "Glm4ForCausalLM"),
+        (&families::HUNYUAN_DENSE, "HunYuanDenseV1ForCausalLM"),
+        (&families::PHI2, "PhiForCausalLM"),
+        (&families::STABLELM, "StableLmForCausalLM"),
+    ] {
+        check_keys(&spec(family, architecture), &[]);
+    }
+    for family in [&families::GEMMA4, &families::GEMMA4_EXPERTS] {
+        check_keys(&spec(family, "Gemma4ForCausalLM"), &[]);
+    }
+    let mut small = spec(&families::GEMMA4_SMALL, "Gemma4ForCausalLM");
+    small.model.layers = 4;
+    check_keys(&small, &[]);
+    for (family, architecture) in [(&families::GPT2, "GPT2LMHeadModel"), (&families::GPTNEOX, "GPTNeoXForCausalLM")] {
+        let mut spec = spec(family, architecture);
+        spec.model.kv_heads = spec.model.heads;
+        check_keys(&spec, &[]);
+    }
+    let mut mistral = spec(&families::MISTRAL3, "Mistral3ForConditionalGeneration");
+    mistral.model.rope_scaling = RopeScaling::Yarn { factor: 4.0, original_context: 512 };
+    check_keys(&mistral, &[]);
+}
+
+#[test]
+fn families_with_experts_keep_tensors_and_keys() {
+    for (family, architecture) in [
+        (&families::DEEPSEEK2, "DeepseekV3ForCausalLM"),
+        (&families::DEEPSEEK2_GROWTH, "DeepseekV3ForCausalLM"),
+        (&families::DOTS1, "Dots1ForCausalLM"),
+        (&families::GLM4MOE, "Glm4MoeForCausalLM"),
+        (&families::LLAMA4, "Llama4ForConditionalGeneration"),
+    ] {
+        check_keys(&spec(family, architecture), &[]);
+    }
+    let mut ernie = spec(&families::ERNIE4_5_MOE, "Ernie4_5_MoeForCausalLM");
+    ernie.model.ffn = 128;
+    check_keys(&ernie, &[]);
+    let storage = Storage::Float8Blocks([32, 48]);
+    check(&CheckpointSpec { storage, ..spec(&families::DEEPSEEK2, "DeepseekV3ForCausalLM") });
+}
+
+#[test]
+fn hybrid_families_keep_tensors_and_keys() {
+    for (family, architecture) in [
+        (&families::GRANITE_HYBRID, "GraniteMoeHybridForCausalLM"),
+        (&families::GRANITE_HYBRID_MOE, "GraniteMoeHybridForCausalLM"),
+        (&families::LFM2, "Lfm2ForCausalLM"),
+        (&families::LFM2MOE, "Lfm2MoeForCausalLM"),
+        (&families::NEMOTRON_H, "NemotronHForCausalLM"),
+        (&families::QWEN3NEXT, "Qwen3NextForCausalLM"),
+        (&families::QWEN35, "Qwen3_5ForConditionalGeneration"),
+        (&families::QWEN35MOE, "Qwen3_5MoeForConditionalGeneration"),
+    ] {
+        check_keys(&spec(family, architecture), &[]);
+    }
+    // The width of each layer is that inside an expert, and files of the generator have that of MLPs.
+    for family in [&families::NEMOTRON_H_MOE, &families::NEMOTRON_H_LATENT] {
+        check_keys(&spec(family, "NemotronHForCausalLM"), &[".feed_forward_length"]);
+    }
+}
+
+#[test]
+fn every_family_of_the_engine_has_a_converter() {
+    const MISSING: [&str; 4] = ["gemma3n", "qwen2vl", "qwen3vl", "qwen3vlmoe"];
+    let names: Vec<&str> = crate::checkpoint::families::ALL.iter().map(|family| family.name()).collect();
+    for Family { name, .. } in families::ALL {
+        assert_eq!(names.contains(name), !MISSING.contains(name), "{name}");
+    }
+}
+
 #[test]
 fn families_without_a_recording_keep_tensors_and_keys() {
     for (family, architecture) in [
@@ -69,20 +177,7 @@ fn families_without_a_recording_keep_tensors_and_keys() {
         (&SEED_OSS, "SeedOssForCausalLM"),
         (&SMOLLM3, "SmolLM3ForCausalLM"),
     ] {
-        let (made, converted) = check(&spec(family, architecture));
-        let (expected, found) = (Gguf::parse(&made.model).unwrap(), Gguf::parse(&converted).unwrap());
-        let prefix = format!("{}.", family.name);
-        for (key, value) in expected.metadata().iter().filter(|(key, _)| key.starts_with(&prefix)) {
-            // The size of a head follows from the width of the model.
-            let is_derived = key.ends_with("attention.key_length") || key.ends_with("attention.value_length");
-            match found.metadata().get(key) {
-                None => {
-                    let is_optional = [".rope.dimension_count", ".vocab_size"].iter().any(|end| key.ends_with(end));
-                    assert!(is_derived || is_optional, "{key} is missing");
-                }
-                Some(other) => assert_eq!(other, value, "{key}"),
-            }
-        }
+        check_keys(&spec(family, architecture), &[]);
     }
 }
 

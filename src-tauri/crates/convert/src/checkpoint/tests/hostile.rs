@@ -1,7 +1,8 @@
 //! Checkpoints of decoders that are damaged, or made to exhaust memory.
 
+use cairn_testkit::Family;
 use cairn_testkit::checkpoint::{Storage, Vocabulary, checkpoint};
-use cairn_testkit::families::{MIXTRAL, QWEN3MOE};
+use cairn_testkit::families::{self, MIXTRAL, QWEN3MOE};
 use serde_json::{Value, json};
 
 use super::decoders::{llama, open, spec};
@@ -129,6 +130,76 @@ fn config_with_absurd_sizes_is_refused() {
     refused(&with("rope_scaling", long), "it has no original_max_position_embeddings");
     refused(&with("hidden_act", json!("relu")), "llama with the activation \"relu\" is not supported");
     refused(&with("quantization_config", json!({"quant_method": "gptq"})), "quantization by \"gptq\"");
+}
+
+#[test]
+fn configs_with_lies_about_parts_of_layers_are_refused() {
+    let with = |family: &'static Family, architecture: &'static str, key: &str, value: Value| {
+        let made = checkpoint(&spec(family, architecture)).files;
+        changed(made, "config.json", |config| config[key] = value)
+    };
+    let next = |key: &str, value: Value| with(&families::QWEN3NEXT, "Qwen3NextForCausalLM", key, value);
+    refused(&next("linear_num_key_heads", json!(3)), "3 heads of keys do not divide 4 heads of values");
+    refused(&next("linear_num_key_heads", json!(5000)), "linear_num_key_heads is 5000, and the limit is 4096");
+    refused(&next("linear_num_value_heads", json!(8)), "needs rows 96 to 160 by the config");
+    refused(&next("linear_value_head_dim", json!(1024)), "by the config");
+    refused(&next("layer_types", json!(["full_attention"])), "layer_types is not a list of 2 layers");
+    refused(&next("layer_types", json!(["full_attention", "x"])), "layer_types without attention in every n-th layer");
+    refused(&next("mlp_only_layers", json!([0])), "qwen3next with MLPs beside experts");
+    let dense = |key: &str, value: Value| with(&families::QWEN35, "Qwen3_5ForCausalLM", key, value);
+    let sections = json!({"mrope_section": [1, 2]});
+    refused(&dense("rope_scaling", sections), "mrope_section is not a list of three counts");
+    refused(&dense("linear_num_value_heads", json!(6)), "needs rows");
+    let falcon = |key: &str, value: Value| with(&families::FALCON, "FalconForCausalLM", key, value);
+    refused(&falcon("num_kv_heads", json!(3)), "3 key/value heads do not divide 4 heads");
+    refused(&falcon("num_attention_heads", json!(1 << 15)), "by the config");
+    refused(&falcon("alibi", json!(true)), "falcon with alibi");
+    let latent = |key: &str, value: Value| with(&families::DEEPSEEK2, "DeepseekV3ForCausalLM", key, value);
+    refused(&latent("qk_nope_head_dim", json!(4_000_000)), "by the config");
+    refused(&latent("v_head_dim", json!(15)), "needs [4, 15, 64] by the config");
+    refused(&latent("num_attention_heads", json!(3)), "by the config");
+    refused(&latent("n_routed_experts", Value::Null), "deepseek2 without experts is not supported");
+    refused(&latent("scoring_func", json!("x")), "deepseek2 with the scores \"x\" is not supported");
+    let granite = |key: &str, value: Value| with(&families::GRANITE_HYBRID, "GraniteMoeHybridForCausalLM", key, value);
+    refused(&granite("mamba_n_groups", json!(3)), "3 groups do not divide 128 elements");
+    refused(&granite("layer_types", json!(["mamba", "mamba"])), "granitehybrid without both attention and state space");
+    let nemotron = |key: &str, value: Value| with(&families::NEMOTRON_H, "NemotronHForCausalLM", key, value);
+    refused(&nemotron("hybrid_override_pattern", json!("M*")), "hybrid_override_pattern does not have one of M, *, -");
+    refused(&nemotron("hybrid_override_pattern", json!("M*x")), "hybrid_override_pattern does not have one of M, *, -");
+    let llama = |key: &str, value: Value| with(&families::LLAMA4, "Llama4ForCausalLM", key, value);
+    refused(&llama("no_rope_layers", json!([1, 1, 1, 1])), "llama4 with rotation in other layers than three of 4");
+    let hunyuan = with(&families::HUNYUAN_DENSE, "HunYuanDenseV1ForCausalLM", "rope_scaling", json!({"alpha": 1e300}));
+    refused(&hunyuan, "gives the base inf of a rotation");
+    let windows =
+        |value: Value| with(&families::EXAONE4_WINDOWS, "Exaone4ForCausalLM", "sliding_window_pattern", value);
+    refused(&windows(json!("LXG")), "sliding_window_pattern \"LXG\" has not only L and G");
+    refused(&windows(json!([true])), "sliding_window_pattern is [true], not a count");
+    let gpt2 = with(&families::GPT2, "GPT2LMHeadModel", "n_layer", json!(5000));
+    refused(&gpt2, "num_hidden_layers is 5000, and the limit is 4096");
+}
+
+#[test]
+fn tensor_in_another_file_than_the_index_names_is_refused() {
+    let other = changed(llama_files(), INDEX, |index| {
+        let file = &mut index["weight_map"][KEY];
+        let second = if *file == "model-00001-of-00002.safetensors" { 2 } else { 1 };
+        *file = json!(format!("model-{second:05}-of-00002.safetensors"));
+    });
+    refused(&other, &format!("tensor `{KEY}` of the index is missing"));
+}
+
+#[test]
+fn offsets_that_are_no_range_are_refused() {
+    let with = |offsets: Value| with_header(llama_files(), KEY, |header| header[KEY]["data_offsets"] = offsets);
+    for offsets in [json!([8, 4]), json!([0]), json!([0, 4, 8]), json!([-1, 4]), json!([0, u64::MAX]), json!([0.5, 4])]
+    {
+        let converted = convert_to(&with(offsets.clone()), FileType::F16);
+        assert!(converted.is_err(), "{offsets} is no range of the file");
+    }
+    let long = |shape: Value| with_header(llama_files(), KEY, |header| header[KEY]["shape"] = shape);
+    for shape in [json!([u64::MAX, u64::MAX]), json!([1u64 << 32, 1u64 << 32]), json!([])] {
+        assert!(convert_to(&long(shape.clone()), FileType::F16).is_err(), "the shape {shape} does not fit the bytes");
+    }
 }
 
 #[test]
