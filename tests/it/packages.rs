@@ -125,7 +125,8 @@ fn check(package: &Package) {
     let answer = &answer["message"]["content"];
 
     let address = format!("http://127.0.0.1:{}", home.port);
-    let mut report = run(package.environment, package.script, &[&address, "caller", "embedder", "shapes", &figure.png()]);
+    let mut report =
+        run(package.environment, package.script, &[&address, "caller", "embedder", "shapes", &figure.png()]);
     let offered: BTreeSet<String> = report.as_object().expect("an object").keys().cloned().collect();
     if let Some(found) = report.as_object_mut().and_then(|report| report.remove("embeddings")) {
         check_embeddings(package.name, &found, &daemon, embedder.width);

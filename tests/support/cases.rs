@@ -103,10 +103,6 @@ pub fn all() -> Vec<Case> {
         let types = format!("{dtype} latent");
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::NEMOTRON_H_LATENT) }));
     }
-    for dtype in [DType::F32, DType::Q8_0] {
-        let types = format!("{dtype} growth");
-        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::DEEPSEEK2_GROWTH) }));
-    }
     // As published ones are.
     let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };
     cases.push(mix("MXFP4 experts", ModelSpec { types: Types::By(mixed), ..tiny(&GPT_OSS) }));

@@ -209,7 +209,7 @@ impl Pair<'_> {
 }
 
 fn matrix_of(tensor: &SourceTensor) -> Matrix {
-    Matrix { tensor: tensor.clone(), scale: None, count: 1, rows: tensor.shape[0], columns: tensor.shape[1] }
+    Matrix::plain(tensor, tensor.shape[0], tensor.shape[1])
 }
 
 fn shape(tensor: &SourceTensor, need: &str) -> String {

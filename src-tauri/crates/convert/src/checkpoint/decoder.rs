@@ -9,7 +9,7 @@ use cairn_gguf::{Metadata, Pooling};
 use super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
 use super::description::Description;
 use super::error::{ConvertError, invalid, unsupported};
-use super::family::{Contents, Family, Heads, Layout, ModuleMatrix, Place, Select};
+use super::family::{Contents, Family, Heads, Layout, ModuleMatrix, Place};
 use super::names::TensorName;
 use super::{rope, vocabulary};
 

@@ -230,6 +230,11 @@ impl Matrix {
         Ok(Self { tensor: source.clone(), scale: scale.cloned(), count, rows, columns, rank, is_many })
     }
 
+    /// Returns a matrix that is a tensor of its own.
+    pub(super) fn plain(tensor: &SourceTensor, rows: u64, columns: u64) -> Self {
+        Self { tensor: tensor.clone(), scale: None, count: 1, rows, columns, rank: 2, is_many: false }
+    }
+
     /// Returns the number of rows and columns in the new file.
     fn selected(&self, layout: &Layout) -> Option<(u64, u64)> {
         let rows = layout.rows.as_ref().map_or(self.rows, |ranges| total(ranges));
