@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home, succeeded};
 
-const QUESTION: &str = "What is this?";
+const QUESTION: &str = "What do you see?";
 /// Rows of a picture in the prompt.
 const PICTURE_ROWS: u64 = 36;
 

@@ -24,7 +24,7 @@ module.exports = {
   QUESTION: "How do I pull a model?",
   WEATHER: "How is the weather?",
   RESULT: "3",
-  LOOK: "What is this?",
+  LOOK: "What do you see?",
   TEXTS: ["A stone.", "How far away is the sun?"],
   DIMENSIONS: 16,
   SCHEMA,

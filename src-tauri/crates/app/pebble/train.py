@@ -30,7 +30,7 @@ def batches(bpe, seed, tokens_per_batch, longest, cut):
         chats = []
         while len(chats) < 3000:
             ids, learn = bpe.chat(next(source))
-            # The choice of the answer is what is hard, and it falls in its first words: most answers end after those.
+            # The hard part is the choice of the answer, and it falls in its first words: most answers end after those.
             if rng.random() < cut:
                 first = max(at for at in range(1, len(learn)) if learn[at] > learn[at - 1])
                 longest_here = first + 12

@@ -185,7 +185,7 @@ impl App {
     /// `dry_run` it only reports them. Blocks.
     ///
     /// # Errors
-    /// When a manifest cannot be read, so that it is unknown what is used, or when the disk refuses.
+    /// When a manifest cannot be read, so that the used files are unknown, or when the disk refuses.
     pub fn collect_garbage(&self, dry_run: bool, partials: bool) -> Result<GcReport, Error> {
         let mut collected = self.library.collect_garbage(dry_run, partials, &|| self.transfers.digests_in_use())?;
         if self.library.is_present() {

@@ -16,7 +16,7 @@ pub enum RotationError {
     /// Recurrent layers: their states depend on all tokens.
     #[error("the model has recurrent layers")]
     Recurrent,
-    /// A window layer, which may lack rows before its window, or a layer with chunks, whose rows would get into other
+    /// A window layer, which may lack rows before its window, or a layer with chunks: its rows would get into other
     /// chunks.
     #[error("layer {0} attends to a part of the context only")]
     Window(usize),

@@ -195,21 +195,21 @@ impl<'a> Builder<'a> {
         [rows, cols]: [usize; 2],
         compute: impl FnOnce(&[Vec<f32>]) -> Vec<f32>,
     ) -> WeightId {
-        let tensors: Vec<_> = tensors.iter().map(|&(name, dims)| (dims, self.tensor(name, dims), name)).collect();
-        if tensors.iter().any(|(_, tensor, _)| tensor.is_none()) {
+        let found: Vec<_> = tensors.iter().map(|&(name, dims)| self.tensor(name, dims)).collect();
+        if found.iter().any(Option::is_none) {
             return NOT_UPLOADED;
         }
         self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
-        let decode = |(dims, tensor, _): &(&[usize], Option<(DType, Option<Bytes>)>, &str)| {
-            let (dtype, Some(bytes)) = tensor.as_ref()? else { return None };
+        let decode = |(found, (_, dims)): (Option<(DType, Option<Bytes>)>, &(&str, &[usize]))| {
+            let (dtype, bytes) = found?;
             let mut values = vec![0.0; dims.iter().product()];
-            dtype.decode(bytes, &mut values);
+            dtype.decode(&bytes?, &mut values);
             Some(values)
         };
-        let values: Option<Vec<Vec<f32>>> = tensors.iter().map(decode).collect();
+        let values: Option<Vec<Vec<f32>>> = found.into_iter().zip(tensors).map(decode).collect();
         let (Some(backend), Some(values)) = (&mut self.backend, values) else { return NOT_UPLOADED };
         let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
-        let name = tensors[0].2.to_owned();
+        let name = tensors[0].0.to_owned();
         let weight = Weight { name, dtype: DType::F32, rows, cols, bytes: bytes.into() };
         backend.upload(weight).unwrap_or_else(|error| {
             self.backend_error.get_or_insert(error);

@@ -305,7 +305,7 @@ impl TowerSpec {
     /// Returns the bytes of a file of the text model in `file` and this tower, in Ollama's layout.
     ///
     /// # Panics
-    /// When `file` is not valid GGUF, or for a tower of LLaVA, whose towers are separate files only.
+    /// When `file` is not valid GGUF, or for a tower of LLaVA: those are separate files only.
     pub fn write_into(&self, file: &[u8]) -> Vec<u8> {
         let gguf = Gguf::parse(file).expect("the file is valid GGUF");
         let mut writer = Writer::default();

@@ -1,5 +1,5 @@
 //! DeepSeek V2 (arXiv 2405.04434) and V3 (arXiv 2412.19437), and models computed like them: Kimi K2, GLM 4.7 Flash, and
-//! Mistral Large 3, whose queries grow with the position. Attention over latents, MLPs in the first layers, then
+//! Mistral Large 3, with queries that grow with the position. Attention over latents, MLPs in the first layers, then
 //! experts chosen by a softmax, or by sigmoids with a bias, and shared experts.
 //!
 //! The last `nextn_predict_layers` layers predict further tokens, and are not computed.

@@ -1,5 +1,5 @@
-//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020), whose last layers are not
-//! computed, and an MLP. Pictures are squares: see [`super::tiles`].
+//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020) without its last
+//! layers, and an MLP. Pictures are squares: see [`super::tiles`].
 
 use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rows};
@@ -65,7 +65,7 @@ fn layers(keys: &Keys<'_>, blocks: usize) -> Result<usize, LoadError> {
     }
 }
 
-/// Adds the projection of patches and their positions. The class embedding is in the row of the first position, whose patch is zero.
+/// Adds the projection of patches and their positions. The class embedding is in the row of the first position, where the patch is zero.
 fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) -> Result<(), LoadError> {
     const BIAS: &str = "v.patch_embd.bias";
     let &TowerHparams { embedding_length: width, patch_size: side, has_class_row, .. } = hparams;

@@ -186,7 +186,7 @@ fn check_rows(name: &str, found: &[Vec<f32>], expected: &Matrix) {
     }
 }
 
-/// Checks the tower of a file whose head is changed. Returns the error as text.
+/// Checks the tower of a file with a changed head. Returns the error as text.
 fn changed(
     spec: &TowerSpec,
     change: impl FnOnce(&mut cairn_gguf::Metadata, &mut Vec<cairn_gguf::Tensor>),

@@ -1,5 +1,5 @@
 //! Tiny models with features that plain models lack: norms with a mean, sinks, a narrow window or chunks, three
-//! activations, experts whose weights multiply their outputs or inputs.
+//! activations, experts with weights that multiply their outputs or inputs.
 
 use cairn_gguf::DType;
 use cairn_tensor::{Backend, BufferId, Gating, Glu, Limits, Op, PlanId, Projection, Router, State, StateKind};
@@ -61,7 +61,7 @@ fn experts(b: &mut Builder<'_>, shape: [usize; 2], gating: Gating, activation: G
     experts_of(b, shape, gating, activation, false);
 }
 
-/// Experts whose weights multiply their outputs, or their inputs.
+/// Experts with weights that multiply their outputs, or their inputs.
 fn experts_of(b: &mut Builder<'_>, [experts, used]: [usize; 2], gating: Gating, activation: Glu, weighs_inputs: bool) {
     norm(b);
     let (logits, routes) = (b.buffer(experts), b.buffer(2 * used));

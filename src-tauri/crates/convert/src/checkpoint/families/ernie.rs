@@ -1,4 +1,4 @@
-//! ERNIE 4.5: Llama, whose checkpoints have adjacent pairs too; with experts behind the first layers, and shared ones.
+//! ERNIE 4.5: Llama, with adjacent pairs in checkpoints too; with experts behind the first layers, and shared ones.
 
 use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH};
 use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, NORMS, PLAIN, Row, optional_count, row, whole};

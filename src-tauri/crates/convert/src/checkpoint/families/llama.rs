@@ -26,7 +26,7 @@ pub(super) const LLAMA: Decoder = Decoder {
     ..PLAIN
 };
 
-/// Mistral Small 3.1 and Ministral 3, whose queries may grow with the position.
+/// Mistral Small 3.1 and Ministral 3: queries may grow with the position.
 pub(super) const MISTRAL_3: Decoder = Decoder {
     architectures: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"],
     name: "mistral3",

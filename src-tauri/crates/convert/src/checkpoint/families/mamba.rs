@@ -7,7 +7,7 @@ use super::super::config::{CONFIG, Config, MAX_WIDTH};
 use super::super::decoder::{Dim, Row, row};
 use super::super::error::{ConvertError, invalid};
 
-/// Returns the rows of a layer, whose names begin with the same part.
+/// Returns the rows of a layer: their names begin with the same part.
 macro_rules! rows {
     ($part:literal) => {
         &[

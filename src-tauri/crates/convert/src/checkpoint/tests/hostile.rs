@@ -133,7 +133,7 @@ fn config_with_absurd_sizes_is_refused() {
 }
 
 #[test]
-fn configs_with_lies_about_parts_of_layers_are_refused() {
+fn configs_with_wrong_parts_of_layers_are_refused() {
     let with = |family: &'static Family, architecture: &'static str, key: &str, value: Value| {
         let made = checkpoint(&spec(family, architecture)).files;
         changed(made, "config.json", |config| config[key] = value)
