@@ -147,6 +147,7 @@ fn attend(variant: &Variant, dtype: DType, queries: usize) {
             next: &[],
             scale: 0.1,
             softcap: 0.0,
+            bias: &[],
             scratch,
             max: &mut max,
             sum: &mut sum,

@@ -48,6 +48,8 @@ pub struct AttendSpan<'a> {
     pub scale: f32,
     /// `softcap * tanh(score / softcap)` replaces each scaled score; 0 where there is no cap.
     pub softcap: f32,
+    /// Added to the scaled scores of each query, by slot of the span; empty if nothing is added. There is no cap then.
+    pub bias: &'a [[f32; SPAN_POSITIONS]],
     /// One per thread.
     pub scratch: &'a mut AttendScratch,
     /// Receives the largest score per query; negative infinity where nothing was visible. `[queries]`
@@ -72,6 +74,8 @@ impl AttendSpan<'_> {
         assert!(self.value_stride >= dtype.row_bytes(value_dim), "values are apart");
         assert_eq!(self.q.len(), queries * head_dim, "queries");
         assert_eq!(self.acc.len(), queries * value_dim, "accumulators");
+        assert!(self.bias.is_empty() || self.softcap == 0.0, "scores with a bias have no cap");
+        assert!([0, queries].contains(&self.bias.len()), "`bias` has one row per query, or none");
         for (len, what) in
             [(self.first.len(), "first"), (self.until.len(), "until"), (self.max.len(), "max"), (self.sum.len(), "sum")]
         {

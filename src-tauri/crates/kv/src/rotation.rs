@@ -5,7 +5,9 @@
 //! change. Values have no position.
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, DeltaRule, Op, PAGE_TOKENS, Plan, Rope, RopeStyle, StateId, StateKind, StateSpace};
+use cairn_tensor::{
+    BufferId, DeltaRule, Op, PAGE_TOKENS, PartAttention, Plan, Rope, RopeStyle, StateId, StateKind, StateSpace,
+};
 
 /// Why a model's keys cannot be rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,6 +132,7 @@ fn fills(op: &Op, k: BufferId) -> bool {
         | Op::Combine { out, .. }
         | Op::WeighInputs { out, .. }
         | Op::Attention { out, .. }
+        | Op::PartAttention(PartAttention { out, .. })
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
         | Op::StateSpace(StateSpace { out, .. })
@@ -149,6 +152,7 @@ fn changes(op: &Op, k: BufferId) -> bool {
         | Op::Sigmoid { x }
         | Op::Silu { x }
         | Op::ReluSquared { x }
+        | Op::Relu { x }
         | Op::Decay { x, .. } => *x == k,
         Op::Discretise { x, .. } => *x == k,
         Op::AddHeads { to, .. } => to.buffer == k,

@@ -7,6 +7,7 @@ mod delta;
 mod experts;
 mod heads;
 mod mixing;
+mod part_attention;
 mod recurrent;
 mod state_space;
 
@@ -236,18 +237,11 @@ impl PlanCheck<'_> {
             Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
             Op::StoreLatent { state, k, v } => self.store_latent(*state, *k, *v),
             Op::Attention { state, q, heads, softcap, sinks, out, .. } => {
-                let state = self.state(*state)?;
-                let State { kv_heads, head_dim, .. } = state;
-                require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
-                    format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
-                })?;
-                require(*heads <= MAX_HEADS, || format!("{heads} query heads are more than {MAX_HEADS}"))?;
-                self.batch_rows(*q, heads * head_dim)?;
-                self.batch_rows(*out, heads * state.value_dim())?;
+                self.heads(*state, *heads, [*q, *out])?;
                 sinks.map_or(Ok(()), |sinks| self.vector(sinks, *heads))?;
-                softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
-                Self::apart(*q, *out)
+                softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))
             }
+            Op::PartAttention(op) => self.part_attention(op),
             Op::Conv { state, x, weight, bias, out } => self.conv(*state, [*x, *out], *weight, *bias),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
@@ -262,9 +256,12 @@ impl PlanCheck<'_> {
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
             }
-            Op::Gelu { x } | Op::GeluErf { x } | Op::Sigmoid { x } | Op::Silu { x } | Op::ReluSquared { x } => {
-                self.buffer(*x).map(drop)
-            }
+            Op::Gelu { x }
+            | Op::GeluErf { x }
+            | Op::Sigmoid { x }
+            | Op::Silu { x }
+            | Op::ReluSquared { x }
+            | Op::Relu { x } => self.buffer(*x).map(drop),
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))
@@ -352,6 +349,7 @@ pub(crate) fn batch(
     if plan.states.iter().any(|state| state.kind == StateKind::Region) {
         regions(batch)?;
     }
+    part_attention::inputs(batch, plan)?;
     if !plan.recurrent.is_empty() {
         recurrent::snapshots(batch, snapshots).map_err(BackendError::Batch)?;
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::buffer::BufferId;
 use crate::delta::DeltaRule;
+use crate::part_attention::PartAttention;
 use crate::router::Router;
 use crate::state::{RecurrentId, StateId};
 use crate::state_space::StateSpace;
@@ -312,6 +313,8 @@ pub enum Op {
         /// Receives `[rows, heads * value_dim]`. Not `q`.
         out: BufferId,
     },
+    /// Softmax attention of each row to one part of its own sequence, with a bias by distance.
+    PartAttention(PartAttention),
     /// Causal convolution along the tokens of a sequence, separately for each element: the output of a row is the sum over its last
     /// `kernel` rows, oldest first, of the row times its column of the weight. Rows before the sequence are zero.
     Conv {
@@ -387,6 +390,11 @@ pub enum Op {
         /// Input and output.
         x: BufferId,
     },
+    /// `x = max(x, 0)` in place.
+    Relu {
+        /// Input and output.
+        x: BufferId,
+    },
     /// `x *= factor` in place.
     Scale {
         /// Input and output.
@@ -453,6 +461,14 @@ impl Op {
             Self::MatMul { x, projections }
             | Self::MatMulAdapter { x, projections, .. }
             | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            _ => None,
+        }
+    }
+
+    /// Returns the state that an op attends to.
+    pub(crate) fn attends_to(&self) -> Option<StateId> {
+        match self {
+            Self::Attention { state, .. } | Self::PartAttention(PartAttention { state, .. }) => Some(*state),
             _ => None,
         }
     }

@@ -147,12 +147,12 @@ impl Plan {
     /// Positions of the ops that begin a layer, except the first.
     fn layer_starts(&self) -> impl Iterator<Item = usize> {
         // The first layer has such an op of its own.
-        self.positions_of(|op| matches!(op, Op::Attention { .. } | Op::Conv { .. })).skip(1)
+        self.positions_of(|op| op.attends_to().is_some() || matches!(op, Op::Conv { .. })).skip(1)
     }
 
     /// Positions of attention ops over all rows.
     fn attentions(&self) -> impl Iterator<Item = usize> {
-        self.positions_of(|op| matches!(op, Op::Attention { .. }))
+        self.positions_of(|op| op.attends_to().is_some())
     }
 
     /// Positions of these ops, as far as ops are over all rows.
@@ -164,11 +164,7 @@ impl Plan {
     /// Returns whether a [`Tile`](crate::Tile) can have some of the rows: adjacent layers keep their keys and values in different
     /// states, so that a stage of these rows does not replace those that other rows still attend to.
     pub fn has_alternating_states(&self) -> bool {
-        let states = self.ops.iter().filter_map(|op| match op {
-            Op::Attention { state, .. } => Some(*state),
-            _ => None,
-        });
-        let states: Vec<StateId> = states.collect();
+        let states: Vec<StateId> = self.ops.iter().filter_map(Op::attends_to).collect();
         states.windows(2).all(|pair| pair[0] != pair[1])
     }
 

@@ -14,6 +14,7 @@ mod delta;
 mod experts;
 mod heads;
 mod mixing;
+mod part_attention;
 mod pictures;
 mod recurrence;
 mod state_space;

@@ -140,8 +140,12 @@ fn scores<A: Arith, const N: usize>(s: &mut AttendSpan<'_>, page: usize, query: 
 fn softmax<A: Arith>(s: &mut AttendSpan<'_>, query: usize) {
     let visible = s.visible(query);
     let (start, end) = (visible.start as u32, visible.end as u32);
-    let (scale, softcap) = (s.scale, s.softcap);
+    let (mut scale, softcap) = (s.scale, s.softcap);
     let scores = &mut s.scratch.scores[query];
+    if let Some(bias) = s.bias.get(query) {
+        scores.iter_mut().zip(bias).for_each(|(score, bias)| *score = *score * scale + bias);
+        scale = 1.0;
+    }
     let mut largest: Lanes = [f32::NEG_INFINITY; LANES];
     for (chunk, scores) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
         for (lane, (score, largest)) in scores.iter_mut().zip(&mut largest).enumerate() {

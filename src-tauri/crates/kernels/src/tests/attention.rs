@@ -21,6 +21,8 @@ struct Case {
     /// Pages of `[64, value_dim]`; unused if values are in the keys.
     v: Vec<Vec<u8>>,
     softcap: f32,
+    /// By span, `[queries]`; empty without a bias.
+    bias: Vec<Vec<[f32; SPAN_POSITIONS]>>,
 }
 
 /// Byte that fills unused slots. In every type it decodes to NaN; in block types, because it makes their scales NaN.
@@ -60,7 +62,15 @@ impl Case {
         let until: Vec<u32> = (0..queries).map(|i| (positions - (queries - 1 - i) % positions) as u32).collect();
         let first = until.iter().map(|&until| until.saturating_sub(window as u32)).collect();
         let (q, values_in_keys) = (noise.floats(queries * head_dim), false);
-        Self { dtype, head_dim, value_dim, values_in_keys, q, first, until, k, v, softcap }
+        Self { dtype, head_dim, value_dim, values_in_keys, q, first, until, k, v, softcap, bias: Vec::new() }
+    }
+
+    /// Adds random numbers to the scores.
+    fn biased(self) -> Self {
+        let (spans, queries, mut noise) = (self.k.len() / 4, self.until.len(), Noise(9));
+        let mut row = || std::array::from_fn(|_| 3.0 * noise.unit());
+        let bias = (0..spans).map(|_| (0..queries).map(|_| row()).collect()).collect();
+        Self { bias, ..self }
     }
 
     /// Values of a page, from the first one on.
@@ -104,6 +114,7 @@ impl Case {
                 next: &[],
                 scale: self.scale(),
                 softcap: self.softcap,
+                bias: self.bias.get(span).map_or(&[], |bias| &bias[queries.clone()]),
                 scratch: &mut scratch,
                 max: &mut span_max,
                 sum: &mut span_sum,
@@ -140,7 +151,9 @@ impl Case {
                 .map(|position| {
                     let dot: f64 = q.iter().zip(key(position)).map(|(&q, k)| f64::from(q) * k).sum();
                     let (score, cap) = (dot * f64::from(self.scale()), f64::from(self.softcap));
-                    if cap == 0.0 { score } else { cap * (score / cap).tanh() }
+                    let bias = self.bias.get(position / SPAN_POSITIONS);
+                    let bias = bias.map_or(0.0, |bias| f64::from(bias[query][position % SPAN_POSITIONS]));
+                    bias + if cap == 0.0 { score } else { cap * (score / cap).tanh() }
                 })
                 .collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -219,6 +232,16 @@ fn attention_respects_windows_and_caps() {
         }
         for softcap in [0.5, 50.0] {
             check(&Case::causal(dtype, 32, 300, 9, 1000, softcap), &format!("softcap of {softcap}"));
+        }
+    }
+}
+
+#[test]
+fn biases_are_added_to_scaled_scores() {
+    for dtype in KV_TYPES {
+        for (positions, queries, window) in [(1, 1, 1000), (65, 3, 1000), (300, 70, 1000), (600, 20, 100)] {
+            let case = Case::causal(dtype, 64, positions, queries, window, 0.0).biased();
+            check(&case, &format!("bias, {positions} positions, window of {window}"));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{PlanCheck, require};
 use crate::delta::DeltaRule;
+use crate::part_attention::PartAttention;
 use crate::plan::{Buffer, BufferId, Op, Projection};
 use crate::router::{ExpertGroups, Router};
 use crate::state_space::StateSpace;
@@ -31,6 +32,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Combine { out, .. }
         | Op::AddMixed { out, .. }
         | Op::Attention { out, .. }
+        | Op::PartAttention(PartAttention { out, .. })
         | Op::Conv { out, .. }
         | Op::DeltaRule(DeltaRule { out, .. })
         | Op::StateSpace(StateSpace { out, .. })
@@ -59,6 +61,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Sigmoid { x }
         | Op::Silu { x }
         | Op::ReluSquared { x }
+        | Op::Relu { x }
         | Op::Decay { x, .. }
         | Op::Scale { x, .. }
         | Op::Softcap { x, .. }

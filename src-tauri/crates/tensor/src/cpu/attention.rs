@@ -10,13 +10,14 @@ use std::ops::Range;
 
 use cairn_kernels::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
-use super::blocks::{self, Block, TASKS_PER_THREAD};
+use super::blocks::{self, Block, Seen, TASKS_PER_THREAD};
 use super::pool::Section;
 use super::schedule::part;
 use super::step::{Scratch, Step};
 use crate::page::Kv;
+use crate::part_attention::{BY_DISTANCE, DistanceBias, FARTHEST, PartAttention};
 use crate::plan::{BufferId, Op};
-use crate::state::{State, StateId, StateKind, Values};
+use crate::state::{State, StateId, Values};
 use crate::team::Worker;
 use crate::weight::WeightId;
 
@@ -38,16 +39,17 @@ struct Attention {
     value_dim: usize,
     /// Bytes from one value to the next.
     value_stride: usize,
-    kind: StateKind,
+    seen: Seen,
     scale: f32,
     softcap: f32,
     sinks: Option<WeightId>,
+    bias: Option<DistanceBias>,
 }
 
 impl Attention {
     /// Returns the range of spans that contain positions which rows of `block` attend to.
     fn spans(&self, block: &Block) -> Range<usize> {
-        let visible = block.visible(self.kind);
+        let visible = block.visible(self.seen);
         visible.start as usize / SPAN_POSITIONS..(visible.end as usize).div_ceil(SPAN_POSITIONS)
     }
 
@@ -74,10 +76,17 @@ fn softmax(memory: &mut [f32], queries: usize) -> Softmax<'_> {
 impl Step<'_> {
     /// This thread's part of an attention op.
     pub(super) fn attention(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
-        let Op::Attention { state, q, heads, scale, softcap, sinks, out } = *op else {
-            unreachable!("called for attention only");
+        let (state, q, heads, scale, out) = match *op {
+            Op::Attention { state, q, heads, scale, out, .. } => (state, q, heads, scale, out),
+            Op::PartAttention(PartAttention { state, q, heads, scale, out, .. }) => (state, q, heads, scale, out),
+            _ => unreachable!("called for attention only"),
         };
         let State { kind, kv_heads, head_dim, values } = self.state(state);
+        let (seen, softcap, sinks, bias) = match *op {
+            Op::Attention { softcap, sinks, .. } => (Seen::Kind(kind), softcap, sinks, None),
+            Op::PartAttention(PartAttention { part, bias, .. }) => (Seen::Part(part), None, None, bias),
+            _ => unreachable!("called for attention only"),
+        };
         let softcap = softcap.unwrap_or(0.0);
         let group_heads = blocks::task_heads(heads / kv_heads);
         let row_bytes = self.pool.layout().row_bytes[state.0 as usize];
@@ -95,10 +104,11 @@ impl Step<'_> {
             head_dim,
             value_dim,
             value_stride,
-            kind,
+            seen,
             scale,
             softcap,
             sinks,
+            bias,
         };
         let blocks = &self.rows.blocks;
         let tasks = blocks.len() * op.groups;
@@ -204,7 +214,7 @@ impl Step<'_> {
             let start = self.row(op.q, index).start;
             let from = self.buffer(op.q).read(worker, start + columns.start..start + columns.end);
             scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
-            let visible = op.kind.visible(&self.batch.rows[index]);
+            let visible = op.seen.visible(&self.batch.rows[index]);
             scratch.first[nth * heads..(nth + 1) * heads].fill(visible.start);
             scratch.until[nth * heads..(nth + 1) * heads].fill(visible.end);
         }
@@ -223,7 +233,9 @@ impl Step<'_> {
         to: Softmax<'_>,
     ) {
         let queries = block.rows.len() * op.group_heads;
-        let (table, seen) = (&self.batch.tables[block.seq as usize], block.visible(op.kind));
+        self.fill_bias(scratch, op, block, group, index);
+        let bias = if op.bias.is_some() { &scratch.bias[..queries] } else { &[] };
+        let (table, seen) = (&self.batch.tables[block.seq as usize], block.visible(op.seen));
         let section = |page: usize| {
             let visible =
                 page * PAGE_POSITIONS < seen.end as usize && (page + 1) * PAGE_POSITIONS > seen.start as usize;
@@ -247,11 +259,35 @@ impl Step<'_> {
             next: next.as_ref().map_or(&[][..], Section::keys),
             scale: op.scale,
             softcap: op.softcap,
+            bias,
             scratch: &mut scratch.attend,
             max: to.max,
             sum: to.sum,
             acc: to.acc,
         });
+    }
+
+    /// Fills the biases of one span of a task: far slots before, near ones, and far slots behind each row.
+    fn fill_bias(&self, scratch: &mut Scratch, op: &Attention, block: &Block, group: usize, span: usize) {
+        let Some(bias) = op.bias else { return };
+        let biases = self.prepared.biases(bias);
+        let (far, start) = (i64::from(FARTHEST), (span * SPAN_POSITIONS) as i64);
+        for (nth, index) in block.rows.clone().enumerate() {
+            // Distances of the slots of the span begin with this one.
+            let first = start - i64::from(self.batch.rows[index].slot);
+            let at = |distance: i64| (distance - first).clamp(0, SPAN_POSITIONS as i64) as usize;
+            let near = at(-far)..at(far + 1);
+            for head in 0..op.group_heads {
+                let of_head = &biases[(group * op.group_heads + head) * BY_DISTANCE..][..BY_DISTANCE];
+                let to = &mut scratch.bias[nth * op.group_heads + head];
+                to[..near.start].fill(of_head[0]);
+                to[near.end..].fill(of_head[BY_DISTANCE - 1]);
+                if !near.is_empty() {
+                    let from = (first + near.start as i64 + far) as usize;
+                    to[near.clone()].copy_from_slice(&of_head[from..from + near.len()]);
+                }
+            }
+        }
     }
 
     /// Divides a task's total and writes it out.

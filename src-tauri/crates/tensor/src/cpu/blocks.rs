@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::batch::Row;
+use crate::part_attention::{FIRST_SLOT, Part, PartAttention};
 use crate::plan::{Op, Plan};
 use crate::state::StateKind;
 
@@ -26,6 +27,26 @@ impl StateKind {
             Self::Chunk(tokens) => slot - slot % tokens..until,
             Self::Around(side) => slot.saturating_sub(side)..slot.saturating_add(side).saturating_add(1).min(until),
             Self::Region => pos[2]..pos[3].min(until),
+        }
+    }
+}
+
+/// The slots that rows attend to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Those of a kind of states.
+    Kind(StateKind),
+    /// Those of a part of the sequence.
+    Part(Part),
+}
+
+impl Seen {
+    /// Returns the slots that a row attends to.
+    pub(super) fn visible(self, row: &Row) -> Range<u32> {
+        match self {
+            Self::Kind(kind) => kind.visible(row),
+            Self::Part(Part::Input) => 0..row.pos[FIRST_SLOT],
+            Self::Part(Part::Own) => row.pos[FIRST_SLOT]..row.until,
         }
     }
 }
@@ -56,8 +77,8 @@ impl Block {
     }
 
     /// The slots that its rows attend to, from the first one of any row to the last.
-    pub(super) fn visible(&self, kind: StateKind) -> Range<u32> {
-        kind.visible(&self.first).start..kind.visible(&self.last).end
+    pub(super) fn visible(&self, seen: Seen) -> Range<u32> {
+        seen.visible(&self.first).start..seen.visible(&self.last).end
     }
 }
 
@@ -81,7 +102,7 @@ pub(super) fn task_heads(heads: usize) -> usize {
 /// Attention ops of a plan.
 pub(super) fn heads(plan: &Plan) -> impl Iterator<Item = HeadShape> {
     plan.ops.iter().filter_map(|op| match op {
-        Op::Attention { state, heads, .. } => {
+        Op::Attention { state, heads, .. } | Op::PartAttention(PartAttention { state, heads, .. }) => {
             let state = plan.states[state.0 as usize];
             let (head_dim, value_dim) = (state.head_dim, state.value_dim());
             Some(HeadShape { head_dim, value_dim, group: task_heads(heads / state.kv_heads) })
@@ -100,6 +121,13 @@ pub(super) fn block_rows(plan: &Plan) -> usize {
 pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
     let elements = |shape: HeadShape| block_rows * shape.group * (shape.head_dim.max(shape.value_dim) + 2);
     heads(plan).map(elements).max().unwrap_or(0)
+}
+
+/// Queries of a block with a bias; 0 for a plan without one.
+pub(super) fn biased_queries(plan: &Plan, block_rows: usize) -> usize {
+    let has_bias = |op: &Op| matches!(op, Op::PartAttention(PartAttention { bias: Some(_), .. }));
+    let queries = heads(plan).map(|shape| block_rows * shape.group).max().unwrap_or(0);
+    if plan.ops.iter().any(has_bias) { queries } else { 0 }
 }
 
 /// Elements of memory for spans that wait to be merged.

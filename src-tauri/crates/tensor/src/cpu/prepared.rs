@@ -10,6 +10,7 @@ use super::schedule::{self, Phase};
 use super::taps::taps;
 use crate::backend::{BackendError, Limits};
 use crate::batch::Batch;
+use crate::part_attention::{DistanceBias, PartAttention, by_distance};
 use crate::plan::{Op, Plan, Rows};
 use crate::slice::SliceProgress;
 use crate::team::share::{OutOfMemory, Plain, Shared};
@@ -31,6 +32,8 @@ pub(super) struct PreparedPlan {
     pub(super) angles: Vec<Shared<f32>>,
     /// By recurrent state: the weight of its convolution, `[kernel, width]`.
     pub(super) taps: Vec<Vec<f32>>,
+    /// The biases of attention by head and distance.
+    biases: Vec<(DistanceBias, Vec<f32>)>,
     /// Softmax over single spans, before they are merged.
     pub(super) partials: Shared<f32>,
     /// Batch rows that attention takes together, at most.
@@ -98,6 +101,7 @@ impl PreparedPlan {
         let block_rows = blocks::block_rows(&plan);
         let partials = buffer(1, blocks::partial_elements(&plan, block_rows, threads), threads)?;
         let taps = taps(&plan, weights);
+        let biases = biases(&plan, weights);
         let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
         let (buffers, columns, angles) = (buffers?, columns?, angles?);
         let [all_rows, other_rows] = [(); 2].map(|()| BatchRows::within(limits));
@@ -111,6 +115,7 @@ impl PreparedPlan {
             columns,
             angles,
             taps,
+            biases,
             partials,
             block_rows,
             all_rows,
@@ -119,11 +124,32 @@ impl PreparedPlan {
         })
     }
 
+    /// The biases of an op by head and distance.
+    pub(super) fn biases(&self, bias: DistanceBias) -> &[f32] {
+        let found = self.biases.iter().find(|(prepared, _)| *prepared == bias);
+        &found.expect("all biases of the plan are prepared").1
+    }
+
     /// Returns the next of `count` tasks of a phase; `None` if all are taken.
     pub(super) fn take(&self, phase: usize, count: usize) -> Option<usize> {
         let task = self.next[phase].fetch_add(1, Ordering::Relaxed);
         (task < count).then_some(task)
     }
+}
+
+/// The biases of all attention ops, each table once for each direction.
+fn biases(plan: &Plan, weights: &[Weight]) -> Vec<(DistanceBias, Vec<f32>)> {
+    let mut all: Vec<(DistanceBias, Vec<f32>)> = Vec::new();
+    for op in &plan.ops {
+        let Op::PartAttention(PartAttention { bias: Some(bias), heads, .. }) = op else { continue };
+        if all.iter().all(|(prepared, _)| prepared != bias) {
+            let Weight { dtype, rows, cols, bytes, .. } = &weights[bias.table.0 as usize];
+            let mut table = vec![0.0; rows * cols];
+            dtype.decode(bytes, &mut table);
+            all.push((*bias, by_distance(*bias, &table, *heads)));
+        }
+    }
+    all
 }
 
 impl BatchRows {

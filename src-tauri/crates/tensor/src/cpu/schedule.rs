@@ -10,6 +10,7 @@ use std::ops::Range;
 use cairn_kernels::Format;
 
 use crate::delta::DeltaRule;
+use crate::part_attention::PartAttention;
 use crate::plan::{BufferId, Op, Plan, Rows};
 use crate::state_space::StateSpace;
 use crate::weight::Weight;
@@ -175,7 +176,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::StoreKv { k, v, .. } | Op::StoreLatent { k, v, .. } => {
                 schedule.push(own, accesses(batch, &[Place::Buffer(*k), Place::Buffer(*v)], &[Place::Pages]));
             }
-            Op::Attention { q, out, .. } => {
+            Op::Attention { q, out, .. } | Op::PartAttention(PartAttention { q, out, .. }) => {
                 let to = [Place::Buffer(*out), Place::Partials];
                 schedule.push(own, accesses(None, &[Place::Buffer(*q), Place::Pages], &to));
             }
@@ -205,6 +206,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             | Op::Sigmoid { x }
             | Op::Silu { x }
             | Op::ReluSquared { x }
+            | Op::Relu { x }
             | Op::Softcap { x, .. } => schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)])),
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } | Op::Mul { x, y } => {

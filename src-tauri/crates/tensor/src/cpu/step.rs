@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
+use cairn_kernels::{AttendScratch, SPAN_POSITIONS, Scratch as ProductScratch, Variant};
 use parking_lot::Mutex;
 
 use super::blocks::{self, HeadShape};
@@ -67,6 +67,8 @@ pub(super) struct Scratch {
     pub(super) first: Vec<u32>,
     /// End (exclusive) of the positions that each query attends to.
     pub(super) until: Vec<u32>,
+    /// Biases of each query in the span in progress.
+    pub(super) bias: Vec<[f32; SPAN_POSITIONS]>,
     /// Softmax over all spans so far: maxima, sums, values.
     pub(super) total: Vec<f32>,
     /// The same over one span.
@@ -108,6 +110,8 @@ impl Scratch {
         for positions in [&mut self.first, &mut self.until] {
             positions.resize(elements.max(positions.len()), 0);
         }
+        let biased = blocks::biased_queries(plan, block_rows);
+        self.bias.resize(biased.max(self.bias.len()), [0.0; SPAN_POSITIONS]);
     }
 }
 
@@ -202,7 +206,7 @@ impl Step<'_> {
             }
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::StoreLatent { state, k, v } => self.store_latent(worker, *state, [*k, *v]),
-            Op::Attention { .. } => self.attention(worker, scratch, phase, op),
+            Op::Attention { .. } | Op::PartAttention(_) => self.attention(worker, scratch, phase, op),
             Op::Conv { state, x, bias, out, .. } => {
                 self.conv(worker, &mut scratch.history, *state, [*x, *out], *bias);
             }
@@ -216,6 +220,7 @@ impl Step<'_> {
             Op::Sigmoid { x } => self.by_chunks(worker, *x, |x| (self.variant.sigmoid)(x)),
             Op::Silu { x } => self.by_chunks(worker, *x, |x| (self.variant.silu)(x)),
             Op::ReluSquared { x } => self.by_chunks(worker, *x, |x| (self.variant.relu_squared)(x)),
+            Op::Relu { x } => self.by_chunks(worker, *x, |x| x.iter_mut().for_each(|x| *x = x.max(0.0))),
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {

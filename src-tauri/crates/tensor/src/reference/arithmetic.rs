@@ -57,6 +57,18 @@ pub(super) fn attend(
         softcap.map(f64::from).map_or(score, |cap| cap * (score / cap).tanh())
     };
     let scores: Vec<f64> = seen.iter().map(|[key, _]| score(key.as_ref())).collect();
+    weigh(&scores, seen, sink, out);
+}
+
+/// The same with a bias for each position, and without a cap and sinks.
+pub(super) fn attend_biased(q: &[f32], seen: &[[impl AsRef<[f32]>; 2]], scale: f32, biases: &[f32], out: &mut [f32]) {
+    let scores = seen.iter().zip(biases);
+    let scores = scores.map(|([key, _], bias)| dot(q, key.as_ref()) * f64::from(scale) + f64::from(*bias));
+    weigh(&scores.collect::<Vec<_>>(), seen, None, out);
+}
+
+/// Softmax of scores, and the mean of the values with its weights.
+fn weigh(scores: &[f64], seen: &[[impl AsRef<[f32]>; 2]], sink: Option<f32>, out: &mut [f32]) {
     // Subtracting the greatest score changes nothing but the range: exp() overflows on raw scores past 709.
     let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
     let max = scores.iter().copied().fold(sink, f64::max);

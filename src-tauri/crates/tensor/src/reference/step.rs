@@ -122,6 +122,7 @@ impl Step<'_> {
                 }
                 self.buffers[out.0 as usize] = y;
             }
+            Op::PartAttention(op) => self.part_attention(op),
             Op::Conv { state, x, weight, bias, out } => self.conv(*state, [*x, *out], *weight, *bias),
             Op::DeltaRule(rule) => self.delta_rule(rule),
             Op::Decay { x, rate, bias } => self.decay(*x, *rate, *bias),
@@ -136,6 +137,7 @@ impl Step<'_> {
             Op::Sigmoid { x } => self.each(*x, arithmetic::sigmoid),
             Op::Silu { x } => self.each(*x, |x| x / (1.0 + (-x).exp())),
             Op::ReluSquared { x } => self.each(*x, |x| x.max(0.0).powi(2)),
+            Op::Relu { x } => self.each(*x, |x| x.max(0.0)),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {
@@ -194,7 +196,7 @@ impl Step<'_> {
         self.plan.buffers[id.0 as usize].width
     }
 
-    fn state(&self, id: StateId) -> State {
+    pub(super) fn state(&self, id: StateId) -> State {
         self.plan.states[id.0 as usize]
     }
 
@@ -277,8 +279,19 @@ impl Step<'_> {
             StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),
             StateKind::Region => row.pos[2] as usize..end.min(row.pos[3] as usize),
         };
+        self.key_values(state, row.seq, kv_head, visible)
+    }
+
+    /// Returns the keys and values of some slots.
+    pub(super) fn key_values(
+        &self,
+        state: StateId,
+        seq: u32,
+        kv_head: usize,
+        slots: Range<usize>,
+    ) -> Vec<[Vec<f32>; 2]> {
         let at = |slot| {
-            let (page, [key, value]) = self.place(state, row.seq, slot, kv_head);
+            let (page, [key, value]) = self.place(state, seq, slot, kv_head);
             let [key_dim, value_dim] = self.dims(state);
             [(key, key_dim), (value, value_dim)].map(|(place, dim)| {
                 let mut values = vec![0.0; dim];
@@ -286,7 +299,7 @@ impl Step<'_> {
                 values
             })
         };
-        visible.map(at).collect()
+        slots.map(at).collect()
     }
 
     /// Multiplies every row by its chosen experts.

@@ -13,6 +13,7 @@ mod mixing;
 mod model;
 mod ops;
 mod pages;
+mod parts;
 mod pictures;
 mod recurrent;
 mod refusals;
