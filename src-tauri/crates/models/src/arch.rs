@@ -54,6 +54,26 @@ pub trait Architecture: Sync {
     /// # Errors
     /// When metadata is missing, inconsistent, or requires an unsupported feature.
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError>;
+
+    /// The other plans of a family with an encoder and a decoder, of which [`Architecture::build`] adds the decoder.
+    fn encoder_decoder(&self) -> Option<&dyn EncoderDecoder> {
+        None
+    }
+}
+
+/// A family of models with an encoder and a decoder. [`Architecture::build`] adds the decoder.
+pub trait EncoderDecoder: Architecture {
+    /// Adds the forward pass of the encoder. All rows have logits, which are the encoder's output.
+    ///
+    /// # Errors
+    /// As [`Architecture::build`].
+    fn build_encoder(&self, b: &mut Builder<'_>) -> Result<(), LoadError>;
+
+    /// Adds what stores keys and values of the encoder's rows, which are the batch's embedding rows.
+    ///
+    /// # Errors
+    /// As [`Architecture::build`].
+    fn build_store(&self, b: &mut Builder<'_>) -> Result<(), LoadError>;
 }
 
 /// Refuses models with a separate norm for each head of queries and keys.

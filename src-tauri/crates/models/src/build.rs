@@ -135,6 +135,11 @@ impl<'a> Builder<'a> {
         self.required
     }
 
+    /// Returns whether weights are uploaded.
+    pub(crate) fn has_backend(&self) -> bool {
+        self.backend.is_some()
+    }
+
     /// Returns the model's metadata.
     pub fn metadata(&self) -> &'a Metadata {
         self.source.metadata()

@@ -204,19 +204,27 @@ pub(crate) fn in_block(name: &str) -> Option<(u64, &str)> {
     Some((block.parse().ok()?, name))
 }
 
+/// Splits the name of a tensor into what precedes the number of its block, the number, and the rest.
+fn around_block(name: &str) -> Option<(&str, u64, &str)> {
+    const BLOCKS: &str = "blk.";
+    let (prefix, rest) = name.split_at(name.find(BLOCKS)? + BLOCKS.len());
+    let (block, rest) = rest.split_once('.')?;
+    Some((prefix, block.parse().ok()?, rest))
+}
+
 /// Lists all faults. A file may lack tens of thousands of tensors, so equal faults in consecutive blocks are one entry:
 /// `blk.3-4095.attn_k.weight`.
 fn faults_text(faults: &[TensorFault]) -> String {
     // Fault, first and last block of its run.
     let mut entries: Vec<(&TensorFault, Option<(u64, u64)>)> = Vec::new();
-    // Latest entry by name within the block and description.
-    let mut latest: HashMap<(&str, String), usize> = HashMap::new();
+    // Latest entry by name without the block's number, and description.
+    let mut latest: HashMap<(&str, &str, String), usize> = HashMap::new();
     for fault in faults {
-        let Some((block, name)) = in_block(fault.name()) else {
+        let Some((prefix, block, name)) = around_block(fault.name()) else {
             entries.push((fault, None));
             continue;
         };
-        let at = latest.entry((name, fault.describe("is"))).or_insert(entries.len());
+        let at = latest.entry((prefix, name, fault.describe("is"))).or_insert(entries.len());
         match entries.get_mut(*at) {
             Some((_, Some((_, last)))) if last.checked_add(1) == Some(block) => *last = block,
             _ => {
@@ -225,9 +233,10 @@ fn faults_text(faults: &[TensorFault]) -> String {
             }
         }
     }
-    let text = |&(fault, blocks): &(&TensorFault, Option<(u64, u64)>)| match (blocks, in_block(fault.name())) {
-        (Some((first, last)), Some((_, name))) if first < last => {
-            format!("`blk.{first}-{last}.{}` {}", name.escape_debug(), fault.describe("are"))
+    let text = |&(fault, blocks): &(&TensorFault, Option<(u64, u64)>)| match (blocks, around_block(fault.name())) {
+        (Some((first, last)), Some((prefix, _, name))) if first < last => {
+            let (prefix, name) = (prefix.escape_debug(), name.escape_debug());
+            format!("`{prefix}{first}-{last}.{name}` {}", fault.describe("are"))
         }
         _ => fault.to_string(),
     };

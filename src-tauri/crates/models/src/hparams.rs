@@ -27,7 +27,7 @@ impl NormKind {
 }
 
 /// Larger than in any model. Prevents overflow of products and huge lists of tensors.
-const MAX_LAYERS: u32 = 4096;
+pub(crate) const MAX_LAYERS: u32 = 4096;
 pub(crate) const MAX_WIDTH: u32 = 1 << 22;
 
 /// Hyperparameters of a model.
@@ -60,6 +60,8 @@ pub struct Hparams {
     pub long_context: Option<usize>,
     /// How the vector of a text is computed, if this is an embedding model.
     pub embedding: Option<EmbeddingOutput>,
+    /// The token with which the answer of a model with an encoder and a decoder begins.
+    pub decoder_start: Option<u32>,
 }
 
 /// Typed access to the keys of one architecture.
@@ -280,6 +282,7 @@ impl Hparams {
             },
             long_context: None,
             embedding: keys.embedding_output()?,
+            decoder_start: None,
         })
     }
 }

@@ -10,7 +10,8 @@
 //! A vision tower, in a separate file or in the model's, becomes a plan of its own: see [`vision`].
 //!
 //! A new family of decoders is one file in `arch/` and one line in [`arch::ARCHITECTURES`], or a name in the list of a family with
-//! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`].
+//! the same computation; one of encoders is a file in `encoder/` and a line in [`encoder::ENCODERS`], and one with an encoder and a
+//! decoder is a file in `encoder_decoder/` and a line in [`encoder_decoder::ENCODER_DECODERS`].
 
 pub mod adapter;
 mod adapter_error;
@@ -20,6 +21,7 @@ mod build;
 mod compat;
 mod embedding;
 pub mod encoder;
+pub mod encoder_decoder;
 pub mod error;
 pub mod file;
 mod hparams;
@@ -33,16 +35,18 @@ pub mod vision;
 
 pub use adapter::Adapter;
 pub use adapter_error::{AdapterError, MAX_ADAPTERS};
-pub use arch::{ARCHITECTURES, Architecture};
+pub use arch::{ARCHITECTURES, Architecture, EncoderDecoder};
 pub use build::{Builder, RequiredTensor};
 pub use cairn_gguf::Pooling;
 pub use compat::{translate, translated};
 pub use embedding::EmbeddingOutput;
 pub use encoder::{ENCODERS, is_embedding_model, is_encoder};
+pub use encoder_decoder::{ENCODER_DECODERS, Encoder, decoder_position};
 pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::{Hparams, NormKind};
 pub use load::{
-    MemoryRequirements, Model, check_head, load, load_with_adapters, memory_requirements, required_tensors,
+    MemoryRequirements, Model, check_head, load, load_encoder, load_with_adapters, memory_requirements,
+    required_tensors,
 };
 pub use vision::{Grid, PicturePrompt, PictureSize, Tiles, Tower, TowerHparams};

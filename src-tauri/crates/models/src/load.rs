@@ -11,6 +11,7 @@ use crate::build::{Builder, RequiredTensor, Source};
 use crate::compat;
 use crate::embedding::EmbeddingOutput;
 use crate::encoder::ENCODERS;
+use crate::encoder_decoder::{ENCODER_DECODERS, Encoder};
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::{Hparams, Keys};
@@ -22,6 +23,18 @@ pub struct Model {
     pub plan: Plan,
     /// The shape.
     pub hparams: Hparams,
+    /// Stores keys and values of an encoder's rows, in the same pages, if the model has an encoder and a decoder. Not yet prepared.
+    pub store: Option<Plan>,
+}
+
+/// A model's plans without a backend, or with weights in one.
+struct Built {
+    hparams: Hparams,
+    plan: Plan,
+    store: Option<Plan>,
+    /// Only without a backend.
+    encoder: Option<Plan>,
+    weights_bytes: u64,
 }
 
 /// Memory requirements of a model.
@@ -70,11 +83,28 @@ pub fn load_with_adapters(
         return Err(AdapterError::Count { count: adapters.len() }.into());
     }
     build(Source::File(file), adapters, context_tokens, None)?;
-    let (hparams, plan, _) = build(Source::File(file), adapters, context_tokens, Some(backend))?;
+    let Built { hparams, plan, store, .. } = build(Source::File(file), adapters, context_tokens, Some(backend))?;
     // The upload has decoded vectors, so the files must be unchanged.
     file.check()?;
     adapters.iter().try_for_each(|adapter| adapter.file().check())?;
-    Ok(Model { plan, hparams })
+    Ok(Model { plan, hparams, store })
+}
+
+/// Uploads the weights of the encoder of a model that has a decoder beside it.
+///
+/// # Errors
+/// Those of [`load`]; or the model has no such encoder.
+pub fn load_encoder(file: &ModelFile, backend: &mut dyn Backend) -> Result<Encoder, LoadError> {
+    let family = family(file.gguf().metadata())?;
+    let Some(family) = family.encoder_decoder() else {
+        return Err(LoadError::Unsupported { what: "a model without an encoder beside its decoder".to_owned() });
+    };
+    let mut b = Builder::new(Source::File(file), &[], 0, Some(backend));
+    family.build_encoder(&mut b)?;
+    let (plan, _) = b.finish()?;
+    file.check()?;
+    let width = plan.logits.map_or(0, |output| plan.buffers[output.0 as usize].width);
+    Ok(Encoder { plan, width })
 }
 
 /// Computes the memory requirements for `context_tokens` in total, batches within `limits`, and keys and values of
@@ -111,7 +141,7 @@ fn requirements(
     limits: Limits,
     kv_type: DType,
 ) -> Result<(Hparams, MemoryRequirements), LoadError> {
-    let (hparams, plan, weights_bytes) = build(source, &[], context_tokens, None)?;
+    let Built { hparams, plan, encoder, store, weights_bytes } = build(source, &[], context_tokens, None)?;
     let limits = hparams.limits(context_tokens, limits);
     let (kv_type, _) = plan.kv_type(kv_type);
     let layout = plan.page_layout(kv_type);
@@ -120,13 +150,18 @@ fn requirements(
         Rows::Batch => buffer.width as u64 * limits.rows as u64,
         Rows::Logits => buffer.width as u64 * limits.logit_rows as u64,
     };
+    let activations = |plan: &Plan| plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64;
+    let input_tokens = context_tokens.min(hparams.context_length);
+    let encoder_bytes = encoder.map_or(0, |encoder| Encoder::bytes(&encoder, input_tokens));
     let requirements = MemoryRequirements {
         weights_bytes,
         kv_type,
         kv_bytes_per_token: layout.token_bytes() as u64,
         // A sequence reads one snapshot of its recurrent states and writes another.
         kv_bytes: pages.saturating_mul(layout.page_bytes as u64).saturating_add(2 * layout.snapshot.bytes as u64),
-        activations_bytes: plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64,
+        activations_bytes: activations(&plan)
+            .saturating_add(store.as_ref().map_or(0, activations))
+            .saturating_add(encoder_bytes),
     };
     Ok((hparams, requirements))
 }
@@ -141,7 +176,12 @@ pub fn required_tensors(
     has_tensor: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<RequiredTensor>, LoadError> {
     let mut b = Builder::new(Source::Metadata { metadata, has_tensor }, &[], 0, None);
-    family(metadata)?.build(&mut b)?;
+    let family = family(metadata)?;
+    if let Some(family) = family.encoder_decoder() {
+        family.build_encoder(&mut b)?;
+        family.build_store(&mut b)?;
+    }
+    family.build(&mut b)?;
     Ok(b.into_required())
 }
 
@@ -151,23 +191,41 @@ fn build<'a>(
     adapters: &'a [Adapter],
     context_tokens: usize,
     backend: Option<&'a mut dyn Backend>,
-) -> Result<(Hparams, Plan, u64), LoadError> {
+) -> Result<Built, LoadError> {
     let mut b = Builder::new(source, adapters, context_tokens, backend);
     let architecture = b.metadata().str("general.architecture")?.unwrap_or_default();
     adapters.iter().try_for_each(|adapter| adapter.check_architecture(architecture))?;
-    let hparams = family(b.metadata())?.build(&mut b)?;
+    let family = family(b.metadata())?;
+    let (mut encoder, mut store) = (None, None);
+    if let Some(family) = family.encoder_decoder() {
+        if !adapters.is_empty() {
+            let what = format!("an adapter of the family {}, which has an encoder and a decoder", architecture);
+            return Err(LoadError::Unsupported { what });
+        }
+        // The encoder's weights are in a backend of its own.
+        if !b.has_backend() {
+            family.build_encoder(&mut b)?;
+            encoder = Some(std::mem::take(&mut b.plan));
+        }
+        family.build_store(&mut b)?;
+        store = Some(std::mem::take(&mut b.plan));
+    }
+    let hparams = family.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
     let is_ranked = matches!(hparams.embedding, Some(EmbeddingOutput { pooling: Pooling::Rank, .. }));
     if is_ranked && plan.logits.is_none_or(|scores| plan.buffers[scores.0 as usize].width != 1) {
         return Err(LoadError::Unsupported { what: format!("a reranker of the family {}", hparams.architecture) });
     }
-    Ok((hparams, plan, weights_bytes))
+    Ok(Built { hparams, plan, store, encoder, weights_bytes })
 }
 
 fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
     let name = Keys::new(metadata)?.architecture();
-    let all = || ARCHITECTURES.iter().chain(ENCODERS);
-    let found = all().find(|family| family.names().contains(&name)).copied();
+    let all = || {
+        let encoder_decoders = ENCODER_DECODERS.iter().map(|&family| -> &dyn Architecture { family });
+        ARCHITECTURES.iter().chain(ENCODERS).copied().chain(encoder_decoders)
+    };
+    let found = all().find(|family| family.names().contains(&name));
     found.ok_or_else(|| LoadError::UnknownArchitecture {
         name: name.escape_debug().to_string(),
         model: compat::model_of(name),

@@ -1,14 +1,15 @@
 //! Forward passes of this crate's tests, on the reference backend.
 
-use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row, SnapshotId, SnapshotTable};
+use cairn_tensor::{Backend, Batch, Input, Limits, PAGE_TOKENS, PageId, Reference, Row, SnapshotId, SnapshotTable};
 
+use crate::encoder_decoder::{Encoder, decoder_position};
 use crate::file::ModelFile;
-use crate::load::{Model, load};
+use crate::load::{Model, load, load_encoder};
 
 /// Returns the logits of every position, computed in batches of `cut` tokens.
 pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Model { plan, hparams } = load(file, 4096, &mut backend).expect("the model is whole");
+    let Model { plan, hparams, .. } = load(file, 4096, &mut backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -27,6 +28,47 @@ pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f3
         out.extend(values.chunks(hparams.vocab).map(<[f32]>::to_vec));
     }
     out
+}
+
+/// Returns the output of a model's encoder for an input, and the logits of each token of an answer to it, computed in batches of `cut`.
+pub(crate) fn answer_logits(file: &ModelFile, input: &[u32], answer: &[u32], cut: usize) -> [Vec<Vec<f32>>; 2] {
+    let mut backend = Reference::new();
+    let encoder = load_encoder(file, &mut backend).expect("the encoder is whole");
+    let output = encoder.plan.logits.expect("every encoder has an output");
+    let plan = backend.prepare(encoder.plan, Encoder::limits(input.len())).expect("the plan fits its weights");
+    backend.grow_pages(Encoder::pages(input.len())).expect("a few pages fit");
+    backend.run(plan, &Encoder::batch(input)).expect("the batch is within the limits");
+    let mut encoded = vec![0.0; input.len() * encoder.width];
+    backend.read(plan, output, 0..input.len(), &mut encoded);
+
+    let mut backend = Reference::new();
+    let Model { plan, hparams, store } = load(file, 256, &mut backend).expect("the model is whole");
+    let logits = plan.logits.expect("every family has logits");
+    let rows = input.len().max(cut);
+    let [plan, store] = [plan, store.expect("the model has an input")]
+        .map(|plan| backend.prepare(plan, Limits { rows, logit_rows: cut }).expect("the plan fits its weights"));
+    let pages = (input.len() + answer.len()).div_ceil(PAGE_TOKENS) as u32;
+    backend.grow_pages(pages as usize).expect("a few pages fit");
+    let tables = vec![(0..pages).rev().map(PageId).collect::<Vec<_>>()];
+    let row = |slot: u32| Row { input: Input::Embedding(slot), ..Row::text(0, 0, slot, false) };
+    let rows = (0..input.len() as u32).map(row).collect();
+    let batch = Batch { rows, tables: tables.clone(), embeddings: encoded.clone(), ..Batch::default() };
+    backend.run(store, &batch).expect("the batch is within the limits");
+    let (count, mut out) = (input.len() as u32, Vec::new());
+    for (part, chunk) in answer.chunks(cut).enumerate() {
+        let row = |(at, &token): (usize, &u32)| {
+            let slot = count + (part * cut + at) as u32;
+            Row { pos: decoder_position(slot, count), ..Row::text(0, token, slot, true) }
+        };
+        let rows = chunk.iter().enumerate().map(row).collect();
+        backend
+            .run(plan, &Batch { rows, tables: tables.clone(), ..Batch::default() })
+            .expect("it is within the limits");
+        let mut values = vec![0.0; chunk.len() * hparams.vocab];
+        backend.read(plan, logits, 0..chunk.len(), &mut values);
+        out.extend(values.chunks(hparams.vocab).map(<[f32]>::to_vec));
+    }
+    [encoded.chunks(encoder.width).map(<[f32]>::to_vec).collect(), out]
 }
 
 /// Returns the output rows of texts of an embedding model in one batch. The second half of each text is its second segment.

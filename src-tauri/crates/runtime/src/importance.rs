@@ -42,6 +42,10 @@ impl ImportanceRun {
             let what = "an importance matrix of an embedding model".to_owned();
             return Err(cairn_models::LoadError::Unsupported { what }.into());
         }
+        if model.store.is_some() {
+            let what = "an importance matrix of a model with an encoder and a decoder".to_owned();
+            return Err(cairn_models::LoadError::Unsupported { what }.into());
+        }
         let plan = backend.prepare(model.plan, Limits { rows: chunk_tokens, logit_rows: 1 })?;
         backend.grow_pages(chunk_tokens.div_ceil(PAGE_TOKENS))?;
         backend.grow_snapshots(1)?;

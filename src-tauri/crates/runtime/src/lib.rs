@@ -20,6 +20,8 @@ mod engine;
 mod error;
 mod generation;
 mod importance;
+mod input;
+mod input_encoder;
 mod keep_alive;
 mod loaded;
 mod logprobs;
@@ -34,6 +36,7 @@ mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
+mod tiled;
 mod wake;
 
 pub use adapters::AdapterSource;

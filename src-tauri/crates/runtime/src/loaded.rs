@@ -12,21 +12,25 @@ use cairn_kv::{Budget, ModelTiers};
 use cairn_models::{Adapter, Hparams, MemoryRequirements, Model, ModelFile, TowerHparams};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{Fingerprint, Groups, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::command::{Command, CommandSender};
 use crate::config::CacheTiers;
 use crate::encoder::PictureEncoder;
 use crate::error::LoadError;
+use crate::input_encoder::InputEncoder;
 use crate::masks::MaskWorker;
 use crate::metrics::Counters;
-use crate::model_thread::{ModelThreadBuilder, SchedulerParts};
+use crate::model_thread::{InputParts, ModelThreadBuilder, SchedulerParts};
 use crate::model_use::ModelUses;
 use crate::picture::TowerIdentity;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scheduler::BATCH_ROWS;
+
+/// Tokens that an encoder has memory for at least, so that no small context needs another load.
+const MIN_INPUT_TOKENS: usize = 64;
 
 /// A loaded model. Dropping the last reference ends its scheduler thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -45,7 +49,7 @@ pub(crate) struct LoadedModel {
     pub(crate) threads: usize,
     /// Number of adapters.
     pub(crate) adapters: usize,
-    /// Maximum number of tokens of a text, if it is an embedding model.
+    /// Maximum number of tokens of a text, if it is an embedding model, or of an input, if it has an encoder and a decoder.
     pub(crate) max_text_tokens: Option<usize>,
     /// Whether it uses its family's variant for long contexts.
     pub(crate) long: bool,
@@ -168,7 +172,7 @@ impl LoadedModel {
         let context_tokens = loading.context_tokens as usize;
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
-        let (tokenizer, Model { plan, hparams }) = read(&file, &adapters, context_tokens, &mut backend)?;
+        let (tokenizer, Model { plan, hparams, store }) = read(&file, &adapters, context_tokens, &mut backend)?;
         if hparams.embedding.is_some() && !adapters.is_empty() {
             let what = "an adapter of an embedding model".to_owned();
             return Err(cairn_models::LoadError::Unsupported { what }.into());
@@ -209,9 +213,21 @@ impl LoadedModel {
             None => {
                 // Without the digest of an adapter, its rows have no names.
                 let digests: Option<Vec<[u8; 32]>> = loading.adapter_digests.into_iter().collect();
+                let input_tokens = context_tokens.max(MIN_INPUT_TOKENS).min(hparams.context_length);
+                let mut plans = vec![("plan", format!("{:?}", builder.plan))];
+                let mut input = None;
+                if let (Some(store), Some(start)) = (store, hparams.decoder_start) {
+                    let mut backend = Cpu::new(loading.variant, Arc::clone(&builder.team));
+                    let encoder = cairn_models::load_encoder(&file, &mut backend)?;
+                    plans.extend([("store", format!("{store:?}")), ("encoder", format!("{:?}", encoder.plan))]);
+                    let encoder = InputEncoder::new(Arc::clone(&file), Box::new(backend), encoder, input_tokens)?;
+                    input = Some(InputParts { encoder, store, start });
+                    max_text_tokens = Some(input_tokens);
+                }
+                let groups = cairn_kv::groups(&builder.plan.page_layout(caps.kv_type));
                 let tiered = loading.tiers.zip(digests);
                 tiers = tiered
-                    .map(|((tiers, weights), digests)| model_tiers(tiers, weights, &digests, &builder.plan, &caps));
+                    .map(|((tiers, weights), digests)| model_tiers(tiers, weights, &digests, plans, groups, &caps));
                 let cache = builder.cache(loading.budget, tiers.as_ref(), weights_bytes, commands.clone());
                 let tokenizer = Arc::clone(&tokenizer);
                 let (mut seeds, counters) = (loading.seeds, loading.counters);
@@ -232,7 +248,7 @@ impl LoadedModel {
                         None
                     }
                 };
-                builder.start_scheduler(SchedulerParts { tokenizer, cache, encoder, seeds, counters })?;
+                builder.start_scheduler(SchedulerParts { tokenizer, cache, encoder, input, seeds, counters })?;
                 vocabulary.build_in_background();
             }
         }
@@ -289,18 +305,20 @@ fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Resul
     PictureEncoder::new(file, Box::new(backend), tower, TowerIdentity(identity))
 }
 
-/// The tiers of a model. The fingerprint covers the whole plan: with the weights, it determines all that is computed
+/// The tiers of a model. The fingerprint covers the whole plans: with the weights, they determine all that is computed
 /// (dimensions, windows, RoPE frequencies, experts). A list of facts could be incomplete.
 fn model_tiers(
     tiers: CacheTiers,
     weights: WeightsDigest,
     adapters: &[[u8; 32]],
-    plan: &Plan,
+    plans: Vec<(&'static str, String)>,
+    groups: Groups,
     caps: &Caps,
 ) -> ModelTiers {
     let class = format!("{}/{}/{}", caps.backend, caps.variant, caps.numerics_rev);
     let rows = RowTypes { keys: caps.kv_type, values: caps.kv_type };
-    let mut facts = vec![("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
+    let mut facts = plans;
+    facts.insert(1, ("rows", format!("{rows:?}")));
     facts.extend(adapters.iter().map(|digest| ("adapter", format!("{digest:02x?}"))));
     ModelTiers {
         tiers: tiers.tiers,
@@ -308,16 +326,23 @@ fn model_tiers(
         fingerprint: Fingerprint::new(weights, facts.iter().map(|(name, value)| (*name, value.as_bytes()))),
         class: NumericClass::new(&class).expect("names of backends and variants are short"),
         rows,
-        groups: cairn_kv::groups(&plan.page_layout(caps.kv_type)),
+        groups,
     }
 }
 
 /// Checks that a model file can be loaded. Nothing stays in memory.
 pub(crate) fn check(file: &ModelFile, variant: &'static Variant, team: Arc<Team>) -> Result<(), LoadError> {
-    let mut backend = Cpu::new(variant, team);
+    let mut backend = Cpu::new(variant, Arc::clone(&team));
     // The context size does not matter: all sizes need the same tensors.
     let (_, model) = read(file, &[], 1, &mut backend)?;
-    backend.prepare(model.plan, Limits { rows: 1, logit_rows: 1 })?;
+    let limits = Limits { rows: 1, logit_rows: 1 };
+    backend.prepare(model.plan, limits)?;
+    if let Some(store) = model.store {
+        backend.prepare(store, limits)?;
+        let mut backend = Cpu::new(variant, team);
+        let encoder = cairn_models::load_encoder(file, &mut backend)?;
+        backend.prepare(encoder.plan, limits)?;
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::command::{Command, CommandSender};
 use crate::embedder::{Embedder, EmbeddingDevice};
 use crate::encoder::PictureEncoder;
 use crate::error::LoadError;
+use crate::input_encoder::{InputEncoder, InputStage};
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::scheduler::{Admission, BATCH_ROWS, Phase, Scheduler, Shares, StepCost};
@@ -44,8 +45,17 @@ pub(crate) struct SchedulerParts {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) cache: Cache,
     pub(crate) encoder: Option<PictureEncoder>,
+    pub(crate) input: Option<InputParts>,
     pub(crate) seeds: Random,
     pub(crate) counters: Arc<Counters>,
+}
+
+/// The encoder of a model that has a decoder beside it.
+pub(crate) struct InputParts {
+    pub(crate) encoder: InputEncoder,
+    /// Stores the encoder's rows; not yet prepared.
+    pub(crate) store: Plan,
+    pub(crate) start: u32,
 }
 
 impl ModelThreadBuilder {
@@ -88,11 +98,16 @@ impl ModelThreadBuilder {
     /// Prepares the plan and starts the scheduler.
     pub(crate) fn start_scheduler(self, parts: SchedulerParts) -> Result<(), LoadError> {
         let Self { file, adapters, team, mut backend, plan, vocabulary, parallel, commands, alive } = self;
-        let SchedulerParts { tokenizer, cache, encoder, seeds, counters } = parts;
+        let SchedulerParts { tokenizer, cache, encoder, input, seeds, counters } = parts;
         let logits = plan.logits.expect("every family's plan ends in logits");
         let rotation = Rotation::from_plan(&plan, backend.caps().kv_type);
         let layers = plan.layers();
         let plan = backend.prepare(plan, Limits { rows: BATCH_ROWS, logit_rows: parallel })?;
+        let prepare = |InputParts { encoder, store, start }| -> Result<InputStage, LoadError> {
+            let store = backend.prepare(store, Limits { rows: BATCH_ROWS, logit_rows: 0 })?;
+            Ok(InputStage { encoder, store, start })
+        };
+        let input = input.map(prepare).transpose()?;
         let scheduler = Scheduler {
             file,
             adapters,
@@ -104,6 +119,8 @@ impl ModelThreadBuilder {
             layers,
             cache,
             encoder,
+            input,
+            input_page_error: None,
             rotation,
             tokenizer,
             parallel,

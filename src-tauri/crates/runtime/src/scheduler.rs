@@ -13,6 +13,7 @@
 mod admission;
 mod context_full;
 mod drain;
+mod inputs;
 mod pictures;
 mod prompt_slice;
 mod restore;
@@ -43,6 +44,7 @@ pub(crate) use self::shares::{Served, Shares};
 pub(crate) use self::step_cost::StepCost;
 use crate::command::{CacheCommand, Command, DrainLimits};
 use crate::encoder::PictureEncoder;
+use crate::input_encoder::InputStage;
 use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
@@ -69,6 +71,10 @@ pub(crate) struct Scheduler {
     pub(crate) cache: Cache,
     /// Encoder of pictures, if the model has a vision tower.
     pub(crate) encoder: Option<PictureEncoder>,
+    /// Encoder of inputs, if the model has one beside its decoder.
+    pub(crate) input: Option<InputStage>,
+    /// Why an encoded input got no pages in this round.
+    pub(crate) input_page_error: Option<cairn_kv::Error>,
     /// Rotation of the model's keys, or the reason why it is impossible.
     pub(crate) rotation: Result<Rotation, RotationError>,
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -147,7 +153,7 @@ impl Scheduler {
             self.poll_restores(&mut active);
             answering = if active.is_empty() { None } else { answering.or_else(|| self.cache.answering()) };
             self.flush_some(!active.is_empty());
-            let encoded = self.encode_pictures(&mut active);
+            let encoded = self.encode_pictures(&mut active).and_then(|()| self.read_inputs(&mut active));
             if let Err(error) = encoded.and_then(|()| self.step(&mut active, &mut batch, &mut buffers)) {
                 tracing::error!(%error, "model unloaded after an error");
                 self.fail(&mut active, &error);

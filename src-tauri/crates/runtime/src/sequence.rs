@@ -4,6 +4,7 @@
 //! been computed. Each step computes some of the rest, and the step that reaches the end yields a token.
 
 mod context_full;
+mod input;
 mod pictures;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::client::Client;
 use crate::constraint::ActiveConstraint;
 use crate::context_full::ContextRoom;
 use crate::generation::EventSender;
+use crate::input::SequenceInput;
 use crate::logprobs::Logprobs;
 use crate::model_use::ModelUse;
 use crate::picture::{PromptPicture, SequencePicture, TowerIdentity};
@@ -60,6 +62,8 @@ pub(crate) struct Sequence {
     keys: Vec<Key>,
     /// Pictures of the history, in order.
     pictures: Vec<SequencePicture>,
+    /// The beginning of the history, if the model has an encoder.
+    input: Option<SequenceInput>,
     /// The model's tower, if it has one.
     tower: Option<TowerIdentity>,
     /// All generated tokens.
@@ -108,6 +112,7 @@ impl Sequence {
             history: job.request.prompt.clone(),
             keys: Vec::new(),
             pictures: Vec::new(),
+            input: None,
             tower: None,
             answer: Vec::new(),
             computed: cached,
@@ -200,6 +205,7 @@ impl Sequence {
         self.computed += tokens;
         self.lost_slice = false;
         self.drop_picture_rows();
+        self.drop_input_rows();
     }
 
     /// Waits for the mask of the next token, so that [`Sequence::choose`] does not wait.
@@ -270,8 +276,10 @@ impl Sequence {
 
     /// Samples a token that the constraint allows.
     fn sample(&mut self, logits: &mut [f32]) -> Result<u32, GenerateError> {
-        let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, &self.history)) };
-        self.sampler.penalise(logits, &self.history);
+        // An input is no part of the answer, so penalties do not apply to its tokens.
+        let penalised = &self.history[self.input.as_ref().map_or(0, |input| input.tokens)..];
+        let Some(constraint) = &mut self.constraint else { return Ok(self.sampler.sample(logits, penalised)) };
+        self.sampler.penalise(logits, penalised);
         if !constraint.restrict(logits, &self.tokenizer).map_err(GenerateError::Constraint)? {
             return Ok(self.sampler.choose(logits));
         }

@@ -8,7 +8,7 @@
 //! slot:  0 .. n: the input | n ..: the decoder's rows        n = fourth component of a row's position
 //! ```
 //!
-//! A bias depends on the distance of two rows. Near distances have a bucket each, farther ones share buckets whose widths grow with the
+//! A bias depends on the distance of two rows. Near distances have a bucket each. Farther ones share buckets that widen with the
 //! distance, and all from [`FARTHEST`] on share the last one.
 
 use crate::buffer::BufferId;

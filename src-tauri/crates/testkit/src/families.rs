@@ -679,6 +679,31 @@ pub static NOMIC_BERT: Family = Family {
 /// Qwen 3 with the last row as the vector of a text.
 pub static QWEN3_EMBEDDING: Family = Family { keys: |_| vec![(Pooling::KEY, Pooling::Last.into())], ..QWEN3 };
 
+/// T5 1.1: MLPs with gates, a separate output matrix.
+pub static T5: Family = Family {
+    name: "t5",
+    tied: Some(false),
+    keys: |_| vec![("attention.relative_buckets_count", 32u32.into()), ("decoder_start_token_id", 3u32.into())],
+    has_tensor: |name| name.ends_with(".ffn_gate.weight"),
+    unscaled_scores: true,
+    ..PLAIN
+};
+
+/// T5 of the first version: no gates, the embedding is the output matrix, and the decoder has another number of layers.
+pub static T5_PLAIN: Family = Family {
+    tied: Some(true),
+    keys: |spec| {
+        let mut keys = (T5.keys)(spec);
+        keys.push(("decoder_block_count", 3u32.into()));
+        keys
+    },
+    has_tensor: |_| false,
+    ..T5
+};
+
+/// All families with an encoder and a decoder, in the order of `cairn_models::ENCODER_DECODERS`.
+pub static ENCODER_DECODERS: &[&Family] = &[&T5];
+
 /// All encoders, in the order of `cairn_models::ENCODERS`.
 pub static ENCODERS: &[&Family] = &[&BERT, &GEMMA_EMBEDDING, &NOMIC_BERT];
 

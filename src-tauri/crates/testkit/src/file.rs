@@ -152,7 +152,7 @@ impl<'a> Tensors<'a, '_> {
         let part = name.rsplit('.').nth(1).unwrap_or(name);
         match (name, part) {
             ("token_embd.weight", _) => self.embedding(),
-            ("output_norm.weight", _) => self.output_norm(name),
+            ("output_norm.weight" | "dec.output_norm.weight", _) => self.output_norm(name),
             ("token_embd_norm.weight", _) if self.spec.family.name.starts_with("lfm2") => self.output_norm(name),
             ("output.weight", _) => self.output(),
             (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
@@ -201,6 +201,16 @@ impl<'a> Tensors<'a, '_> {
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
             // If queries and keys are normalised, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
+            // Bias tables have rows for distances, and rows are too short for blocks of quantised types.
+            (_, "attn_rel_b") => {
+                let mut random = Random::from_name(self.spec.seed, name);
+                let values: Vec<f32> = (0..elements).map(|_| random.normal()).collect();
+                self.vector(name, dims, &values);
+            }
+            // Scores are not scaled, so that the queries are small.
+            (_, "attn_q" | "cross_attn_q") if self.spec.family.unscaled_scores && !self.has_norm(name) => {
+                self.matrix(name, dims, ATTENTION_GAIN / (self.spec.head_dim as f32).sqrt());
+            }
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
             (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
             // Its input is divided by its width.

@@ -40,6 +40,11 @@ pub fn tiny_bert(family: &'static Family) -> ModelSpec {
     ModelSpec { name: "tiny bert".to_owned(), context: 128, kv_heads: 4, ..tiny(family) }
 }
 
+/// A T5 in the size of [`tiny_llama`].
+pub fn tiny_t5(family: &'static Family) -> ModelSpec {
+    ModelSpec { name: "tiny t5".to_owned(), kv_heads: 4, context: 512, ..tiny(family) }
+}
+
 /// A Qwen3 of 2 layers and 1.4 million weights in F32: heads with more elements in total than the stream, a tied
 /// embedding.
 pub fn tiny_qwen3() -> ModelSpec {

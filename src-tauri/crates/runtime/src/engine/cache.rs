@@ -12,6 +12,7 @@ use cairn_tier::{Fingerprint, Key, LookupTrace, Owner};
 use super::{Engine, Lease};
 use crate::adapters;
 use crate::command::{CacheCommand, Command};
+use crate::input;
 use crate::picture::{self, PromptPicture};
 use crate::scheduler::FLUSH_TIMEOUT;
 
@@ -57,7 +58,10 @@ impl Lease {
     pub fn lookup_prefix(&self, prompt: &[u32], pictures: &[PromptPicture], scope: Option<Arc<str>>) -> PrefixLookup {
         let mut keys = Vec::new();
         let tower = self.model.vision.as_ref().and_then(|vision| vision.as_ref().ok());
-        picture::extend_keys(&mut keys, prompt, pictures, tower.map(|vision| &vision.identity));
+        match self.model.hparams.decoder_start {
+            Some(_) => keys = input::keys(prompt),
+            None => picture::extend_keys(&mut keys, prompt, pictures, tower.map(|vision| &vision.identity)),
+        }
         let adapters = adapters::resolve(None, self.model.adapters).unwrap_or_default();
         let scope = adapters::scope_name(scope, &adapters);
         let tiers = self.model.tiers.as_ref().map(|tiers| tiers.in_scope(scope.as_deref()));

@@ -10,9 +10,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cairn_tier::Key;
+
 use super::{PAGE_TIMEOUT, Scheduler};
 use crate::client::{Client, Priority};
 use crate::encoder::PictureEncoder;
+use crate::input;
 use crate::picture::{self, PromptPicture};
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
@@ -203,12 +206,22 @@ impl Scheduler {
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
             let tower = self.encoder.as_ref().map(|encoder| encoder.identity().clone());
-            let mut keys = Vec::with_capacity(prompt.len());
-            picture::extend_keys(&mut keys, prompt, &job.request.pictures, tower.as_ref());
+            let start = self.input.as_ref().map(|input| input.start);
+            let keys = match start {
+                Some(start) => input::keys(prompt).into_iter().chain([Key::token(start)]).collect(),
+                None => {
+                    let mut keys = Vec::with_capacity(prompt.len());
+                    picture::extend_keys(&mut keys, prompt, &job.request.pictures, tower.as_ref());
+                    keys
+                }
+            };
             let (seq, cached) = self.cache.open_scoped(&keys, &job.request.scope);
             self.counters.count(|metrics| metrics.add_lookup(prompt_tokens, cached));
             let sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
-            let mut sequence = sequence.with_keys(keys, tower);
+            let mut sequence = match start {
+                Some(start) => sequence.with_input(start),
+                None => sequence.with_keys(keys, tower),
+            };
             if sequence.finish_if_empty() {
                 self.cache.close(seq);
                 return None;

@@ -54,7 +54,7 @@ impl Scheduler {
             // Read before a reservation fails: another model may release its pages right after it.
             let others_have_pages = self.cache.others_have_pages();
             let (mut rows, first_layer) = self.choose_rows(active);
-            let mut page_error = None;
+            let mut page_error = self.input_page_error.take();
             let mut reserve = |index: usize, tokens: usize| {
                 let reserved = self.cache.reserve(self.backend.as_mut(), active[index].seq, tokens);
                 reserved.map_err(|error| page_error = Some(error)).is_ok()

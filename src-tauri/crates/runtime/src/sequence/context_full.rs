@@ -9,6 +9,10 @@ use crate::request::FinishReason;
 impl Sequence {
     /// Decides how the full context gets room. Returns whether the generation can continue.
     pub(super) fn make_context_room(&mut self) -> bool {
+        // An input is read as a whole, and all rows depend on it.
+        if self.input.is_some() {
+            return false;
+        }
         match self.job.request.on_context_full.shift_after_tokens {
             Some(keep_tokens) => {
                 self.context_room = Some(ContextRoom::Shift(keep_tokens));

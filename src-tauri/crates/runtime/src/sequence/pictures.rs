@@ -13,6 +13,7 @@ impl Sequence {
         self.pictures = spans.into_iter().map(|span| SequencePicture { span, rows: None }).collect();
         self.keys.clear();
         picture::extend_keys(&mut self.keys, &self.history, &self.job.request.pictures, self.tower.as_ref());
+        self.read_input_keys();
     }
 
     /// The first picture with rows that are not computed and have no embeddings.
@@ -47,7 +48,7 @@ impl Sequence {
     pub(crate) fn part(&self, limit: usize, most: usize) -> usize {
         let pending = self.pending().len();
         let mut rows = pending.min(limit).min(most);
-        if rows == 0 {
+        if rows == 0 || self.lacks_input() {
             return 0;
         }
         for picture in self.pictures.iter().filter(|picture| picture.span.slots.end > self.computed) {
@@ -81,6 +82,9 @@ impl Sequence {
 
     /// The position of the row at a slot.
     pub(crate) fn position(&self, slot: usize) -> [u32; 4] {
+        if self.input_tokens() > 0 {
+            return cairn_models::decoder_position(slot as u32, self.input_tokens() as u32);
+        }
         let content = |picture: &SequencePicture| self.job.request.pictures.get(picture.span.index);
         picture::position(slot, self.pictures.iter().map(|picture| (&picture.span.slots, content(picture))))
     }

@@ -7,6 +7,7 @@ mod context_full;
 mod displaced;
 mod embeddings;
 mod hostile;
+mod inputs;
 mod pictures;
 mod prompt_slices;
 mod requests;
