@@ -63,7 +63,7 @@ fn shapes() -> Vec<Shape> {
     let dense = |name, types| Shape { name, spec: cairn_testkit::llama1b_shape(types) };
     let hybrid = |name, types| Shape { name, spec: cairn_testkit::qwen35_08b_shape(types) };
     vec![
-        dense("1b-q8_0", q8_0.clone()),
+        dense("1b-q8_0", q8_0),
         dense("1b-q4_k_m", Types::Q4KM),
         hybrid("hybrid-0.8b-q8_0", q8_0),
         hybrid("hybrid-0.8b-q4_k_m", Types::Q4KM),

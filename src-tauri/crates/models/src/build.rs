@@ -205,13 +205,16 @@ impl<'a> Builder<'a> {
             return NOT_UPLOADED;
         }
         self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
-        let decode = |(found, (_, dims)): (Option<(DType, Option<Bytes>)>, &(&str, &[usize]))| {
-            let (dtype, bytes) = found?;
-            let mut values = vec![0.0; dims.iter().product()];
-            dtype.decode(&bytes?, &mut values);
-            Some(values)
-        };
-        let values: Option<Vec<Vec<f32>>> = found.into_iter().zip(tensors).map(decode).collect();
+        let values: Option<Vec<Vec<f32>>> = found
+            .into_iter()
+            .zip(tensors)
+            .map(|(found, (_, dims))| {
+                let (dtype, bytes) = found?;
+                let mut values = vec![0.0; dims.iter().product()];
+                dtype.decode(&bytes?, &mut values);
+                Some(values)
+            })
+            .collect();
         let (Some(backend), Some(values)) = (&mut self.backend, values) else { return NOT_UPLOADED };
         let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
         let name = tensors[0].0.to_owned();

@@ -222,7 +222,7 @@ fn build<'a>(
 fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
     let name = Keys::new(metadata)?.architecture();
     let all = || {
-        let encoder_decoders = ENCODER_DECODERS.iter().map(|&family| -> &dyn Architecture { family });
+        let encoder_decoders = ENCODER_DECODERS.iter().map(|family| *family as &dyn Architecture);
         ARCHITECTURES.iter().chain(ENCODERS).copied().chain(encoder_decoders)
     };
     let found = all().find(|family| family.names().contains(&name));

@@ -32,6 +32,9 @@ pub(in crate::checkpoint) enum Dim {
     SharedInner,
 }
 
+/// Reads the order of rows and columns from a configuration.
+type OrderOf = fn(&Config) -> Result<Order, ConvertError>;
+
 /// A tensor of a checkpoint and its place in the new file.
 pub(in crate::checkpoint) struct Row {
     /// Name without prefix and ending. `*` is the number of an expert.
@@ -46,7 +49,7 @@ pub(in crate::checkpoint) struct Row {
     /// Whether numbers, in contrast to 4-bit blocks, have rows and columns swapped.
     pub(super) is_transposed: bool,
     /// The order of rows and columns, if it is another one.
-    pub(super) order: Option<fn(&Config) -> Result<Order, ConvertError>>,
+    pub(super) order: Option<OrderOf>,
     /// Whether the name in GGUF has no ending.
     pub(super) is_bare: bool,
     /// Whether its dimensions replace those of the checkpoint.
