@@ -103,6 +103,8 @@ pub fn all() -> Vec<Case> {
         let types = format!("{dtype} latent");
         cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&families::NEMOTRON_H_LATENT) }));
     }
+    let growing = ModelSpec { types: Types::All(DType::F32), ..tiny(&families::DEEPSEEK2_GROWTH) };
+    cases.push(mix("F32 growth", growing));
     // As published ones are.
     let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };
     cases.push(mix("MXFP4 experts", ModelSpec { types: Types::By(mixed), ..tiny(&GPT_OSS) }));

@@ -78,9 +78,11 @@ impl<'a> Conversion<'a> {
             family.architectures().contains(&architecture) && family.applies(&description.config)
         };
         let found = families::ALL.iter().find(is_of);
-        let family = *found.ok_or_else(|| ConvertError::Architecture {
-            name: architecture.to_owned(),
-            supported: families::ALL.iter().flat_map(|family| family.architectures()).copied().collect(),
+        let family = *found.ok_or_else(|| {
+            let all = families::ALL.iter().flat_map(|family| family.architectures());
+            let mut supported: Vec<&'static str> = all.copied().collect();
+            supported.dedup();
+            ConvertError::Architecture { name: architecture.to_owned(), supported }
         })?;
         family.prepare(&mut description.config)?;
         let mut metadata = family.metadata(&description)?;

@@ -89,9 +89,10 @@ impl<'a> Conversion<'a> {
 fn family(architecture: &str) -> Result<&'static dyn Family, ConvertError> {
     let is_supported = |family: &&&'static dyn Family| !family.matrices("model.layers.0.self_attn.o_proj").is_empty();
     let families = || families::ALL.iter().filter(is_supported);
-    families().find(|family| family.name() == architecture).copied().ok_or_else(|| ConvertError::AdapterFamily {
-        name: architecture.to_owned(),
-        supported: families().map(|family| family.name()).collect(),
+    families().find(|family| family.name() == architecture).copied().ok_or_else(|| {
+        let mut supported: Vec<&'static str> = families().map(|family| family.name()).collect();
+        supported.dedup();
+        ConvertError::AdapterFamily { name: architecture.to_owned(), supported }
     })
 }
 

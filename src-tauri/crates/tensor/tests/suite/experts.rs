@@ -144,7 +144,7 @@ fn model_with_experts_agrees_with_the_oracle() {
     for (dtype, bound) in [(DType::F32, 1e-3), (DType::Q8_0, 1e-1)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, varied, dtype, 310)]);
     }
-    // Each row has one expert at last, so that a change of it is not small: no rounded keys and values.
+    // Each row has one expert at last, so that another one changes much: both backends round keys and values.
     let outputs = |backend: &mut dyn Backend| vec![logits(backend, chunked, DType::F32, 310)];
-    compare_types("chunks and weighed inputs", [DType::F32; 2], 1e-4, outputs);
+    compare_types("chunks and weighed inputs", [DType::F16; 2], 1e-3, outputs);
 }

@@ -62,30 +62,52 @@ fn added(id: usize, text: &str) -> Value {
            "special": true})
 }
 
-/// Returns the pattern of a pre-tokenizer, as published files have it.
+/// Returns the steps of a pre-tokenizer, as published files have them.
 fn pre_tokenizer(name: &str) -> Value {
+    let split =
+        |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
+    let sequence = |steps: Vec<Value>| json!({"type": "Sequence", "pretokenizers": steps});
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let words = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     let llama = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
     let regex = match name {
-        "llama-bpe" | "smaug-bpe" => llama.to_owned(),
+        "llama-bpe" | "smaug-bpe" | "glm4" | "lfm2" | "pixtral" => llama.to_owned(),
         "seed-coder" => llama.replace("{1,3}", "{1}").replace(r"]+[\r\n]*|", r"\r\n]+|"),
-        "qwen2" => llama.replace("{1,3}", ""),
-        "gpt-4o" => {
+        "qwen2" | "stablelm2" => llama.replace("{1,3}", ""),
+        "qwen35" => {
+            let marked = llama.replace("{1,3}", "").replace(r"?\p{L}+", r"?[\p{L}\p{M}]+");
+            marked.replace(r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{M}\p{N}]+")
+        }
+        "tekken" => {
+            let (capital, small) = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]");
+            let (before, rest) = (r"[^\r\n\p{L}\p{N}]?", r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+");
+            format!("{before}{capital}*{small}+|{before}{capital}+{small}*{rest}")
+        }
+        "gpt-4o" | "llama4" => {
             let (capital, small) = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]");
             let (before, after) = (r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?");
             let rest = r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
             format!("{before}{capital}*{small}+{after}|{before}{capital}+{small}*{after}{rest}")
         }
-        "starcoder" => {
-            let words =
-                json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-            let digits = json!({"type": "Digits", "individual_digits": true});
-            return json!({"type": "Sequence", "pretokenizers": [digits, words]});
+        "starcoder" | "command-r" | "exaone" => {
+            return sequence(vec![json!({"type": "Digits", "individual_digits": true}), words]);
+        }
+        "gpt-2" | "exaone4" | "phi-2" => return words,
+        "deepseek-v3" | "hunyuan-dense" => {
+            let characters = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+";
+            // The published file has line breaks in the pattern, not escapes of them.
+            let others = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| \
+                          ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+            return sequence(vec![split(r"\p{N}{1,3}"), split(characters), split(others), bytes]);
+        }
+        "falcon" => {
+            let punctuation = json!({"type": "Punctuation", "behavior": "Contiguous"});
+            let digits = json!({"type": "Digits", "individual_digits": false});
+            return sequence(vec![punctuation, words, digits, split("[0-9][0-9][0-9]")]);
         }
         other => panic!("no checkpoint has the pre-tokenizer {other}"),
     };
-    let split = json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
-    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
-    json!({"type": "Sequence", "pretokenizers": [split, bytes]})
+    sequence(vec![split(&regex), bytes])
 }
 
 /// Returns a template that adds a token before each text.

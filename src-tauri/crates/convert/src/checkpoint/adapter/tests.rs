@@ -282,7 +282,7 @@ fn adapters_of_another_family_are_refused() {
     refused(&files, &experts, "is not part of a qwen3moe model");
     let mut writer = cairn_gguf::Writer::new(32);
     writer.set("general.architecture", "future");
-    let expected = "for models of the architecture \"future\"; those for gemma2, gemma3, gpt-oss";
+    let expected = "for models of the architecture \"future\"; those for cohere2, command-r, deepseek2, dots1";
     refused(&files, &writer.finish(), expected);
     let mut writer = cairn_gguf::Writer::new(32);
     writer.set("general.architecture", "llama").set("llama.attention.head_count", 4u32);

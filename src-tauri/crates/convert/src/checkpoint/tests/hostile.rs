@@ -141,7 +141,7 @@ fn configs_with_wrong_parts_of_layers_are_refused() {
     let next = |key: &str, value: Value| with(&families::QWEN3NEXT, "Qwen3NextForCausalLM", key, value);
     refused(&next("linear_num_key_heads", json!(3)), "3 heads of keys do not divide 4 heads of values");
     refused(&next("linear_num_key_heads", json!(5000)), "linear_num_key_heads is 5000, and the limit is 4096");
-    refused(&next("linear_num_value_heads", json!(8)), "needs rows 96 to 160 by the config");
+    refused(&next("linear_num_value_heads", json!(8)), "needs rows 192 to 256 by the config");
     refused(&next("linear_value_head_dim", json!(1024)), "by the config");
     refused(&next("layer_types", json!(["full_attention"])), "layer_types is not a list of 2 layers");
     refused(&next("layer_types", json!(["full_attention", "x"])), "layer_types without attention in every n-th layer");
@@ -152,12 +152,12 @@ fn configs_with_wrong_parts_of_layers_are_refused() {
     refused(&dense("linear_num_value_heads", json!(6)), "needs rows");
     let falcon = |key: &str, value: Value| with(&families::FALCON, "FalconForCausalLM", key, value);
     refused(&falcon("num_kv_heads", json!(3)), "3 key/value heads do not divide 4 heads");
-    refused(&falcon("num_attention_heads", json!(1 << 15)), "by the config");
+    refused(&falcon("num_attention_heads", json!(1 << 15)), "hidden_size 64 is not a multiple of 32768 heads");
     refused(&falcon("alibi", json!(true)), "falcon with alibi");
     let latent = |key: &str, value: Value| with(&families::DEEPSEEK2, "DeepseekV3ForCausalLM", key, value);
     refused(&latent("qk_nope_head_dim", json!(4_000_000)), "by the config");
-    refused(&latent("v_head_dim", json!(15)), "needs [4, 15, 64] by the config");
-    refused(&latent("num_attention_heads", json!(3)), "by the config");
+    refused(&latent("v_head_dim", json!(15)), "needs [64, 60] by the config");
+    refused(&latent("num_attention_heads", json!(3)), "needs rows of 3 equal matrices");
     refused(&latent("n_routed_experts", Value::Null), "deepseek2 without experts is not supported");
     refused(&latent("scoring_func", json!("x")), "deepseek2 with the scores \"x\" is not supported");
     let granite = |key: &str, value: Value| with(&families::GRANITE_HYBRID, "GraniteMoeHybridForCausalLM", key, value);

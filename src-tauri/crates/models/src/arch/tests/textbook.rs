@@ -418,8 +418,10 @@ impl Block<'_> {
         };
         let (qs, ks) = (rotated("attn_q", 0, HEADS), rotated("attn_k", HEADS, KV_HEADS));
         let vs: Vec<Rows> = rows.iter().map(|x| self.heads(x, "attn_v", HEADS + KV_HEADS, KV_HEADS)).collect();
+        // Published chunks are longer than all texts here.
+        let chunk = self.model.number("attention.chunk_size").map_or(usize::MAX, |tokens| tokens as usize);
         let mix = |(at, q): (usize, &Rows)| {
-            let first = if paper.chunked { at / WINDOW * WINDOW } else { (at + 1).saturating_sub(WINDOW) };
+            let first = if paper.chunked { at / chunk * chunk } else { (at + 1).saturating_sub(WINDOW) };
             let seen = if windowed { first..at + 1 } else { 0..at + 1 };
             let mut mixed = Vec::new();
             for (head, q) in q.iter().enumerate() {
