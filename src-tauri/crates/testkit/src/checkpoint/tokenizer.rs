@@ -92,7 +92,7 @@ fn pre_tokenizer(name: &str) -> Value {
         "starcoder" | "command-r" | "exaone" => {
             return sequence(vec![json!({"type": "Digits", "individual_digits": true}), words]);
         }
-        "gpt-2" | "exaone4" | "phi-2" => return words,
+        "gpt-2" | "exaone4" | "olmo" | "phi-2" => return words,
         "deepseek-v3" | "hunyuan-dense" => {
             let characters = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+";
             // The published file has line breaks in the pattern, not escapes of them.
