@@ -274,7 +274,8 @@ fn check_refused(change: impl FnOnce(&mut Tiny), text: &str) {
 #[test]
 fn invalid_metadata_is_refused_by_key() {
     let encoders = crate::ENCODERS.iter().flat_map(|family| family.names()).copied();
-    let supported = families().chain(encoders).collect::<Vec<_>>().join(", ");
+    let encoder_decoders = crate::ENCODER_DECODERS.iter().flat_map(|family| family.names()).copied();
+    let supported = families().chain(encoders).chain(encoder_decoders).collect::<Vec<_>>().join(", ");
     let text = format!("architecture `mamba` is not supported; supported are {supported}");
     check_refused(|model| model.architecture = "mamba".into(), &text);
     let remove = |key: &'static str| move |model: &mut Tiny| drop(model.keys.remove(key));

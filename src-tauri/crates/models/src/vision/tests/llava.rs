@@ -142,7 +142,7 @@ fn unusable_towers_of_llava_are_refused_with_the_reason() {
         ("clip.use_silu", 1u32.into(), "expected bool, found u32"),
         ("clip.vision.image_size", 20u32.into(), "`v.position_embd.weight` must be [24, 26], is [24, 37]"),
         ("clip.vision.patch_size", 12u32.into(), "`v.patch_embd.weight` must be [12, 12, 3, 24], is [4, 4, 3, 24]"),
-        ("clip.vision.block_count", 1024u32.into(), "`v.blk.1022.ln1.weight` is missing"),
+        ("clip.vision.block_count", 1024u32.into(), "`v.blk.4-1022.ln1.weight` are missing"),
         ("clip.vision.block_count", u32::MAX.into(), "4294967295 is not in 1 to 1024"),
         ("clip.vision.embedding_length", 4_000_000u32.into(), "must be [4, 4, 3, 4000000]"),
     ] {
