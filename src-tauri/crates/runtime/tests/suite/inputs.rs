@@ -1,4 +1,4 @@
-//! Models with an encoder and a decoder: answers that depend on neither batch nor cache, and inputs whose rows are cached as a whole.
+//! Models with an encoder and a decoder: answers that depend on neither batch nor cache, and inputs with rows that are cached as a whole.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

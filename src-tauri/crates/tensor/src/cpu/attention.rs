@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use cairn_kernels::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
-use super::blocks::{self, Block, Seen, TASKS_PER_THREAD};
+use super::blocks::{self, Block, TASKS_PER_THREAD, VisibleSlots};
 use super::pool::Section;
 use super::schedule::part;
 use super::step::{Scratch, Step};
@@ -39,7 +39,7 @@ struct Attention {
     value_dim: usize,
     /// Bytes from one value to the next.
     value_stride: usize,
-    seen: Seen,
+    seen: VisibleSlots,
     scale: f32,
     softcap: f32,
     sinks: Option<WeightId>,
@@ -83,8 +83,8 @@ impl Step<'_> {
         };
         let State { kind, kv_heads, head_dim, values } = self.state(state);
         let (seen, softcap, sinks, bias) = match *op {
-            Op::Attention { softcap, sinks, .. } => (Seen::Kind(kind), softcap, sinks, None),
-            Op::PartAttention(PartAttention { part, bias, .. }) => (Seen::Part(part), None, None, bias),
+            Op::Attention { softcap, sinks, .. } => (VisibleSlots::Kind(kind), softcap, sinks, None),
+            Op::PartAttention(PartAttention { part, bias, .. }) => (VisibleSlots::Part(part), None, None, bias),
             _ => unreachable!("called for attention only"),
         };
         let softcap = softcap.unwrap_or(0.0);

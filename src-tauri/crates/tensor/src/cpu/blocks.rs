@@ -33,14 +33,14 @@ impl StateKind {
 
 /// The slots that rows attend to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum VisibleSlots {
     /// Those of a kind of states.
     Kind(StateKind),
     /// Those of a part of the sequence.
     Part(Part),
 }
 
-impl Seen {
+impl VisibleSlots {
     /// Returns the slots that a row attends to.
     pub(super) fn visible(self, row: &Row) -> Range<u32> {
         match self {
@@ -77,7 +77,7 @@ impl Block {
     }
 
     /// The slots that its rows attend to, from the first one of any row to the last.
-    pub(super) fn visible(&self, seen: Seen) -> Range<u32> {
+    pub(super) fn visible(&self, seen: VisibleSlots) -> Range<u32> {
         seen.visible(&self.first).start..seen.visible(&self.last).end
     }
 }
