@@ -1,7 +1,7 @@
 //! The encoder of pictures: a vision tower on a backend of its own, which computes in parts.
 //!
-//! A tower takes as long as some thousand tokens of a prompt, so it does not compute a picture in one run: see [`TiledPlan`]. Output rows of the last pictures are kept, so that a picture is not encoded again when the text
-//! before it changes.
+//! A tower takes as long as some thousand tokens of a prompt, so it does not compute a picture in one run: see [`TiledPlan`]. Output rows
+//! of the last pictures are kept, so that a picture is not encoded again when the text before it changes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -13,6 +13,7 @@
 mod admission;
 mod context_full;
 mod drain;
+mod encoder_part;
 mod inputs;
 mod pictures;
 mod prompt_slice;

@@ -1,16 +1,14 @@
 //! Inputs of models with an encoder: computes their rows in parts between the steps of running answers, and stores keys and values.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cairn_tensor::{Batch, Input, Row};
 
+use super::encoder_part::next_part;
 use super::{BATCH_ROWS, Scheduler};
 use crate::input_encoder::{EncodedInput, InputStage};
 use crate::request::GenerateError;
 use crate::sequence::Sequence;
-
-/// Time of a part while no answer runs. New requests and cancellations wait for its end.
-const PART_TIME: Duration = Duration::from_millis(100);
 
 impl Scheduler {
     /// Encodes a part of the next input, if any sequence needs one, and stores the rows of complete ones.
@@ -31,16 +29,9 @@ impl Scheduler {
             !sequence.is_blocked() && !sequence.is_waiting() && sequence.unencoded_input().is_some()
         };
         let needed: Vec<usize> = (0..active.len()).filter(|&index| needs(&active[index])).collect();
-        // An input in progress is completed first: its results of earlier layers are in buffers that the next one uses.
-        let is_in_progress = |&index: &usize| active[index].unencoded_input() == encoder.in_progress();
-        let used = |index: usize| {
-            let client = active[index].client();
-            (client.priority, self.shares.used(client), index)
-        };
-        let first = needed.iter().copied().min_by_key(|&index| used(index));
-        let Some(index) = needed.iter().copied().find(is_in_progress).or(first) else { return Ok(()) };
-        let answers = active.iter().filter(|sequence| sequence.pending().len() == 1 && !sequence.is_blocked()).count();
-        let time = if answers > 0 { self.cost.prompt_time(answers) } else { PART_TIME };
+        let is_in_progress = |sequence: &Sequence| sequence.unencoded_input() == encoder.in_progress();
+        let next = next_part(active, &needed, is_in_progress, &self.shares, &self.cost);
+        let Some((index, time)) = next else { return Ok(()) };
         let input = active[index].unencoded_input().expect("the sequence needs its input").to_vec();
         let began = Instant::now();
         let encoded = encoder.encode_some(&input, time)?;

@@ -1,13 +1,11 @@
 //! Encodes the pictures of prompts, in parts that fit between the steps of running answers.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Scheduler;
+use super::encoder_part::next_part;
 use crate::request::GenerateError;
 use crate::sequence::Sequence;
-
-/// Time of a part while no answer runs. New requests and cancellations wait for its end.
-const PART_TIME: Duration = Duration::from_millis(100);
 
 impl Scheduler {
     /// Encodes a part of the next picture, if any sequence needs one.
@@ -25,18 +23,11 @@ impl Scheduler {
                 needed.push(index);
             }
         }
-        // A picture in progress is completed first: its results of earlier layers are in buffers that the next one uses.
-        let is_in_progress = |&index: &usize| {
-            active[index].next_picture().is_some_and(|picture| Some(&picture.digest) == encoder.in_progress())
+        let is_in_progress = |sequence: &Sequence| {
+            sequence.next_picture().is_some_and(|picture| Some(&picture.digest) == encoder.in_progress())
         };
-        let used = |index: usize| {
-            let client = active[index].client();
-            (client.priority, self.shares.used(client), index)
-        };
-        let first = needed.iter().copied().min_by_key(|&index| used(index));
-        let Some(index) = needed.iter().copied().find(is_in_progress).or(first) else { return Ok(()) };
-        let answers = active.iter().filter(|sequence| sequence.pending().len() == 1 && !sequence.is_blocked()).count();
-        let time = if answers > 0 { self.cost.prompt_time(answers) } else { PART_TIME };
+        let next = next_part(active, &needed, is_in_progress, &self.shares, &self.cost);
+        let Some((index, time)) = next else { return Ok(()) };
         let picture = active[index].next_picture().expect("the sequence needs a picture").clone();
         let began = Instant::now();
         let encoded = encoder.encode_some(&picture, time)?;

@@ -8,7 +8,8 @@ use cairn_gguf::Metadata;
 use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH};
 use super::super::decoder::{Decoder, Dim, MLP, NORMS, Order, PLAIN, Row, row};
 use super::super::error::{ConvertError, unsupported};
-use super::sparse::{EXPERTS, KEYS, SHARED_EXPERTS, SIGMOIDS, SOFTMAX};
+use super::qwen::EXPERTS;
+use super::sparse::{KEYS, ROUTER_BIAS, SHARED_EXPERTS, SIGMOIDS, SOFTMAX};
 
 const NAME: &str = "deepseek2";
 
@@ -34,7 +35,7 @@ pub(super) const DEEPSEEK_2: Decoder = Decoder {
     ],
     name: NAME,
     keys: KEYS,
-    layer: &[ATTENTION, MLP, NORMS, EXPERTS, SHARED_EXPERTS],
+    layer: &[ATTENTION, MLP, NORMS, EXPERTS, ROUTER_BIAS, SHARED_EXPERTS],
     has_predicting_layers: true,
     prepare,
     more: add_keys,

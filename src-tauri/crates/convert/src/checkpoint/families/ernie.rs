@@ -3,7 +3,8 @@
 use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH};
 use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, NORMS, PLAIN, Row, optional_count, row, whole};
 use super::super::error::{ConvertError, unsupported};
-use super::sparse::{EXPERTS, SHARED_EXPERTS};
+use super::qwen::EXPERTS;
+use super::sparse::{ROUTER_BIAS, SHARED_EXPERTS};
 
 pub(super) const ERNIE_4_5: Decoder =
     Decoder { architectures: &["Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"], name: "ernie4_5", ..PLAIN };
@@ -21,7 +22,7 @@ pub(super) const ERNIE_4_5_MOE: Decoder = Decoder {
         optional_count("expert_feed_forward_length", &["moe_intermediate_size"]),
         whole("expert_shared_count", &["moe_num_shared_experts"]),
     ],
-    layer: &[ATTENTION, MLP, NORMS, CHOICE, EXPERTS, SHARED_EXPERTS],
+    layer: &[ATTENTION, MLP, NORMS, CHOICE, EXPERTS, ROUTER_BIAS, SHARED_EXPERTS],
     prepare: |config| {
         config.rename(&[("moe_num_shared_experts", "n_shared_experts")]);
         Ok(())

@@ -5,7 +5,8 @@ use super::super::config::Config;
 use super::super::decoder::{ATTENTION, Decoder, Dim, MLP, PLAIN, Row, row};
 use super::super::error::ConvertError;
 use super::llama::add_rotated_dims;
-use super::sparse::{EXPERTS, KEYS, SHARED_EXPERTS, SIGMOIDS};
+use super::qwen::EXPERTS;
+use super::sparse::{KEYS, ROUTER_BIAS, SHARED_EXPERTS, SIGMOIDS};
 
 const LAYER: &[Row] = &[
     row("input_layernorm", "attn_norm", &[Dim::Width]),
@@ -42,7 +43,7 @@ pub(super) const GLM_4_MOE: Decoder = Decoder {
     architectures: &["Glm4MoeForCausalLM"],
     name: "glm4moe",
     keys: KEYS,
-    layer: &[ATTENTION, MLP, NORMS, EXPERTS, SHARED_EXPERTS],
+    layer: &[ATTENTION, MLP, NORMS, EXPERTS, ROUTER_BIAS, SHARED_EXPERTS],
     has_predicting_layers: true,
     prepare: rotate_half,
     more: |config, metadata| {

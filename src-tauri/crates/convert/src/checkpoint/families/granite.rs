@@ -6,11 +6,11 @@ use super::super::decoder::{
 use super::super::family::Select;
 use super::llama::add_rotated_dims;
 
-pub(super) const VOCABULARY: Key = optional_count("vocab_size", &["vocab_size"]);
-pub(super) const ATTENTION_SCALE: Key = number("attention.scale", &["attention_multiplier"]);
-pub(super) const EMBEDDING_SCALE: Key = number("embedding_scale", &["embedding_multiplier"]);
-pub(super) const RESIDUAL_SCALE: Key = number("residual_scale", &["residual_multiplier"]);
-pub(super) const LOGIT_SCALE: Key = number("logit_scale", &["logits_scaling"]);
+const VOCABULARY: Key = optional_count("vocab_size", &["vocab_size"]);
+const ATTENTION_SCALE: Key = number("attention.scale", &["attention_multiplier"]);
+const EMBEDDING_SCALE: Key = number("embedding_scale", &["embedding_multiplier"]);
+const RESIDUAL_SCALE: Key = number("residual_scale", &["residual_multiplier"]);
+const LOGIT_SCALE: Key = number("logit_scale", &["logits_scaling"]);
 
 pub(super) const GRANITE: Decoder = Decoder {
     architectures: &["GraniteForCausalLM"],

@@ -4,10 +4,10 @@
 use cairn_gguf::Metadata;
 
 use super::super::config::{Config, MAX_WIDTH};
-use super::super::decoder::{ATTENTION, Decoder, Dim, NORMS, Row, SHARED_INNER, optional_count, row};
+use super::super::decoder::{ATTENTION, Decoder, Dim, NORMS, Row, row};
 use super::super::error::{ConvertError, unsupported};
 use super::super::family::Select;
-use super::granite::{ATTENTION_SCALE, EMBEDDING_SCALE, EXPERTS, GRANITE, LOGIT_SCALE, RESIDUAL_SCALE, VOCABULARY};
+use super::granite::{EXPERTS, GRANITE, GRANITE_MOE};
 use super::llama::add_rotated_dims;
 use super::mamba::{self, MAMBA};
 
@@ -41,18 +41,10 @@ pub(super) const GRANITE_HYBRID: Decoder = Decoder {
 pub(super) const GRANITE_HYBRID_MOE: Decoder = Decoder {
     architectures: ARCHITECTURES,
     name: NAME,
-    keys: &[
-        VOCABULARY,
-        ATTENTION_SCALE,
-        EMBEDDING_SCALE,
-        RESIDUAL_SCALE,
-        LOGIT_SCALE,
-        optional_count("expert_shared_feed_forward_length", SHARED_INNER),
-    ],
     layer: &[ATTENTION, NORMS, MAMBA, EXPERTS],
     applies: has_experts,
     more: add_keys,
-    ..GRANITE
+    ..GRANITE_MOE
 };
 
 fn has_experts(config: &Config) -> bool {

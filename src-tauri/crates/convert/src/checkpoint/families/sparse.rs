@@ -3,7 +3,6 @@
 use super::super::config::{Config, MAX_WIDTH};
 use super::super::decoder::{Dim, Key, Row, flag, number, optional_count, row, whole};
 use super::super::error::ConvertError;
-use super::super::family::Select;
 
 /// Value of `expert_gating_func` for a softmax over all experts, and for sigmoids.
 pub(super) const SOFTMAX: u32 = 1;
@@ -19,19 +18,8 @@ pub(super) const KEYS: &[Key] = &[
     optional_count("vocab_size", &["vocab_size"]),
 ];
 
-/// The router and the experts, with a matrix of each, or with the matrices of all in one tensor.
-pub(super) const EXPERTS: &[Row] = &[
-    row("mlp.gate", "ffn_gate_inp", &[Dim::Width, Dim::Experts]),
-    row("mlp.gate.e_score_correction", "exp_probs_b", &[Dim::Experts]),
-    row("mlp.experts.*.gate_proj", "ffn_gate_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts]),
-    row("mlp.experts.*.up_proj", "ffn_up_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts]),
-    row("mlp.experts.*.down_proj", "ffn_down_exps", &[Dim::ExpertInner, Dim::Width, Dim::Experts]),
-    row("mlp.experts.gate_up_proj", "ffn_gate_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts])
-        .select(Select::FirstHalf),
-    row("mlp.experts.gate_up_proj", "ffn_up_exps", &[Dim::Width, Dim::ExpertInner, Dim::Experts])
-        .select(Select::SecondHalf),
-    row("mlp.experts.down_proj", "ffn_down_exps", &[Dim::ExpertInner, Dim::Width, Dim::Experts]),
-];
+/// The bias of the router. The router and the experts have [`super::qwen::EXPERTS`].
+pub(super) const ROUTER_BIAS: &[Row] = &[row("mlp.gate.e_score_correction", "exp_probs_b", &[Dim::Experts])];
 
 /// The shared experts, which are one of their total width.
 pub(super) const SHARED_EXPERTS: &[Row] = &[
