@@ -9,7 +9,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 
 use crate::error::DecodeError;
-use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
+use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SCANS, MAX_SIDE};
 use crate::picture::Picture;
 
 /// Supported formats and their names.
@@ -21,6 +21,14 @@ const FORMATS: &[(ImageFormat, &str)] =
 /// # Errors
 /// When the file is too large, has no supported format, or its contents are not valid.
 pub fn decode(file: &[u8]) -> Result<Picture, DecodeError> {
+    decode_within(file, MAX_PIXELS)
+}
+
+/// Decodes an image file of at most `max_pixels`, and at most [`MAX_PIXELS`].
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeError> {
     if file.len() > MAX_FILE_BYTES {
         return Err(DecodeError::FileTooLarge { bytes: file.len() });
     }
@@ -32,8 +40,13 @@ pub fn decode(file: &[u8]) -> Result<Picture, DecodeError> {
     reader.limits(limits());
     let mut decoder = reader.into_decoder().map_err(invalid)?;
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MAX_PIXELS || width.max(height) > MAX_SIDE {
+    if u64::from(width) * u64::from(height) > max_pixels.min(MAX_PIXELS) || width.max(height) > MAX_SIDE {
         return Err(DecodeError::TooManyPixels { width, height });
+    }
+    let scans = if kind == ImageFormat::Jpeg { jpeg_scans(file) } else { 1 };
+    if scans > MAX_SCANS {
+        let why = format!("it has {scans} scans, and at most {MAX_SCANS} are decoded");
+        return Err(DecodeError::Invalid { format, why });
     }
     let bytes = decoder.total_bytes();
     if bytes > MAX_DECODED_BYTES {
@@ -47,6 +60,27 @@ pub fn decode(file: &[u8]) -> Result<Picture, DecodeError> {
     let (width, height) = (pixels.width(), pixels.height());
     let rgb = if pixels.color().has_alpha() { over_white(&pixels.into_rgba8()) } else { pixels.into_rgb8().into_raw() };
     Picture::new(width, height, rgb).map_err(|_| DecodeError::Invalid { format, why: "it has no pixels".to_owned() })
+}
+
+/// Counts the scans of a JPEG file up to its end (ITU-T T.81, annex B). A scan of a few bytes can refine all pixels.
+fn jpeg_scans(file: &[u8]) -> usize {
+    const SCAN: u8 = 0xda;
+    const END: u8 = 0xd9;
+    let (mut rest, mut scans) = (file.get(2..).unwrap_or_default(), 0);
+    // Zeros and restart markers are part of the data of a scan.
+    let is_marker = |pair: &[u8]| matches!(pair, [0xff, 1..=0xcf | 0xd8..=0xfe]);
+    while let Some(at) = rest.windows(2).position(is_marker) {
+        match rest.get(at + 1) {
+            Some(&END) => break,
+            Some(&SCAN) => scans += 1,
+            _ => {}
+        }
+        // The length of a segment includes its own two bytes. A segment of metadata may contain another picture.
+        let segment = rest.get(at + 2..).unwrap_or_default();
+        let length = segment.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
+        rest = segment.get(length..).unwrap_or_default();
+    }
+    scans
 }
 
 /// Limits of the decoders. Their own working memory counts, too.

@@ -8,3 +8,5 @@ pub const MAX_PIXELS: u64 = 50_000_000;
 pub const MAX_SIDE: u32 = 65_535;
 /// Maximum memory of the decoded pixels: four bytes for each of [`MAX_PIXELS`].
 pub const MAX_DECODED_BYTES: u64 = 4 * MAX_PIXELS;
+/// Maximum number of scans of a JPEG file. Encoders write about ten.
+pub(crate) const MAX_SCANS: usize = 32;

@@ -146,3 +146,46 @@ proptest! {
         }
     }
 }
+
+/// Inserts bytes in front of the end of a JPEG file.
+fn with_segments(file: &[u8], segments: &[u8]) -> Vec<u8> {
+    let (before, end) = file.split_at(file.len() - 2);
+    assert_eq!(end, [0xff, 0xd9], "the end of the picture");
+    [before, segments, end].concat()
+}
+
+#[test]
+fn scans_of_a_jpeg_are_limited() {
+    let jpeg = encode(&pattern().into(), ImageFormat::Jpeg);
+    let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0, 0x55];
+    assert_eq!(jpeg_scans(&jpeg), 1, "one scan");
+    assert_eq!(jpeg_scans(&with_segments(&jpeg, &scan.repeat(31))), 32, "32 scans");
+    check_refused(&with_segments(&jpeg, &scan.repeat(32)), &["JPEG", "it has 33 scans, and at most 32 are decoded"]);
+    let preview = [&[0xff, 0xe1, 1, 100][..], &scan.repeat(32), &[0; 2]].concat();
+    assert_eq!(jpeg_scans(&with_segments(&jpeg, &preview)), 1, "those of metadata do not count");
+    let hidden_end = [&[0xff, 0xf0, 0, 4, 0xff, 0xd9][..], &scan.repeat(40)].concat();
+    assert_eq!(jpeg_scans(&with_segments(&jpeg, &hidden_end)), 41, "bytes of a segment are no end");
+    assert_eq!(jpeg_scans(&[&jpeg[..], &scan.repeat(40)].concat()), 1, "nor those behind the end");
+    for end in 0..jpeg.len() {
+        assert!(jpeg_scans(&jpeg[..end]) <= 1, "a file that is cut");
+    }
+}
+
+#[test]
+fn narrow_pictures_are_decoded() {
+    for (width, height) in [(MAX_SIDE, 1), (1, MAX_SIDE)] {
+        let picture = decode(&png(&RgbImage::from_pixel(width, height, Rgb([9, 8, 7])))).unwrap();
+        assert_eq!((picture.width(), picture.height()), (width, height), "a strip");
+        let square = picture.resize(28, 28, crate::Filter::Linear).unwrap();
+        let mut pairs = square.rgb().iter().zip([9u8, 8, 7].iter().cycle());
+        assert!(pairs.all(|(value, expected)| value.abs_diff(*expected) < 2), "{width} x {height}: the same color");
+    }
+}
+
+#[test]
+fn picture_without_pixels_is_refused() {
+    let mut gif = Vec::new();
+    GifEncoder::new(&mut gif).encode_frame(Frame::new(RgbaImage::from_pixel(4, 2, Rgba([1, 2, 3, 255])))).unwrap();
+    gif[6..10].fill(0);
+    check_refused(&gif, &["GIF image cannot be decoded: it has no pixels"]);
+}
