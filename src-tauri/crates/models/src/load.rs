@@ -216,6 +216,11 @@ fn build<'a>(
     if is_ranked && plan.logits.is_none_or(|scores| plan.buffers[scores.0 as usize].width != 1) {
         return Err(LoadError::Unsupported { what: format!("a reranker of the family {}", hparams.architecture) });
     }
+    if hparams.embedding.is_none() && plan.states.is_empty() {
+        // Without keys and values, pages would have no size, and the cache no limit.
+        let what = format!("a model of {} without attention", hparams.architecture);
+        return Err(LoadError::Unsupported { what });
+    }
     Ok(Built { hparams, plan, store, encoder, weights_bytes })
 }
 

@@ -123,3 +123,20 @@ fn width_of_latents_may_be_that_of_the_tensor() {
     assert!(other.keys.remove("moe_latent_size").is_some(), "the model has a latent");
     assert_eq!(run(&other, &tokens(9), 9), run(&model, &tokens(9), 9), "the tensor has the width");
 }
+
+#[test]
+fn nemotron_h_without_attention_is_refused() {
+    // MLPs take the place of the attention of a layer, and the last layers are not computed.
+    for (counts, predicting) in [(vec![0, KV_HEADS as i32, 0], 0), (vec![0, 0, 0, KV_HEADS as i32], 1u32)] {
+        let mut model = Tiny::new("nemotron_h", 3);
+        model.set("block_count", counts.len() as u32);
+        model.set("nextn_predict_layers", predicting);
+        let widths = [FEED_FORWARD as i32, FEED_FORWARD as i32, 0, 0];
+        model.set("feed_forward_length", widths[..counts.len()].to_vec());
+        model.set("attention.head_count_kv", counts);
+        let mut noise = Noise(5);
+        model.add(&mut noise, "blk.1.ffn_up.weight", &[WIDTH, FEED_FORWARD]);
+        model.add(&mut noise, "blk.1.ffn_down.weight", &[FEED_FORWARD, WIDTH]);
+        check_refused(&model, "a model of nemotron_h without attention is not supported");
+    }
+}

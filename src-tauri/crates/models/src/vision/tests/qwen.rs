@@ -266,3 +266,26 @@ fn pictures_keep_their_proportions_within_limits() {
     let ratio = grid.columns as f64 / grid.rows as f64;
     assert!(grid.groups() > 900 && (ratio - 1.5).abs() < 0.06, "{grid:?}");
 }
+
+#[test]
+fn pictures_of_all_proportions_are_computed() {
+    for spec in [spec(), TowerSpec::tiny_qwen25(OUTPUT as u64)] {
+        let file = open(spec.write());
+        let width = if spec.kind == (TowerKind::Qwen25 { full_interval: 2 }) { OUTPUT } else { ROW };
+        let mut backend = cairn_tensor::Reference::new();
+        let tower = load(&file, width, &mut backend).expect("the tower is whole");
+        let (hparams, patch) = (tower.hparams.clone(), 2 * spec.patch_size as u32);
+        let plan = backend.prepare(tower.plan, hparams.limits()).expect("the plan fits its weights");
+        backend.grow_pages(hparams.pages()).expect("a few pages fit");
+        for (columns, rows) in [(1, 4), (4, 1), (1, 1024), (1024, 1), (3, 5), (9, 2), (2, 9), (17, 13), (4, 256)] {
+            let picture = pixels(columns * patch, rows * patch, 3);
+            let grid = hparams.grid(picture.width(), picture.height()).expect("whole groups");
+            let batch = cairn_tensor::Batch { embeddings: hparams.unfold(&picture), ..hparams.batch(grid) };
+            let tile = Some(cairn_tensor::Tile { rows: 0..4, stage: 0 });
+            // The first tile checks the whole batch.
+            backend
+                .run(plan, &cairn_tensor::Batch { tile, ..batch })
+                .unwrap_or_else(|error| panic!("{grid:?}: {error}"));
+        }
+    }
+}
