@@ -7,12 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_image::PixelDigest;
 use cairn_models::{ModelFile, Tower, TowerHparams};
 use cairn_tensor::{Backend, Batch};
 
 use crate::error::LoadError;
-use crate::picture::{PictureRows, PromptPicture, TowerIdentity};
+use crate::picture::{PictureRows, PromptPicture, ScopedPicture, TowerIdentity};
 use crate::request::GenerateError;
 use crate::tiled::{TiledJob, TiledPlan};
 
@@ -25,9 +24,9 @@ pub(crate) struct PictureEncoder {
     hparams: TowerHparams,
     identity: TowerIdentity,
     /// The picture in progress.
-    job: Option<(PixelDigest, TiledJob)>,
+    job: Option<(ScopedPicture, TiledJob)>,
     /// Output rows of the last pictures, the latest last.
-    kept: VecDeque<(PixelDigest, PictureRows)>,
+    kept: VecDeque<(ScopedPicture, PictureRows)>,
 }
 
 impl PictureEncoder {
@@ -49,13 +48,13 @@ impl PictureEncoder {
     }
 
     /// What identifies its rows.
-    pub(crate) fn identity(&self) -> &TowerIdentity {
-        &self.identity
+    pub(crate) fn identity(&self) -> TowerIdentity {
+        self.identity
     }
 
     /// The output rows of a picture, if they are kept.
-    pub(crate) fn kept(&mut self, digest: &PixelDigest) -> Option<PictureRows> {
-        let at = self.kept.iter().position(|(kept, _)| kept == digest)?;
+    pub(crate) fn kept(&mut self, id: &ScopedPicture) -> Option<PictureRows> {
+        let at = self.kept.iter().position(|(kept, _)| kept == id)?;
         let found = self.kept.remove(at)?;
         let rows = Arc::clone(&found.1);
         self.kept.push_back(found);
@@ -63,8 +62,23 @@ impl PictureEncoder {
     }
 
     /// The picture in progress.
-    pub(crate) fn in_progress(&self) -> Option<&PixelDigest> {
-        self.job.as_ref().map(|(digest, _)| digest)
+    pub(crate) fn in_progress(&self) -> Option<&ScopedPicture> {
+        self.job.as_ref().map(|(id, _)| id)
+    }
+
+    /// Keeps these output rows of a picture.
+    pub(crate) fn keep(&mut self, id: ScopedPicture, rows: PictureRows) {
+        let most = (KEPT_BYTES / size_of_val(&*rows).max(1)).max(1);
+        self.kept.retain(|(kept, _)| *kept != id);
+        while self.kept.len() >= most {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((id, rows));
+    }
+
+    /// Drops the kept output rows.
+    pub(crate) fn forget(&mut self) {
+        self.kept.clear();
     }
 
     /// Computes a part of a picture in about this time. Returns its output rows when it is complete. Another picture in progress is
@@ -72,15 +86,16 @@ impl PictureEncoder {
     pub(crate) fn encode_some(
         &mut self,
         picture: &PromptPicture,
+        id: &ScopedPicture,
         time: Duration,
     ) -> Result<Option<PictureRows>, GenerateError> {
         self.tower.grow_pages(self.hparams.pages())?;
-        let (_, job) = match self.job.take().filter(|(digest, _)| *digest == picture.digest) {
+        let (_, job) = match self.job.take().filter(|(of, _)| of == id) {
             Some(job) => self.job.insert(job),
             None => {
                 let batch =
                     Batch { embeddings: self.hparams.unfold(&picture.pixels), ..self.hparams.batch(picture.grid()) };
-                self.job.insert((picture.digest, TiledJob::new(batch)))
+                self.job.insert((id.clone(), TiledJob::new(batch)))
             }
         };
         if !self.tower.run_tile(job, time)? {
@@ -90,17 +105,6 @@ impl PictureEncoder {
         let (rows, width) = (picture.rows(), self.hparams.output_length);
         let mut values = vec![0.0; rows * width];
         self.tower.read(rows, &mut values);
-        let rows: PictureRows = self.hparams.in_order(values, picture.grid()).into();
-        self.keep(picture.digest, Arc::clone(&rows));
-        Ok(Some(rows))
-    }
-
-    fn keep(&mut self, digest: PixelDigest, rows: PictureRows) {
-        let most = (KEPT_BYTES / size_of_val(&*rows).max(1)).max(1);
-        self.kept.retain(|(kept, _)| *kept != digest);
-        while self.kept.len() >= most {
-            self.kept.pop_front();
-        }
-        self.kept.push_back((digest, rows));
+        Ok(Some(self.hparams.in_order(values, picture.grid()).into()))
     }
 }

@@ -238,7 +238,7 @@ impl LoadedModel {
                 let encoder = match encoder {
                     None => None,
                     Some(Ok(encoder)) => {
-                        let (hparams, identity) = (encoder.hparams().clone(), encoder.identity().clone());
+                        let (hparams, identity) = (encoder.hparams().clone(), encoder.identity());
                         vision = Some(Ok(Vision { hparams, identity }));
                         Some(encoder)
                     }
@@ -294,15 +294,15 @@ fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Resul
             format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
         return Err(cairn_models::LoadError::Unsupported { what }.into());
     }
-    let mut identity = match weights {
+    let weights = match weights {
         Some(WeightsDigest(digest)) => digest.to_vec(),
         None => salt.to_le_bytes().to_vec(),
     };
     // As for the tiers of the text model, the whole plan and the arithmetic determine the results.
     let caps = backend.caps();
     let facts = (&tower.plan, &tower.hparams, caps.backend, caps.variant, caps.numerics_rev);
-    identity.extend(format!("{facts:?}").into_bytes());
-    PictureEncoder::new(file, Box::new(backend), tower, TowerIdentity(identity))
+    let identity = TowerIdentity::new(&[&weights, format!("{facts:?}").as_bytes()]);
+    PictureEncoder::new(file, Box::new(backend), tower, identity)
 }
 
 /// The tiers of a model. The fingerprint covers the whole plans: with the weights, they determine all that is computed

@@ -146,9 +146,24 @@ pub(crate) fn position<'a>(
     Row::text_position((slot - saved) as u32)
 }
 
-/// What identifies the rows of a tower: its weights and its computation.
-#[derive(Clone, Debug)]
-pub(crate) struct TowerIdentity(pub(crate) Vec<u8>);
+/// What identifies the rows of a tower: a digest of its weights and its computation. The key of each row of each picture is a digest of
+/// it, and a computation has a description of some 50 KB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TowerIdentity([u8; 16]);
+
+impl TowerIdentity {
+    pub(crate) fn new(facts: &[&[u8]]) -> Self {
+        Self(Key::part_of(facts, 0).to_le_bytes())
+    }
+}
+
+/// A picture of a scope. A scope never uses what was encoded for another one: how long a request takes would show which pictures
+/// other clients have sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScopedPicture {
+    pub(crate) digest: PixelDigest,
+    pub(crate) scope: Option<Arc<str>>,
+}
 
 /// Appends the cache keys of a prompt, or of tokens behind one. Pictures must be whole, and have an entry in `pictures`.
 pub(crate) fn extend_keys(
@@ -162,7 +177,7 @@ pub(crate) fn extend_keys(
         match picture {
             None => keys.extend(run.iter().copied().map(Key::token)),
             Some((picture, tower)) => {
-                let content = [tower.0.as_slice(), picture.digest.as_bytes()];
+                let content = [&tower.0[..], picture.digest.as_bytes()];
                 keys.extend((0..run.len()).map(|part| Key::part_of(&content, part as u32)));
             }
         }
@@ -222,7 +237,7 @@ mod tests {
     fn keys_identify_pixels_and_tower_and_not_the_number() {
         let keys = |prompt: &[u32], pictures: &[PromptPicture], tower: &[u8]| {
             let mut keys = Vec::new();
-            extend_keys(&mut keys, prompt, pictures, Some(&TowerIdentity(tower.to_vec())));
+            extend_keys(&mut keys, prompt, pictures, Some(&TowerIdentity::new(&[tower])));
             keys
         };
         let [first, second] = [0, 1].map(PromptPicture::number);

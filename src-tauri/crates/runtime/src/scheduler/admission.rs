@@ -205,7 +205,7 @@ impl Scheduler {
             // A backend rejects the whole batch, and with it the answers of all other requests.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let tower = self.encoder.as_ref().map(|encoder| encoder.identity().clone());
+            let tower = self.encoder.as_ref().map(PictureEncoder::identity);
             let start = self.input.as_ref().map(|input| input.start);
             let keys = match start {
                 Some(start) => input::keys(prompt).into_iter().chain([Key::token(start)]).collect(),

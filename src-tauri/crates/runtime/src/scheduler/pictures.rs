@@ -13,10 +13,10 @@ impl Scheduler {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         let mut needed = Vec::new();
         for (index, sequence) in active.iter_mut().enumerate() {
-            while let Some(digest) = sequence.next_picture().map(|picture| picture.digest)
-                && let Some(rows) = encoder.kept(&digest)
+            while let Some(id) = sequence.next_scoped_picture()
+                && let Some(rows) = encoder.kept(&id)
             {
-                sequence.set_picture_rows(&digest, &rows);
+                sequence.set_picture_rows(&id, &rows);
                 self.has_changed = true;
             }
             if sequence.next_picture().is_some() && !sequence.is_blocked() && !sequence.is_waiting() {
@@ -24,21 +24,32 @@ impl Scheduler {
             }
         }
         let is_in_progress = |sequence: &Sequence| {
-            sequence.next_picture().is_some_and(|picture| Some(&picture.digest) == encoder.in_progress())
+            encoder.in_progress().is_some_and(|id| sequence.next_scoped_picture().as_ref() == Some(id))
         };
         let next = next_part(active, &needed, is_in_progress, &self.shares, &self.cost);
         let Some((index, time)) = next else { return Ok(()) };
         let picture = active[index].next_picture().expect("the sequence needs a picture").clone();
+        let id = active[index].next_scoped_picture().expect("the sequence needs a picture");
         let began = Instant::now();
-        let encoded = encoder.encode_some(&picture, time)?;
+        let encoded = encoder.encode_some(&picture, &id, time)?;
         let took = began.elapsed();
         self.shares.charge(active[index].client(), took);
         self.counters.count(|metrics| metrics.picture_parts += 1);
         self.has_changed = true;
         if let Some(rows) = encoded {
             self.counters.count(|metrics| metrics.pictures += 1);
-            active.iter_mut().for_each(|sequence| sequence.set_picture_rows(&picture.digest, &rows));
+            active.iter_mut().for_each(|sequence| sequence.set_picture_rows(&id, &rows));
+            if !active[index].scope().incognito {
+                encoder.keep(id, rows);
+            }
         }
         Ok(())
+    }
+
+    /// Drops the rows of encoded pictures that no sequence has.
+    pub(super) fn forget_pictures(&mut self) {
+        if let Some(encoder) = &mut self.encoder {
+            encoder.forget();
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The pictures of a sequence: which rows can be computed next, and their embeddings.
 
-use cairn_image::PixelDigest;
 use cairn_tensor::Input;
 
 use super::Sequence;
-use crate::picture::{self, PictureRows, PromptPicture, SequencePicture};
+use crate::picture::{self, PictureRows, PromptPicture, ScopedPicture, SequencePicture};
 
 impl Sequence {
     /// Finds the pictures of the history, and the keys of all its rows.
@@ -23,12 +22,20 @@ impl Sequence {
         self.job.request.pictures.get(next.span.index)
     }
 
-    /// Sets the embeddings of all uncomputed occurrences of a picture.
-    pub(crate) fn set_picture_rows(&mut self, digest: &PixelDigest, rows: &PictureRows) {
+    /// The same picture with the scope of the request.
+    pub(crate) fn next_scoped_picture(&self) -> Option<ScopedPicture> {
+        self.next_picture().map(|picture| ScopedPicture { digest: picture.digest, scope: self.scope().name.clone() })
+    }
+
+    /// Sets the embeddings of all uncomputed occurrences of a picture, if it is of the request's scope.
+    pub(crate) fn set_picture_rows(&mut self, id: &ScopedPicture, rows: &PictureRows) {
+        if id.scope != self.scope().name {
+            return;
+        }
         let (computed, pictures) = (self.computed, &self.job.request.pictures);
         let is_same = |picture: &SequencePicture| {
             let content = pictures.get(picture.span.index);
-            picture.span.slots.end > computed && content.is_some_and(|content| content.digest == *digest)
+            picture.span.slots.end > computed && content.is_some_and(|content| content.digest == id.digest)
         };
         self.pictures
             .iter_mut()

@@ -7,8 +7,8 @@ use cairn_gguf::{DType, Gguf};
 use cairn_image::Picture;
 use cairn_models::ModelFile;
 use cairn_runtime::{
-    Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, PictureSize, Projector,
-    PromptPicture, Request, Source, remove_cut_pictures,
+    CacheScope, Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, PictureSize,
+    Projector, PromptPicture, Request, Source, remove_cut_pictures,
 };
 use cairn_tensor::{Backend, Batch, Input, Limits, PageId, Reference, Row};
 use cairn_testkit::tower::{TowerKind, TowerSpec};
@@ -150,6 +150,31 @@ async fn picture_is_encoded_once_and_its_rows_are_found_again() {
     let (_, finish) = ask(&engine, &files, &both, &[picture(3), picture(4)]).await;
     assert_eq!(finish.usage.cached_tokens, question.len(), "the first question, and no further picture");
     assert_eq!(metrics(&engine).pictures, 2, "both were encoded before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encoded_pictures_are_not_shared_between_scopes() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
+    let lease = lease(&engine, &files).await;
+    let mut text = 1;
+    let mut encoded_for = async |name: Option<&str>, incognito: bool| {
+        // Rows of the text model are not found again.
+        text += 1;
+        let question = with_pictures(&[prompt(text, 20), prompt(2, 10)]);
+        let scope = CacheScope { name: name.map(Arc::from), incognito, ..CacheScope::default() };
+        let before = metrics(&engine).pictures;
+        read(&lease, Request { scope, ..request(question, &[picture(3)]) }).await;
+        metrics(&engine).pictures - before
+    };
+    assert_eq!(encoded_for(None, true).await, 1, "a picture of a request that leaves nothing in the cache");
+    assert_eq!(encoded_for(None, false).await, 1, "the same picture of another request");
+    assert_eq!(encoded_for(None, false).await, 0, "the same scope");
+    assert_eq!(encoded_for(None, true).await, 0, "reading leaves nothing");
+    assert_eq!(encoded_for(Some("key"), false).await, 1, "the same picture of another scope");
+    assert_eq!(encoded_for(Some("key"), false).await, 0, "that scope again");
+    engine.clear_caches(None);
+    assert_eq!(encoded_for(Some("key"), false).await, 1, "after the caches were cleared");
 }
 
 /// Logits behind a prompt with a picture, from the oracle.
