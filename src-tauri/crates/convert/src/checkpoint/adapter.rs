@@ -27,6 +27,9 @@ const WEIGHTS: &str = "adapter_model.safetensors";
 /// Prefix of names, of the two classes around the base model.
 const PREFIX: &str = "base_model.model.";
 
+/// Table of the embeddings of tokens. The engine cannot adapt it, because it is no factor of a product.
+const EMBEDDING: &str = "token_embd.weight";
+
 /// Matrix of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
@@ -153,6 +156,10 @@ impl Pair<'_> {
         if matrices.is_empty() {
             let reason = format!("the module `{}` is not part of a {} model", self.name.escape_debug(), family.name());
             return Err(ConvertError::AdapterBase { reason, base: config.base.clone() });
+        }
+        if matrices.iter().any(|matrix| matrix.name == EMBEDDING) {
+            let module = self.name.escape_debug();
+            return Err(adapter_feature(format!("changed embeddings of tokens (module `{module}`)")));
         }
         Ok(matrices)
     }

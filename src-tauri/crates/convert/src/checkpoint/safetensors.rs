@@ -25,6 +25,8 @@ const LENGTH_BYTES: u64 = 8;
 const TENSORS: Limit = Limit::new(1 << 16, "it", "tensors");
 /// The largest published checkpoints have about 100,000 tensors.
 const INDEX_TENSORS: Limit = Limit::new(1 << 18, "it", "tensors");
+/// Longest name of a tensor. Published names have up to about 100 bytes, and errors contain them.
+const MAX_NAME_BYTES: usize = 1 << 10;
 /// End of the names of files.
 const ENDING: &str = ".safetensors";
 /// Tensors of weights have at most 4 dimensions; other tensors are left out.
@@ -100,6 +102,10 @@ impl<'de> Deserialize<'de> for Header {
                         continue;
                     }
                     TENSORS.check(entries.len())?;
+                    if name.len() > MAX_NAME_BYTES {
+                        let why = format!("a name has {} bytes, and the limit is {MAX_NAME_BYTES}", name.len());
+                        return Err(A::Error::custom(why));
+                    }
                     let entry = map.next_value();
                     let invalid =
                         |error: A::Error| A::Error::custom(format!("tensor `{}`: {error}", name.escape_debug()));
@@ -170,9 +176,8 @@ pub(super) fn read(mut file: &File, index: usize) -> Result<Vec<SourceTensor>, S
     let data = LENGTH_BYTES + length;
     let mut tensors = Vec::new();
     for (name, entry) in header.0 {
-        let shown = name.escape_debug().to_string();
-        let tensor = tensor(name, entry, index, data, size);
-        tensors.push(tensor.map_err(|reason| format!("tensor `{shown}`: {reason}"))?);
+        let tensor = tensor(&name, entry, index, data, size);
+        tensors.push(tensor.map_err(|reason| format!("tensor `{}`: {reason}", name.escape_debug()))?);
     }
     // An empty tensor may be at the position of the next one.
     tensors.sort_by_key(|tensor| (tensor.offset, tensor.bytes));
@@ -191,7 +196,7 @@ pub(super) fn check_names<'a>(tensors: &[SourceTensor], names: impl Iterator<Ite
 }
 
 /// Reads the entry of a tensor.
-fn tensor(name: String, entry: Entry, file: usize, data: u64, size: u64) -> Result<SourceTensor, String> {
+fn tensor(name: &str, entry: Entry, file: usize, data: u64, size: u64) -> Result<SourceTensor, String> {
     let format = match entry.dtype.as_deref() {
         Some("F32") => Format::Float(DType::F32),
         Some("F16") => Format::Float(DType::F16),
@@ -216,7 +221,9 @@ fn tensor(name: String, entry: Entry, file: usize, data: u64, size: u64) -> Resu
         return Err(format!("{bytes} bytes do not fit the shape {shape:?} of {dtype}"));
     }
     match data.checked_add(end) {
-        Some(end) if end <= size => Ok(SourceTensor { name, format, shape, file, offset: data + start, bytes }),
+        Some(end) if end <= size => {
+            Ok(SourceTensor { name: name.to_owned(), format, shape, file, offset: data + start, bytes })
+        }
         _ => Err(format!("it ends at {end} of the data, beyond the end of the file")),
     }
 }

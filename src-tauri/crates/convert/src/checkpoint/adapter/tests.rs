@@ -260,6 +260,9 @@ fn tensors_that_do_not_fit_are_refused() {
     ] {
         check(&[(&format!("base_model.model.{tensor}"), "F32", &[64])], expected);
     }
+    let [first, second] = ["A", "B"].map(|half| format!("base_model.model.model.embed_tokens.lora_{half}.weight"));
+    let expected = "an adapter with changed embeddings of tokens (module `model.embed_tokens`) is not supported";
+    check(&[(&first, "F32", a), (&second, "F32", &[520, 4])], expected);
     let mut bytes = safetensors(&[(&q_a, "F32", a), (&q_b, "F32", b)]);
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());

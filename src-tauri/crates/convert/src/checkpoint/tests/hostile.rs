@@ -75,6 +75,8 @@ fn tensors_of_other_shapes_and_names_are_refused() {
     refused(&of(json!([2048])), "has the shape [2048], but blk.0.attn_k.weight needs an even number of rows");
     refused(&of(json!([2, 2, 16, 32])), "needs a vector, a matrix or matrices of experts");
     refused(&of(json!([3, 64])), "do not fit the shape [3, 64]");
+    let long = with_header(llama_files(), KEY, |header| header["x".repeat(1025)] = header[KEY].clone());
+    refused(&long, "a name has 1025 bytes, and the limit is 1024");
 }
 
 #[test]
