@@ -26,6 +26,10 @@ impl UploadedAdapter {
     /// Returns the uploaded adapter, if any.
     pub(super) fn of(adapters: &[(String, String)], library: &Library) -> Result<Option<Self>, Error> {
         let sent = files::sent(adapters, library)?;
+        let weights = sent.iter().filter(|file| file.has_ending(".safetensors") || file.has_magic()).count();
+        if weights > 1 {
+            return Err(Error::ManyAdapters);
+        }
         if sent.iter().any(|file| file.has_ending(".safetensors")) {
             return Ok(Some(UploadedAdapter::Safetensors(sent)));
         }

@@ -56,7 +56,7 @@ impl UploadedFile {
     }
 
     /// Whether the file begins as a GGUF file.
-    fn has_magic(&self) -> bool {
+    pub(super) fn has_magic(&self) -> bool {
         let mut start = [0; MAGIC.len()];
         File::open(&self.path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
     }

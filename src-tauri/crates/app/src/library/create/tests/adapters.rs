@@ -70,3 +70,24 @@ async fn adapter_of_another_model_is_refused_before_anything_is_created() {
     let error = create(&fixture, Create { adapters: alone, ..of("tuned", "pebble") }).await.unwrap_err();
     assert!(error.starts_with("adapter_config.json: it is missing"), "{error}");
 }
+
+#[tokio::test]
+async fn several_adapters_are_refused() {
+    let fixture = fixture();
+    let (base, files) = llama();
+    let adapters = send_all(&fixture, &files).await;
+    let base = send(&fixture, "m.gguf", &base.model).await;
+    create(&fixture, of_files("base", vec![base])).await.unwrap();
+    create(&fixture, Create { adapters: adapters.clone(), ..of("tuned", "base") }).await.unwrap();
+    let shown = fixture.app.library().show("tuned", false).unwrap().modelfile;
+    let path = shown.lines().find_map(|line| line.strip_prefix("ADAPTER ")).expect("the model has an adapter");
+    let converted = std::fs::read(path).unwrap();
+    let weights = &files.iter().find(|(name, _)| name.ends_with(".safetensors")).expect("weights").1;
+    for (name, contents) in [("other.gguf", &converted), ("adapter", &converted), ("other.safetensors", weights)] {
+        let more = send(&fixture, name, contents).await;
+        let adapters = [adapters.clone(), vec![more]].concat();
+        let error = create(&fixture, Create { adapters, ..of("several", "base") }).await.unwrap_err();
+        assert!(error.contains("adapter"), "{name}: {error}");
+        assert!(fixture.app.library().show("several", false).is_err(), "{name}: nothing was created");
+    }
+}
