@@ -57,6 +57,12 @@ pub enum Error {
         /// The maximum.
         max: usize,
     },
+    /// The images of a request have too many pixels together.
+    #[error("the images of the request have more than {max} pixels together: send smaller or fewer images")]
+    TooManyPixels {
+        /// The maximum.
+        max: u64,
+    },
     /// An embedding model cannot answer. Contains the name, as the client sent it, and Ollama's name of the request.
     #[error("{model:?} does not support {request}")]
     NoAnswers {

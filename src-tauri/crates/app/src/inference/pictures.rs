@@ -1,9 +1,10 @@
 //! Pictures of a conversation: decoded once, and in the prompt at the place of their message.
 //!
 //! The engine needs a prompt of tokens and pictures, but templates render texts. So each picture has a mark in the text of its
-//! message, and the rendered text is divided at the marks before it is encoded. A mark occurs in no message, so that no text is taken
+//! message, and the rendered text is divided at the marks before it is encoded. Marks have a random number, so that no text is taken
 //! for a picture.
 
+use cairn_image::DecodeError;
 use cairn_prompt::{Image, Message};
 use cairn_runtime::{Lease, PromptPicture, TowerHparams};
 
@@ -11,6 +12,9 @@ use super::error::Error;
 
 /// Maximum number of pictures of a request. Each is decoded before the context is checked.
 const MAX_PICTURES: usize = 256;
+/// Maximum number of pixels of all pictures of a request: eight of the largest, or 33 photos of 12 million. A small file can have
+/// many pixels, and other requests wait while they are decoded.
+const MAX_PIXELS: u64 = 8 * cairn_image::MAX_PIXELS;
 
 /// The pictures of a conversation.
 #[derive(Debug, Clone)]
@@ -19,6 +23,8 @@ pub(super) struct Pictures {
     /// Begins and ends each mark.
     mark: String,
     pictures: Vec<PromptPicture>,
+    /// Pixels that may still be decoded.
+    left_pixels: u64,
 }
 
 /// A part of a rendered text.
@@ -50,7 +56,8 @@ impl Pictures {
         if images > MAX_PICTURES {
             return Err(Error::TooManyImages { count: images, max: MAX_PICTURES });
         }
-        let mut pictures = Self { tower: tower.clone(), mark: unused_mark(messages), pictures: Vec::new() };
+        let mut pictures =
+            Self { tower: tower.clone(), mark: new_mark(), pictures: Vec::new(), left_pixels: MAX_PIXELS };
         for message in messages {
             let images = std::mem::take(&mut message.images);
             let marks: Result<String, Error> = images.iter().map(|image| pictures.add(image)).collect();
@@ -62,7 +69,16 @@ impl Pictures {
     /// Adds a picture and returns its mark.
     fn add(&mut self, image: &Image) -> Result<String, Error> {
         let number = self.pictures.len() + 1;
-        let picture = cairn_image::decode(&image.bytes).map_err(|source| Error::Image { number, source })?;
+        let refused = |source: DecodeError| match source {
+            DecodeError::TooManyPixels { width, height }
+                if u64::from(width) * u64::from(height) <= cairn_image::MAX_PIXELS =>
+            {
+                Error::TooManyPixels { max: MAX_PIXELS }
+            }
+            source => Error::Image { number, source },
+        };
+        let picture = cairn_image::decode_within(&image.bytes, self.left_pixels).map_err(refused)?;
+        self.left_pixels -= u64::from(picture.width()) * u64::from(picture.height());
         self.pictures.push(PromptPicture::new(&picture, &self.tower).expect("the tower's sizes are not zero"));
         Ok(format!("{0}{1}{0}", self.mark, number - 1))
     }
@@ -115,16 +131,12 @@ impl Pictures {
     }
 }
 
-/// Returns a mark that is in no message.
-fn unused_mark(messages: &[Message]) -> String {
-    let is_used = |mark: &str| {
-        let texts = |message: &Message| {
-            message.content.contains(mark) || message.thinking.as_ref().is_some_and(|text| text.contains(mark))
-        };
-        messages.iter().any(texts)
-    };
-    let marks = (0..).map(|number: u64| format!("\u{fffc}{number}\u{fffc}"));
-    marks.into_iter().find(|mark| !is_used(mark)).expect("there are more marks than characters in all messages")
+/// Returns a mark that no other text has: neither messages nor the texts around them, which a template adds.
+fn new_mark() -> String {
+    let mut number = [0; 16];
+    // Without random numbers, only a text with this mark would be taken for a picture.
+    let _ = getrandom::fill(&mut number);
+    format!("\u{fffc}{}\u{fffc}", u128::from_le_bytes(number))
 }
 
 #[cfg(test)]
@@ -156,7 +168,7 @@ mod tests {
         let pixels = Picture::new(2, 2, vec![0; 12]).expect("four pixels");
         let picture = || PromptPicture::new(&pixels, &tower).expect("the tower's size is not zero");
         let pictures = (0..count).map(|_| picture()).collect();
-        Pictures { tower, mark: "#".to_owned(), pictures }
+        Pictures { tower, mark: "#".to_owned(), pictures, left_pixels: MAX_PIXELS }
     }
 
     /// Tokens are the characters; the beginning of the prompt has a token in front.
@@ -176,17 +188,27 @@ mod tests {
     }
 
     #[test]
+    fn pixels_of_a_request_are_limited() {
+        // A GIF of one pixel.
+        const PIXEL: &[u8] =
+            b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
+        let mut pictures = Pictures { left_pixels: 2, ..pictures(0) };
+        let image = Image { bytes: PIXEL.to_vec() };
+        for number in 0..2 {
+            assert_eq!(pictures.add(&image).expect("it is within the limit"), format!("#{number}#"));
+        }
+        let error = pictures.add(&image).expect_err("no pixel is left").to_string();
+        assert!(error.contains("more than 400000000 pixels together"), "{error}");
+        let huge = Image { bytes: [&PIXEL[..6], &[0xff; 4], &PIXEL[10..]].concat() };
+        let error = pictures.add(&huge).expect_err("the picture alone is too large").to_string();
+        assert!(error.contains("image 3 of the request: the image has 65535 x 65535 pixels"), "{error}");
+    }
+
+    #[test]
     fn marks_of_unknown_pictures_are_no_pictures() {
         assert_eq!(pictures(1).readable("x#0#y"), "x[img-0]y", "Ollama's tag");
         for text in ["x#1#y", "x#a#y"] {
             assert!(!pictures(1).parts(text).contains(&Part::Picture(1)), "{text}");
         }
-    }
-
-    #[test]
-    fn mark_is_in_no_message() {
-        let mark = unused_mark(&[Message::new("user", "hi")]);
-        let next = unused_mark(&[Message::new("user", format!("hi {mark}"))]);
-        assert_ne!(mark, next, "a mark in a message is not used");
     }
 }

@@ -118,3 +118,14 @@ async fn rendered_prompt_shows_images_as_tags() {
     let text = rendered["_debug_info"]["rendered_template"].as_str().unwrap_or_default();
     assert!(text.contains("[img-0][img-1]Look"), "{rendered}");
 }
+
+#[tokio::test]
+async fn text_around_a_message_is_no_picture() {
+    let daemon = daemon();
+    let template = "\u{fffc}0\u{fffc} {{ .Prompt }}";
+    let request = json!({"model": "sees", "prompt": "Look", "images": [RED], "template": template, "stream": false,
+                         "_debug_render_only": true});
+    let (_, rendered) = daemon.json("/api/generate", request).await;
+    let text = rendered["_debug_info"]["rendered_template"].as_str().unwrap_or_default();
+    assert_eq!(text, "\u{fffc}0\u{fffc} [img-0]Look", "{rendered}");
+}

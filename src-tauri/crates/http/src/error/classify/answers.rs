@@ -31,7 +31,7 @@ pub(in crate::error) fn of_inference(error: &inference::Error) -> Class {
         E::TooManyTexts { .. } | E::ForeignInput(_) | E::EmptyTokens | E::EmbeddingNotFinite => {
             with_reason(BAD, Code::InvalidRequest, error)
         }
-        E::VisionUnusable { .. } | E::Image { .. } | E::TooManyImages { .. } => {
+        E::VisionUnusable { .. } | E::Image { .. } | E::TooManyImages { .. } | E::TooManyPixels { .. } => {
             with_reason(BAD, Code::InvalidRequest, error)
         }
         E::CapabilityMissing { model, capability } => {
