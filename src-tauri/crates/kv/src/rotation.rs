@@ -158,9 +158,12 @@ fn changes(op: &Op, k: BufferId) -> bool {
         Op::AddHeads { to, .. } => to.buffer == k,
         Op::AddMixed { out, .. } => *out == k,
         Op::WeighInputs { routes, .. } => *routes == k,
-        Op::MatchLength { x, .. } | Op::KeepOutliers { x, .. } | Op::MulWeight { x, .. } => *x == k,
+        Op::MatchLength { x, .. } | Op::KeepOutliers { x, .. } => *x == k,
+        Op::AddWeight { x, .. } | Op::MulWeight { x, .. } => *x == k,
         Op::AddAdapter { x, y, .. } => *x == k || *y == k,
-        Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => *x == k,
+        Op::Scale { x, .. } | Op::Clamp { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } | Op::Mul { x, .. } => {
+            *x == k
+        }
         _ => false,
     }
 }

@@ -197,7 +197,7 @@ impl PlanCheck<'_> {
             Op::AddMixed { x, factors, width, out } => self.add_mixed([*x, *factors, *out], *width),
             Op::MatchLength { x, like } => self.match_length(*x, *like),
             Op::KeepOutliers { x, deviations } => self.keep_outliers(*x, *deviations),
-            Op::MulWeight { x, weight } => self.vector(*weight, self.buffer(*x)?.width),
+            Op::AddWeight { x, weight } | Op::MulWeight { x, weight } => self.vector(*weight, self.buffer(*x)?.width),
             Op::Route { logits, router, out } => self.route(*logits, router, *out),
             Op::MatMulId { x, routes, experts, projections } => {
                 let routes = self.routes(step, *routes, *x)?;
@@ -265,6 +265,10 @@ impl PlanCheck<'_> {
             Op::Scale { x, factor } => {
                 self.buffer(*x)?;
                 require(factor.is_finite(), || format!("the factor is {factor}"))
+            }
+            Op::Clamp { x, least, most } => {
+                self.buffer(*x)?;
+                require(least <= most, || format!("no value is from {least} to {most}"))
             }
             Op::Softcap { x, cap } => {
                 self.buffer(*x)?;

@@ -217,6 +217,13 @@ pub enum Op {
         /// Any finite number.
         deviations: f32,
     },
+    /// `x += weight` by element.
+    AddWeight {
+        /// Accumulator, `[rows, width]`.
+        x: BufferId,
+        /// `[width]`.
+        weight: WeightId,
+    },
     /// `x *= weight` by element.
     MulWeight {
         /// Input and output, `[rows, width]`.
@@ -401,6 +408,15 @@ pub enum Op {
         x: BufferId,
         /// Any finite number.
         factor: f32,
+    },
+    /// `x = min(max(x, least), most)` in place.
+    Clamp {
+        /// Input and output.
+        x: BufferId,
+        /// Smallest value; not NaN.
+        least: f32,
+        /// Largest value; not below the smallest.
+        most: f32,
     },
     /// `x = cap * tanh(x / cap)` in place.
     Softcap {

@@ -55,6 +55,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Rope { x, .. }
         | Op::MatchLength { x, .. }
         | Op::KeepOutliers { x, .. }
+        | Op::AddWeight { x, .. }
         | Op::MulWeight { x, .. }
         | Op::Gelu { x }
         | Op::GeluErf { x }
@@ -64,6 +65,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
         | Op::Relu { x }
         | Op::Decay { x, .. }
         | Op::Scale { x, .. }
+        | Op::Clamp { x, .. }
         | Op::Softcap { x, .. }
         | Op::Add { x, .. }
         | Op::Mul { x, .. } => *x == id,

@@ -156,7 +156,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::MatchLength { x, like } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*like)], &[Place::Buffer(*x)]));
             }
-            Op::KeepOutliers { x, .. } | Op::MulWeight { x, .. } => {
+            Op::KeepOutliers { x, .. } | Op::AddWeight { x, .. } | Op::MulWeight { x, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)]));
             }
             Op::Route { logits, out, .. } => {
@@ -207,6 +207,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             | Op::Silu { x }
             | Op::ReluSquared { x }
             | Op::Relu { x }
+            | Op::Clamp { x, .. }
             | Op::Softcap { x, .. } => schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)])),
             Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } | Op::Mul { x, y } => {

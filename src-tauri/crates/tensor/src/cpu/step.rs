@@ -198,6 +198,12 @@ impl Step<'_> {
             Op::AddMixed { x, factors, width, out } => self.add_mixed(worker, [*x, *factors, *out], *width),
             Op::MatchLength { x, like } => self.match_length(worker, [*x, *like]),
             Op::KeepOutliers { x, deviations } => self.keep_outliers(worker, *x, *deviations),
+            Op::AddWeight { x, weight } => {
+                for row in self.own_rows(worker, *x) {
+                    let weight = &self.vectors[weight.0 as usize];
+                    (self.variant.add)(&mut self.buffer(*x).write(worker, self.row(*x, row)), weight);
+                }
+            }
             Op::MulWeight { x, weight } => {
                 for row in self.own_rows(worker, *x) {
                     let weight = &self.vectors[weight.0 as usize];
@@ -221,6 +227,10 @@ impl Step<'_> {
             Op::Silu { x } => self.by_chunks(worker, *x, |x| (self.variant.silu)(x)),
             Op::ReluSquared { x } => self.by_chunks(worker, *x, |x| (self.variant.relu_squared)(x)),
             Op::Relu { x } => self.by_chunks(worker, *x, |x| x.iter_mut().for_each(|x| *x = x.max(0.0))),
+            // No rounding: all variants have the same bits.
+            Op::Clamp { x, least, most } => {
+                self.by_chunks(worker, *x, |x| x.iter_mut().for_each(|x| *x = x.clamp(*least, *most)));
+            }
             Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
             Op::Scale { x, factor } => {
                 for row in self.own_rows(worker, *x) {

@@ -96,6 +96,11 @@ impl Step<'_> {
             Op::AddMixed { x, factors, width, out } => self.add_mixed([*x, *factors, *out], *width),
             Op::MatchLength { x, like } => self.match_length(*x, *like),
             Op::KeepOutliers { x, deviations } => self.keep_outliers(*x, *deviations),
+            Op::AddWeight { x, weight } => {
+                let weight = self.weight_row(*weight, 0);
+                let rows = self.buffers[x.0 as usize].chunks_mut(weight.len());
+                rows.for_each(|x| x.iter_mut().zip(&weight).for_each(|(x, weight)| *x += weight));
+            }
             Op::MulWeight { x, weight } => {
                 let weight = self.weight_row(*weight, 0);
                 let rows = self.buffers[x.0 as usize].chunks_mut(weight.len());
@@ -139,6 +144,7 @@ impl Step<'_> {
             Op::ReluSquared { x } => self.each(*x, |x| x.max(0.0).powi(2)),
             Op::Relu { x } => self.each(*x, |x| x.max(0.0)),
             Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
+            Op::Clamp { x, least, most } => self.each(*x, |x| x.clamp(f64::from(*least), f64::from(*most))),
             Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {
                 let y = self.copy(*y);

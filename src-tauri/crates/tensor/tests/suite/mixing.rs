@@ -59,6 +59,12 @@ fn added_heads_and_scaled_elements_agree_with_the_oracle() {
             out
         });
     }
+    check("a summand for each element", 0.0, |bench| {
+        let x = bench.input(70);
+        let weight = bench.weight(DType::F32, 1, 70, 2.0);
+        bench.plan.push(Op::AddWeight { x, weight });
+        x
+    });
     check("a factor for each element", 1e-7, |bench| {
         let x = bench.input(70);
         let weight = bench.weight(DType::F32, 1, 70, 2.0);
@@ -103,6 +109,7 @@ fn invalid_ops_between_streams_are_refused() {
     check_refused(&Op::KeepOutliers { x: single, deviations: 1.0 }, "a row of 1 elements has no deviation");
     check_refused(&Op::KeepOutliers { x, deviations: f32::NEG_INFINITY }, "the limit is -inf deviations");
     check_refused(&Op::MulWeight { x, weight: WeightId(0) }, "is 1 x 8, not a vector of 32");
+    check_refused(&Op::AddWeight { x, weight: WeightId(0) }, "is 1 x 8, not a vector of 32");
     let part = |buffer| HeadPart { buffer, heads: 4, first: 0 };
     check_refused(&Op::AddHeads { from: part(x), to: part(x), width: 8 }, "buffer 0 is both read and written");
     check_refused(&Op::AddHeads { from: part(x), to: part(narrow), width: 8 }, "has no 4 heads with 8 elements");

@@ -399,6 +399,8 @@ fn element_wise_ops_agree_with_the_oracle() {
         alone("silu", 1e-6, &|x| Op::Silu { x });
         alone("relu squared", 1e-6, &|x| Op::ReluSquared { x });
         alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
+        alone("clamp", 0.0, &|x| Op::Clamp { x, least: -0.25, most: 0.5 });
+        alone("clamp from below", 0.0, &|x| Op::Clamp { x, least: 0.125, most: f32::INFINITY });
         alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }
 }

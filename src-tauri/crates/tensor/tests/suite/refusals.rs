@@ -103,6 +103,8 @@ fn plan_with_invalid_step_is_refused() {
     check(Op::GeluErf { x: BufferId(9) }, "there is no buffer 9");
     check(Op::Scale { x, factor: f32::INFINITY }, "the factor is inf");
     check(Op::Softcap { x, cap: 0.0 }, "the cap is 0");
+    check(Op::Clamp { x, least: 1.0, most: 0.5 }, "no value is from 1 to 0.5");
+    check(Op::Clamp { x, least: 1.0, most: f32::NAN }, "no value is from 1 to NaN");
     check(Op::Add { x, y: last }, "buffers 0 and 3 differ");
     check(Op::Mul { x, y: narrow }, "width: 10 } has no factor for each element of");
     check(Op::Mul { x, y: last }, "has no factor for each element of");

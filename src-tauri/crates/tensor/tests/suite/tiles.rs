@@ -53,6 +53,8 @@ fn encoder(backend: &mut dyn Backend, states: usize) -> (PlanId, BufferId) {
             projections: vec![Projection { weight: weight(WIDTH, WIDTH), bias: None, out: branch }],
         });
         plan.push(Op::Gelu { x: branch });
+        plan.push(Op::Clamp { x: branch, least: -0.125, most: 0.5 });
+        plan.push(Op::AddWeight { x: branch, weight: weight(1, WIDTH) });
         plan.push(Op::Add { x, y: branch });
     }
     plan.push(Op::Mean { x, out: means });
