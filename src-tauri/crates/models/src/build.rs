@@ -251,6 +251,12 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// Adds the matrix `[rows, cols]` at an index of a tensor of `count` matrices.
+    pub(crate) fn nth_matrix(&mut self, name: &str, [index, count]: [usize; 2], rows: usize, cols: usize) -> WeightId {
+        let first = index.saturating_mul(rows).saturating_mul(cols);
+        self.weight(name, &[cols, rows, count], Part { first, rows, cols })
+    }
+
     /// Adds some rows of the matrix `[total_rows, cols]` of this name, which contains several weights.
     pub fn matrix_rows(&mut self, name: &str, total_rows: usize, rows: Range<usize>, cols: usize) -> WeightId {
         let part = Part { first: rows.start.saturating_mul(cols), rows: rows.len(), cols };

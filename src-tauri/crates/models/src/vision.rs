@@ -7,6 +7,7 @@
 //! A new kind of tower is one file and one line in [`TOWERS`].
 
 mod gemma3;
+mod gemma4;
 mod hparams;
 mod llava;
 mod patches;
@@ -26,7 +27,7 @@ use crate::build::{Builder, Source};
 use crate::compat;
 use crate::error::LoadError;
 use crate::file::ModelFile;
-use crate::hparams::Keys;
+use crate::hparams::{Keys, MAX_WIDTH};
 use hparams::TowerKind;
 pub use hparams::{Grid, PicturePrompt, PictureSize, TowerHparams};
 pub use tiles::Tiles;
@@ -50,7 +51,7 @@ trait VisionTower: Sync {
 }
 
 /// All supported kinds.
-const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &llava::Llava, &qwen::Qwen25, &qwen::Qwen3];
+const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &gemma4::Gemma4, &llava::Llava, &qwen::Qwen25, &qwen::Qwen3];
 
 /// Uploads the weights of the tower in a file, for a text model with rows of `width` elements.
 ///
@@ -109,6 +110,11 @@ pub fn head(gguf: &Gguf) -> Result<Option<Gguf>, LoadError> {
         true => Ok(Some(gguf.clone())),
         false => compat::tower(gguf),
     }
+}
+
+/// Returns the number of rows of a matrix; 1 if the file has none, which is reported when the matrix is added.
+fn matrix_rows(b: &Builder<'_>, name: &str) -> usize {
+    b.rows_of(name).filter(|&rows| rows <= MAX_WIDTH as usize).unwrap_or(1)
 }
 
 fn build(b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {

@@ -102,9 +102,9 @@ impl PictureEncoder {
             return Ok(None);
         }
         self.job = None;
-        let (rows, width) = (picture.rows(), self.hparams.output_length);
-        let mut values = vec![0.0; rows * width];
-        self.tower.read(rows, &mut values);
+        let (groups, width) = (picture.grid().groups(), self.hparams.output_length);
+        let mut values = vec![0.0; groups * width];
+        self.tower.read(groups, &mut values);
         Ok(Some(self.hparams.in_order(values, picture.grid()).into()))
     }
 }

@@ -22,6 +22,8 @@ pub struct PromptPicture {
     pub(crate) digest: PixelDigest,
     /// The groups that become its rows.
     grid: Grid,
+    /// Number of its rows.
+    rows: usize,
     /// Whether its rows attend to earlier ones only.
     is_causal: bool,
     /// Whether positions of its rows have their place in it.
@@ -38,7 +40,8 @@ impl PromptPicture {
         let (width, height) = (pixels.width(), pixels.height());
         let grid = tower.grid(width, height).ok_or(InvalidPicture { width, height, bytes: 0 })?;
         let (is_causal, has_places) = (tower.prompt.is_causal, tower.prompt.has_places);
-        Ok(Self { digest: pixels.digest(), pixels: Arc::new(pixels), grid, is_causal, has_places })
+        let rows = tower.output_rows(grid);
+        Ok(Self { digest: pixels.digest(), pixels: Arc::new(pixels), grid, rows, is_causal, has_places })
     }
 
     /// The groups that become its rows.
@@ -48,7 +51,7 @@ impl PromptPicture {
 
     /// Number of rows in the prompt.
     pub fn rows(&self) -> usize {
-        self.grid.groups()
+        self.rows
     }
 
     /// Whether the rows can be computed in several steps.
@@ -59,6 +62,7 @@ impl PromptPicture {
     /// Whether the picture is for this tower.
     pub(crate) fn fits(&self, tower: &TowerHparams) -> bool {
         tower.grid(self.pixels.width(), self.pixels.height()) == Some(self.grid)
+            && tower.output_rows(self.grid) == self.rows
             && (self.is_causal, self.has_places) == (tower.prompt.is_causal, tower.prompt.has_places)
     }
 
@@ -194,7 +198,8 @@ mod tests {
 
     fn grid_picture(value: u8, grid: Grid, has_places: bool) -> PromptPicture {
         let pixels = Picture::new(1, 1, vec![value; 3]).expect("one pixel");
-        PromptPicture { digest: pixels.digest(), pixels: Arc::new(pixels), grid, is_causal: has_places, has_places }
+        let (digest, pixels, rows) = (pixels.digest(), Arc::new(pixels), grid.groups());
+        PromptPicture { digest, pixels, grid, rows, is_causal: has_places, has_places }
     }
 
     #[test]

@@ -21,8 +21,18 @@ pub enum TowerKind {
         /// Layers, in order.
         deepstack: Vec<u64>,
     },
-    /// LLaVA: squares with a class embedding, of which each patch becomes a row. The last layer is not computed.
+    /// Gemma 4: pictures of any proportions, of which groups of nine patches become a row. Some products of the first two blocks have
+    /// limits.
+    Gemma4,
+    /// Pixtral: pictures of any proportions, with a row behind each line but the last. Groups of more than one patch are merged.
+    Pixtral {
+        /// Patches of a side of a group.
+        group: u64,
+    },
+    /// LLaVA: squares, of which each patch becomes a row. The last layer is not computed.
     Llava {
+        /// Whether squares have a class embedding.
+        has_class: bool,
         /// Sizes of enlarged pictures in pixels: width and height of each.
         sizes: Vec<u32>,
         /// Whether the projector has norms.
@@ -33,9 +43,17 @@ pub enum TowerKind {
 impl TowerKind {
     /// Whether norms are RMSNorm, and MLPs have gates.
     fn is_gated(&self) -> bool {
-        matches!(self, Self::Qwen25 { .. })
+        matches!(self, Self::Qwen25 { .. } | Self::Gemma4 | Self::Pixtral { .. })
+    }
+
+    /// Whether matrices of blocks have biases.
+    fn has_biases(&self) -> bool {
+        !matches!(self, Self::Gemma4 | Self::Pixtral { .. })
     }
 }
+
+/// Positions of a side in towers of Gemma 4.
+const GEMMA4_POSITIONS: u64 = 60;
 
 /// Shape of a tower.
 #[derive(Clone, Debug)]
@@ -84,6 +102,25 @@ const QWEN25_NAMES: &[(&str, &str)] = &[
     ("v.merger.mlp.2.", "mm.2."),
 ];
 
+/// Names of tensors of Pixtral's towers in files of Ollama's converter, and in llama.cpp's.
+const PIXTRAL_NAMES: &[(&str, &str)] = &[
+    ("v.patch_conv.", "v.patch_embd."),
+    ("v.encoder_norm.", "v.pre_ln."),
+    (".attn_output.", ".attn_out."),
+    (".attn_norm.", ".ln1."),
+    (".ffn_norm.", ".ln2."),
+    ("mm.linear_1.", "mm.1."),
+    ("mm.linear_2.", "mm.2."),
+    ("mm.patch_merger.merging_layer.", "mm.patch_merger."),
+    ("mm.norm.", "mm.input_norm."),
+];
+
+/// Inputs and outputs of products with limits in blocks of Gemma 4's towers, by block.
+const LIMITED: [&[&str]; 2] = [
+    &["attn_q.input", "attn_q.output", "attn_v.input", "ffn_up.input", "ffn_down.output"],
+    &["attn_q.input", "attn_k.input", "ffn_gate.input", "ffn_up.input", "ffn_down.input", "attn_out.input"],
+];
+
 /// Names of tensors of Gemma's towers in files of Ollama's converter, and in llama.cpp's.
 const GEMMA3_NAMES: &[(&str, &str)] = &[
     ("v.patch_embedding.", "v.patch_embd."),
@@ -129,8 +166,18 @@ impl TowerSpec {
 
     /// A tower of LLaVA of four layers for a text model of this width: squares of 6 x 6 patches.
     pub fn tiny_llava(output: u64) -> Self {
-        let kind = TowerKind::Llava { sizes: Vec::new(), has_norms: false };
+        let kind = TowerKind::Llava { has_class: true, sizes: Vec::new(), has_norms: false };
         Self { kind, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
+    }
+
+    /// A tower of Gemma 4 of three layers for a text model of this width.
+    pub fn tiny_gemma4(output: u64) -> Self {
+        Self { kind: TowerKind::Gemma4, patch_size: 2, ..Self::tiny(output) }
+    }
+
+    /// A tower of Pixtral of three layers for a text model of this width, for pictures of up to 12 groups of 2 x 2 patches in a side.
+    pub fn tiny_pixtral(output: u64) -> Self {
+        Self { kind: TowerKind::Pixtral { group: 2 }, image_size: 96, patch_size: 4, ..Self::tiny(output) }
     }
 
     /// Names, dimensions and values of all tensors. Vectors are around 1, or around 0 for biases.
@@ -145,9 +192,17 @@ impl TowerSpec {
                 shapes.push(("v.position_embd.weight".to_owned(), vec![width, patches]));
             }
             TowerKind::Qwen25 { .. } => vector("v.post_ln.weight"),
-            TowerKind::Llava { .. } => {
-                ["v.class_embd", "v.pre_ln.weight", "v.pre_ln.bias"].into_iter().for_each(&mut vector);
-                shapes.push(("v.position_embd.weight".to_owned(), vec![width, 1 + patches]));
+            TowerKind::Gemma4 => {
+                ["v.std_bias", "v.std_scale"].into_iter().for_each(&mut vector);
+                shapes.push(("v.position_embd.weight".to_owned(), vec![width, GEMMA4_POSITIONS, 2]));
+            }
+            TowerKind::Pixtral { .. } => vector("v.pre_ln.weight"),
+            TowerKind::Llava { has_class, .. } => {
+                ["v.pre_ln.weight", "v.pre_ln.bias"].into_iter().for_each(&mut vector);
+                if has_class {
+                    vector("v.class_embd");
+                }
+                shapes.push(("v.position_embd.weight".to_owned(), vec![width, patches + u64::from(has_class)]));
             }
         }
         match &self.kind {
@@ -155,6 +210,18 @@ impl TowerSpec {
                 ("mm.input_projection.weight".to_owned(), vec![output, width]),
                 ("mm.soft_emb_norm.weight".to_owned(), vec![width]),
             ]),
+            TowerKind::Gemma4 => shapes.push(("mm.input_projection.weight".to_owned(), vec![width, output])),
+            TowerKind::Pixtral { group } => {
+                shapes.push(("v.token_embd.img_break".to_owned(), vec![output]));
+                if *group > 1 {
+                    shapes.push(("mm.input_norm.weight".to_owned(), vec![width]));
+                    shapes.push(("mm.patch_merger.weight".to_owned(), vec![group * group * width, width]));
+                }
+                for (name, from, to) in [("mm.1", width, width + 4), ("mm.2", width + 4, output)] {
+                    shapes.push((format!("{name}.weight"), vec![from, to]));
+                    shapes.push((format!("{name}.bias"), vec![to]));
+                }
+            }
             TowerKind::Llava { has_norms, .. } => {
                 let (inner, last) = (width + 4, if *has_norms { 3 } else { 2 });
                 for (nth, from, to) in [(0, width, inner), (last, inner, output)] {
@@ -202,25 +269,37 @@ impl TowerSpec {
                 }
             }
             let projections: &[(&str, u64)] = match self.kind {
-                TowerKind::Gemma3 | TowerKind::Qwen25 { .. } | TowerKind::Llava { .. } => {
-                    &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)]
-                }
                 TowerKind::Qwen3 { .. } => &[("attn_qkv", 3), ("attn_out", 1)],
+                _ => &[("attn_q", 1), ("attn_k", 1), ("attn_v", 1), ("attn_out", 1)],
             };
-            for (part, parts) in projections {
-                add(&format!("{part}.weight"), vec![width, parts * width]);
-                add(&format!("{part}.bias"), vec![parts * width]);
-            }
-            let gate = self.kind.is_gated().then_some(("ffn_gate", width, ffn));
-            for (part, from, to) in [("ffn_up", width, ffn), ("ffn_down", ffn, width)].into_iter().chain(gate) {
+            let mut matrix = |part: &str, from: u64, to: u64| {
                 add(&format!("{part}.weight"), vec![from, to]);
-                add(&format!("{part}.bias"), vec![to]);
+                if self.kind.has_biases() {
+                    add(&format!("{part}.bias"), vec![to]);
+                }
+            };
+            projections.iter().for_each(|(part, parts)| matrix(part, width, parts * width));
+            let gate = self.kind.is_gated().then_some(("ffn_gate", width, ffn));
+            let mlp = [("ffn_up", width, ffn), ("ffn_down", ffn, width)].into_iter().chain(gate);
+            mlp.for_each(|(part, from, to)| matrix(part, from, to));
+            if self.kind == TowerKind::Gemma4 {
+                ["attn_post_norm.weight", "ffn_post_norm.weight"].into_iter().for_each(|part| add(part, vec![width]));
+                ["attn_q_norm.weight", "attn_k_norm.weight"]
+                    .into_iter()
+                    .for_each(|part| add(part, vec![width / self.heads]));
+                add("out_scale.weight", vec![1]);
+                for part in LIMITED.get(layer as usize).copied().unwrap_or_default() {
+                    [format!("{part}_min"), format!("{part}_max")].iter().for_each(|part| add(part, vec![1]));
+                }
             }
         }
         let values = |(name, dims): (String, Vec<u64>)| {
             let mut random = Random::from_name(self.seed, &name);
             let elements = dims.iter().product::<u64>();
             let (mean, deviation) = match dims.len() {
+                1 if name.ends_with("_min") => (-0.5, 0.0),
+                // The limits of values differ from those of queries.
+                1 if name.ends_with("_max") => (if name.contains("attn_v") { 0.75 } else { 0.5 }, 0.0),
                 1 if name.ends_with(".bias") => (0.0, 0.3),
                 1 => (1.0, 0.3),
                 _ => (0.0, 1.5 / (dims[..dims.len() - 1].iter().product::<u64>() as f32).sqrt()),
@@ -270,6 +349,15 @@ impl TowerSpec {
             TowerKind::Gemma3 => {
                 writer.set("clip.projector_type", "gemma3");
             }
+            TowerKind::Gemma4 => {
+                writer.set("clip.vision.projector_type", "gemma4v");
+                writer.set("clip.vision.projector.scale_factor", 3u32);
+            }
+            TowerKind::Pixtral { group } => {
+                writer.set("clip.projector_type", "pixtral");
+                writer.set("clip.use_silu", true);
+                writer.set("clip.vision.spatial_merge_size", u32::try_from(*group).expect("a group is small"));
+            }
             TowerKind::Llava { sizes, .. } => {
                 writer.set("clip.projector_type", "mlp");
                 if !sizes.is_empty() {
@@ -293,8 +381,9 @@ impl TowerSpec {
         writer.set("clip.use_gelu", is_gelu);
         let has_other_width = matches!(self.kind, TowerKind::Llava { .. });
         writer.set("clip.vision.projection_dim", if has_other_width { 7 } else { self.output as u32 });
-        writer.set("clip.vision.image_mean", vec![0.5f32; 3]);
-        writer.set("clip.vision.image_std", vec![0.5f32; 3]);
+        let [mean, deviation] = if self.kind == TowerKind::Gemma4 { [0.0, 1.0] } else { [0.5f32; 2] };
+        writer.set("clip.vision.image_mean", vec![mean; 3]);
+        writer.set("clip.vision.image_std", vec![deviation; 3]);
         for (key, value) in self.keys() {
             writer.set(format!("clip.{key}"), value);
         }
@@ -322,6 +411,18 @@ impl TowerSpec {
         }
         match &self.kind {
             TowerKind::Llava { .. } => panic!("towers of LLaVA are separate files"),
+            TowerKind::Gemma4 => {
+                writer.set(format!("{architecture}.vision.projector.scale_factor"), 3u32);
+                self.add_tensors(&mut writer, self.tensors(), |name| name);
+            }
+            TowerKind::Pixtral { group } => {
+                let group = u32::try_from(*group).expect("a group is small");
+                writer.set(format!("{architecture}.spatial_merge_size"), group);
+                for key in ["vision.image_mean", "vision.image_std"] {
+                    writer.set(format!("{architecture}.{key}"), vec![0.5f32; 3]);
+                }
+                self.add_tensors(&mut writer, self.pixtral_tensors(), |name| renamed(PIXTRAL_NAMES, name));
+            }
             TowerKind::Gemma3 => {
                 writer.set(format!("{architecture}.mm.tokens_per_image"), 256u32);
                 self.add_tensors(&mut writer, self.tensors(), |name| renamed(GEMMA3_NAMES, name));
@@ -349,6 +450,25 @@ impl TowerSpec {
             }
         }
         writer.finish()
+    }
+
+    /// The tensors of a tower of Pixtral as Ollama's converter writes them: an element of each half of a head is in each pair of queries and
+    /// keys, and the embedding behind lines is in the text model's table only.
+    fn pixtral_tensors(&self) -> Vec<(String, Vec<u64>, Vec<f32>)> {
+        let (width, dim) = (self.width as usize, (self.width / self.heads) as usize);
+        let of = |(name, dims, values): (String, Vec<u64>, Vec<f32>)| {
+            if !name.contains("attn_q") && !name.contains("attn_k") {
+                return (name, dims, values);
+            }
+            let row = |row: usize| {
+                let (head, element) = (row / dim * dim, row % dim);
+                let from = head + element % (dim / 2) * 2 + element / (dim / 2);
+                values[from * width..(from + 1) * width].to_vec()
+            };
+            let values = (0..width).flat_map(row).collect();
+            (name, dims, values)
+        };
+        self.tensors().into_iter().filter(|(name, ..)| name != "v.token_embd.img_break").map(of).collect()
     }
 
     /// The tensors of a tower of Qwen as Ollama's converter divides them: one projection of both frames, and three of queries, keys and

@@ -163,6 +163,7 @@ mod tests {
             mean: [0.0; 3],
             deviation: [1.0; 3],
             output_length: 1,
+            break_row: None,
             prompt: PicturePrompt { texts: ["<", ">"], is_causal: false, has_places: false },
         };
         let pixels = Picture::new(2, 2, vec![0; 12]).expect("four pixels");

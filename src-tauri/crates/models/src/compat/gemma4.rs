@@ -4,7 +4,7 @@
 
 use cairn_gguf::Metadata;
 
-use super::layout::{Layout, Marker};
+use super::layout::{Layout, Marker, VISION};
 use super::step::{Constant, Place, Step};
 
 /// Prefixes of the tensors of towers and their projectors.
@@ -21,7 +21,15 @@ pub(super) const GEMMA4: Layout = Layout {
         Step::Rename(Place::End, ".ffn_gate_inp.per_expert_scale", ".ffn_down_exps.scale"),
         Step::Skip(TOWERS),
     ],
-    tower: &[],
+    tower: &[
+        Step::SetDimension { key: "vision.projection_dim", tensor: "token_embd.weight", axis: 0 },
+        Step::Family("clip"),
+        Step::Set("projector_type", Constant::Str("gemma4v")),
+        Step::Inject("vision.attention.layer_norm_epsilon", Constant::F32(1e-6)),
+        Step::Inject("vision.image_mean", Constant::F32s(&[0.0; 3])),
+        Step::Inject("vision.image_std", Constant::F32s(&[1.0; 3])),
+        Step::Keep(VISION),
+    ],
 };
 
 fn has_other_tokenizer(metadata: &Metadata) -> bool {

@@ -8,6 +8,10 @@ use crate::error::LoadError;
 /// Prefixes of the tensors of a vision tower and its projector.
 pub(super) const VISION: &[&str] = &["v.", "mm."];
 
+/// Mean and deviation of the colors of CLIP (arXiv 2103.00020).
+pub(super) const CLIP_COLORS: [&[f32]; 2] =
+    [&[0.481_454_66, 0.457_827_5, 0.408_210_73], &[0.268_629_54, 0.261_302_6, 0.275_777_1]];
+
 /// Layout of the files of some models.
 pub(super) struct Layout {
     /// Name of the models, for errors.

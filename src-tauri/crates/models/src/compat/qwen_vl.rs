@@ -2,7 +2,7 @@
 
 use cairn_gguf::{Array, Value};
 
-use super::layout::{Layout, Marker, VISION};
+use super::layout::{CLIP_COLORS, Layout, Marker, VISION};
 use super::step::{Constant, Head, Place, Step};
 use crate::error::LoadError;
 
@@ -18,9 +18,8 @@ pub(super) const QWEN25_VL: Layout = Layout {
         Step::Family("clip"),
         Step::Set("projector_type", Constant::Str("qwen2.5vl_merger")),
         Step::Inject("vision.attention.layer_norm_epsilon", Constant::F32(1e-6)),
-        // Those of CLIP (arXiv 2103.00020).
-        Step::Inject("vision.image_mean", Constant::F32s(&[0.481_454_66, 0.457_827_5, 0.408_210_73])),
-        Step::Inject("vision.image_std", Constant::F32s(&[0.268_629_54, 0.261_302_6, 0.275_777_1])),
+        Step::Inject("vision.image_mean", Constant::F32s(CLIP_COLORS[0])),
+        Step::Inject("vision.image_std", Constant::F32s(CLIP_COLORS[1])),
         Step::Keep(VISION),
         Step::Rename(Place::Inside, "v.merger.ln_q.", "v.post_ln."),
         Step::Rename(Place::Inside, "v.merger.mlp.0.", "mm.0."),

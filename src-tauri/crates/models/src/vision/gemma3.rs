@@ -33,7 +33,7 @@ impl VisionTower for Gemma3 {
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
         let hparams = TowerHparams::of_squares(&Keys::new(b.metadata())?, KIND)?;
         let TowerHparams { embedding_length: width, epsilon: eps, output_length, .. } = hparams;
-        let x = siglip(b, &hparams);
+        let x = siglip(b, &hparams)?;
         let means = b.plan.buffer(Rows::Logits, width);
         b.push(Op::Mean { x, out: means });
         let weight = b.vector("mm.soft_emb_norm.weight", width);
@@ -48,7 +48,7 @@ impl VisionTower for Gemma3 {
 }
 
 /// Adds the encoder and returns the normalised residual stream behind it.
-fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> BufferId {
+fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<BufferId, LoadError> {
     let &TowerHparams { embedding_length: width, patch_size, .. } = hparams;
     let patch = hparams.patch_elements();
     let input = b.buffer(patch);
@@ -60,7 +60,7 @@ fn siglip(b: &mut Builder<'_>, hparams: &TowerHparams) -> BufferId {
     b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: x }] });
     let table = b.matrix("v.position_embd.weight", hparams.limits().rows, width);
     b.push(Op::AddEmbedding { x, table, component: 0 });
-    (0..hparams.layers).for_each(|layer| blocks.push(b, layer));
+    (0..hparams.layers).try_for_each(|layer| blocks.push(b, layer))?;
     blocks.norm(b, "v.post_ln", x);
-    x
+    Ok(x)
 }

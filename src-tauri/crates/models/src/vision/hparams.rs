@@ -45,6 +45,8 @@ pub struct TowerHparams {
     pub deviation: [f32; 3],
     /// Width of an output row: that of the text model's embedding rows.
     pub output_length: usize,
+    /// The output row behind each line of groups but the last, if there is one.
+    pub break_row: Option<Vec<f32>>,
     /// What the text model does with the rows of a picture.
     pub prompt: PicturePrompt,
 }
@@ -71,6 +73,8 @@ pub enum PictureSize {
         least: usize,
         /// Most groups.
         most: usize,
+        /// Most groups of a side.
+        longest: usize,
     },
     /// Squares that are computed one by one, in a column.
     Tiles(Tiles),
@@ -115,7 +119,7 @@ impl TowerHparams {
 
     /// Reads the keys of a tower for pictures that keep their proportions, with these numbers of output rows.
     pub(super) fn of_scaled(keys: &Keys<'_>, kind: TowerKind, [least, most]: [usize; 2]) -> Result<Self, LoadError> {
-        let mut hparams = Self::read(keys, PictureSize::Scaled { least, most }, kind)?;
+        let mut hparams = Self::read(keys, PictureSize::Scaled { least, most, longest: most }, kind)?;
         hparams.output_length = output_length(keys)?;
         Ok(hparams)
     }
@@ -182,6 +186,7 @@ impl TowerHparams {
             mean: colors(keys, "vision.image_mean")?,
             deviation,
             output_length: 0,
+            break_row: None,
             prompt,
         })
     }
@@ -189,6 +194,18 @@ impl TowerHparams {
     /// Elements of a head.
     pub(super) fn head_dim(&self) -> usize {
         self.embedding_length / self.heads
+    }
+
+    /// Inverse frequencies of half of the pairs of a head, for a rotation by row and column.
+    pub(super) fn half_frequencies(&self, base: f64) -> Result<Vec<f32>, LoadError> {
+        let head_dim = self.head_dim();
+        if !head_dim.is_multiple_of(4) {
+            return Err(LoadError::Unsupported {
+                what: format!("a rotation by row and column of heads of {head_dim}"),
+            });
+        }
+        let frequency = |pair: usize| base.powf(-2.0 * pair as f64 / (head_dim / 2) as f64) as f32;
+        Ok((0..head_dim / 4).map(frequency).collect())
     }
 
     /// Elements of the row of a patch: three colors of each pixel, in each frame.
@@ -206,13 +223,27 @@ impl TowerHparams {
         self.patch_size * self.group_size
     }
 
-    /// Most output rows of a picture.
-    pub fn most_output_rows(&self) -> usize {
+    /// Most groups of a picture.
+    pub(super) fn most_groups(&self) -> usize {
         match self.size {
             PictureSize::Square(side) => (side / self.group_pixels()).pow(2),
             PictureSize::Scaled { most, .. } => most,
             PictureSize::Tiles(ref tiles) => tiles.most() * (tiles.side() / self.group_pixels()).pow(2),
         }
+    }
+
+    /// Most output rows of a picture.
+    pub fn most_output_rows(&self) -> usize {
+        let breaks = match self.size {
+            PictureSize::Scaled { longest, .. } if self.break_row.is_some() => longest - 1,
+            _ => 0,
+        };
+        self.most_groups() + breaks
+    }
+
+    /// Number of output rows of a picture.
+    pub fn output_rows(&self, grid: Grid) -> usize {
+        grid.groups() + if self.break_row.is_some() { grid.rows - 1 } else { 0 }
     }
 
     /// Returns the groups of a picture that has a size of this tower.
@@ -229,27 +260,29 @@ impl TowerHparams {
     /// Returns the groups of a picture of this size after it is scaled to a size of this tower.
     pub(super) fn grid_for(&self, width: usize, height: usize) -> Grid {
         let pixels = self.group_pixels();
-        let (least, most) = match self.size {
+        let [least, most, longest] = match self.size {
             PictureSize::Square(side) => return Grid { rows: side / pixels, columns: side / pixels },
-            PictureSize::Scaled { least, most } => (least, most),
+            PictureSize::Scaled { least, most, longest } => [least, most, longest],
             PictureSize::Tiles(ref tiles) => return self.stack(tiles.squares_for(width, height)),
         };
         let [columns, rows] = [width, height].map(|side| side as f64 / pixels as f64);
+        let shrink = (longest as f64 / rows.max(columns)).min(1.0);
+        let [columns, rows] = [columns, rows].map(|groups| groups * shrink);
         let whole = |rows: f64, columns: f64| Grid { rows: (rows as usize).max(1), columns: (columns as usize).max(1) };
         let grid = whole(rows.round(), columns.round());
         let factor = |groups: usize| (groups as f64 / (rows * columns)).sqrt();
         let grid = if grid.groups() > most {
             whole((rows * factor(most)).floor(), (columns * factor(most)).floor())
         } else if grid.groups() < least {
-            whole((rows * factor(least)).ceil(), (columns * factor(least)).ceil())
+            // The longer side ends where it would be limited, or else the same picture would be enlarged again.
+            let factor = factor(least).min(longest as f64 / rows.max(columns));
+            whole((rows * factor).ceil(), (columns * factor).ceil())
         } else {
             grid
         };
         // A strip has at least one row or column, and would be longer than all groups.
-        match grid.rows {
-            1 => Grid { columns: grid.columns.min(most), ..grid },
-            rows => Grid { rows: rows.min(most / grid.columns.min(most)), columns: grid.columns.min(most) },
-        }
+        let columns = grid.columns.min(longest);
+        Grid { rows: grid.rows.min(longest).min(most / columns), columns }
     }
 }
 

@@ -1,14 +1,17 @@
-//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020) without its last
-//! layers, and an MLP. Pictures are squares: see [`super::tiles`].
+//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020), whose last layers are not
+//! computed, and an MLP. Pictures are squares: see [`super::tiles`].
+//!
+//! The class row precedes the patches, as in CLIP. llama.cpp appends it, which gives each patch the position of its neighbour, and then
+//! omits the first patch in place of the class row. So results differ from llama.cpp's with a class embedding, and only then.
 
 use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
 use super::transformer::{Activation, Parts, Transformer};
-use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower};
+use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower, matrix_rows};
 use crate::build::Builder;
 use crate::error::LoadError;
-use crate::hparams::{Keys, MAX_WIDTH};
+use crate::hparams::Keys;
 
 /// No texts are around a picture.
 const PROMPT: PicturePrompt = PicturePrompt { texts: ["", ""], is_causal: true, has_places: false };
@@ -34,14 +37,14 @@ impl VisionTower for Llava {
         hparams.output_length = ["mm.3.weight", "mm.2.weight"]
             .into_iter()
             .find(|name| b.has_tensor(name))
-            .map_or_else(|| rows(b, "mm.0.weight"), |name| rows(b, name));
+            .map_or_else(|| matrix_rows(b, "mm.0.weight"), |name| matrix_rows(b, name));
         let layers = layers(&keys, hparams.layers)?;
         let blocks = Transformer::new(b, &hparams, Parts { activation: Activation::read(&keys)?, ..Parts::default() });
         embed_patches(b, &hparams, blocks.x)?;
         if b.has_tensor("v.pre_ln.weight") {
             blocks.norm(b, "v.pre_ln", blocks.x);
         }
-        (0..layers).for_each(|layer| blocks.push(b, layer));
+        (0..layers).try_for_each(|layer| blocks.push(b, layer))?;
         if b.has_tensor("v.post_ln.weight") {
             blocks.norm(b, "v.post_ln", blocks.x);
         }
@@ -99,7 +102,7 @@ fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) -> Re
 fn project(b: &mut Builder<'_>, hparams: &TowerHparams, patches: BufferId) -> BufferId {
     let &TowerHparams { embedding_length: width, output_length, epsilon: eps, .. } = hparams;
     let has_norms = b.has_tensor("mm.3.weight");
-    let inner_width = rows(b, "mm.0.weight");
+    let inner_width = matrix_rows(b, "mm.0.weight");
     let inner = b.plan.buffer(Rows::Logits, inner_width);
     let projections = vec![b.projection("mm.0", width, inner)];
     b.push(Op::MatMul { x: patches, projections });
@@ -123,9 +126,4 @@ fn project(b: &mut Builder<'_>, hparams: &TowerHparams, patches: BufferId) -> Bu
         norm(b, "mm.4", out, output_length);
     }
     out
-}
-
-/// Returns the number of rows of a matrix; 1 if the file has none, which is reported when the matrix is added.
-fn rows(b: &Builder<'_>, name: &str) -> usize {
-    b.rows_of(name).filter(|&rows| rows <= MAX_WIDTH as usize).unwrap_or(1)
 }

@@ -7,7 +7,7 @@
 
 use cairn_gguf::{Array, Value};
 use cairn_image::Filter;
-use cairn_tensor::{BufferId, Glu, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
+use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
 
 use super::transformer::{Activation, Parts, Regions, Transformer};
 use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower};
@@ -52,14 +52,16 @@ impl VisionTower for Qwen25 {
         let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Region, heads, head_dim)));
         let parts = Parts {
             norm: NormKind::Rms,
-            activation: Activation::Gated(Glu::Silu),
+            activation: Activation::Silu,
+            is_gated: true,
             rope,
             regions: Some(Regions { states, full_interval }),
+            ..Parts::default()
         };
         let blocks = Transformer::new(b, &hparams, parts);
         let merger = Merger::new(b, &hparams, hparams.output_length);
         embed_patches(b, &hparams, blocks.x, None);
-        (0..hparams.layers).for_each(|layer| blocks.push(b, layer));
+        (0..hparams.layers).try_for_each(|layer| blocks.push(b, layer))?;
         blocks.norm(b, "v.post_ln", blocks.x);
         merger.push_last(b, blocks.x);
         b.plan.logits = Some(merger.merged);
@@ -103,7 +105,7 @@ impl VisionTower for Qwen3 {
         embed_patches(b, &hparams, blocks.x, Some(bias));
         add_positions(b, &hparams, blocks.x);
         for layer in 0..hparams.layers {
-            blocks.push(b, layer);
+            blocks.push(b, layer)?;
             if let Some(at) = deepstack.iter().position(|&deep| deep == layer) {
                 merger.push_deep(b, blocks.x, layer);
                 merger.copy(b, 1 + at, out);
@@ -131,14 +133,8 @@ fn deepstack(keys: &Keys<'_>, layers: usize) -> Result<Vec<usize>, LoadError> {
 
 /// Adds the rotation: half of the pairs turn by the row, and half by the column, from the same frequency on.
 fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadError> {
-    let head_dim = hparams.head_dim();
-    if !head_dim.is_multiple_of(4) {
-        return Err(LoadError::Unsupported { what: format!("a rotation by row and column of heads of {head_dim}") });
-    }
-    let pairs = head_dim / 4;
-    let frequency = |pair: usize| ROPE_BASE.powf(-2.0 * pair as f64 / (head_dim / 2) as f64) as f32;
-    let frequencies: Vec<f32> = (0..pairs).map(frequency).collect();
-    let components = [vec![0; pairs], vec![1; pairs]].concat();
+    let frequencies = hparams.half_frequencies(ROPE_BASE)?;
+    let components = [vec![0; frequencies.len()], vec![1; frequencies.len()]].concat();
     Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
 }
 

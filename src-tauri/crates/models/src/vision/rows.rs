@@ -32,14 +32,14 @@ impl TowerHparams {
     fn most_grid(&self) -> Grid {
         match &self.size {
             PictureSize::Tiles(tiles) => self.stack(tiles.most()),
-            PictureSize::Square(_) | PictureSize::Scaled { .. } => Grid { rows: 1, columns: self.most_output_rows() },
+            PictureSize::Square(_) | PictureSize::Scaled { .. } => Grid { rows: 1, columns: self.most_groups() },
         }
     }
 
     /// Limits of the batch of one picture.
     pub fn limits(&self) -> Limits {
         let [sequences, rows] = self.sequences(self.most_grid());
-        Limits { rows: sequences * rows, logit_rows: self.most_output_rows() }
+        Limits { rows: sequences * rows, logit_rows: self.most_groups() }
     }
 
     /// Number of pages for the patches of one picture.
@@ -106,8 +106,13 @@ impl TowerHparams {
         order
     }
 
-    /// Returns output rows of the batch in the order of the groups in the picture.
+    /// Returns the output rows of a picture: those of the batch in the order of the groups, with a row behind each line but the last if
+    /// the tower has one.
     pub fn in_order(&self, rows: Vec<f32>, grid: Grid) -> Vec<f32> {
+        if let Some(break_row) = &self.break_row {
+            let lines: Vec<&[f32]> = rows.chunks(grid.columns * self.output_length).collect();
+            return lines.join(&break_row[..]);
+        }
         if self.window_size.is_none() {
             return rows;
         }

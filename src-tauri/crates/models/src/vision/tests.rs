@@ -10,6 +10,7 @@ use cairn_testkit::tower::TowerSpec;
 
 use super::*;
 
+mod gemma4;
 mod llava;
 mod qwen;
 
@@ -28,8 +29,13 @@ fn open(bytes: Vec<u8>) -> ModelFile {
 
 /// A picture of different pixels.
 fn picture(side: u32, seed: u8) -> Picture {
-    let rgb = (0..side * side * 3).map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed)).collect();
-    Picture::new(side, side, rgb).expect("the bytes fit the size")
+    pixels(side, side, seed)
+}
+
+/// A picture of any size of different pixels.
+fn pixels(width: u32, height: u32, seed: u8) -> Picture {
+    let rgb = (0..width * height * 3).map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed)).collect();
+    Picture::new(width, height, rgb).expect("the bytes fit the size")
 }
 
 /// Output rows of a picture.
@@ -197,6 +203,11 @@ fn changed(
         Ok(())
     });
     check(&changed.expect("no name is repeated"), OUTPUT).map(drop).map_err(|error| error.to_string())
+}
+
+/// Checks the tower of a file with another value of a key. Returns the error as text.
+fn with_key(spec: &TowerSpec, key: &str, value: cairn_gguf::Value) -> Result<(), String> {
+    changed(spec, |metadata, _| drop(metadata.set(key, value)))
 }
 
 #[test]

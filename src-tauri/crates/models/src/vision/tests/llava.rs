@@ -6,7 +6,8 @@ use cairn_testkit::tower::TowerKind;
 use super::*;
 
 fn spec(sizes: &[u32], has_norms: bool) -> TowerSpec {
-    TowerSpec { kind: TowerKind::Llava { sizes: sizes.to_vec(), has_norms }, ..TowerSpec::tiny_llava(OUTPUT as u64) }
+    let kind = TowerKind::Llava { has_class: true, sizes: sizes.to_vec(), has_norms };
+    TowerSpec { kind, ..TowerSpec::tiny_llava(OUTPUT as u64) }
 }
 
 /// Sizes of enlarged pictures: two squares beside each other, two below each other, and four.
@@ -146,7 +147,7 @@ fn unusable_towers_of_llava_are_refused_with_the_reason() {
         ("clip.vision.block_count", u32::MAX.into(), "4294967295 is not in 1 to 1024"),
         ("clip.vision.embedding_length", 4_000_000u32.into(), "must be [4, 4, 3, 4000000]"),
     ] {
-        let error = changed(&spec(&[], false), |metadata, _| drop(metadata.set(key, value))).expect_err("unusable");
+        let error = with_key(&spec(&[], false), key, value).expect_err("unusable");
         assert!(error.contains(expected), "{key}: {error:?} lacks {expected:?}");
     }
     let error = changed(&spec(&[], false), |metadata, _| {

@@ -157,11 +157,6 @@ fn join(x: &Matrix, columns: usize) -> Matrix {
     (0..x.len() / 4).map(of).collect()
 }
 
-fn pixels(width: u32, height: u32, seed: u8) -> Picture {
-    let rgb = (0..width * height * 3).map(|at| (at as u8).wrapping_mul(37).wrapping_add(seed)).collect();
-    Picture::new(width, height, rgb).expect("the bytes fit the size")
-}
-
 #[test]
 fn tower_of_qwen_equals_textbook() {
     let file = open(spec().write());

@@ -150,6 +150,7 @@ fn listed_models_understand_pictures_only_with_a_supported_tower() {
             }
             "qwen2.5vl_merger" => TowerSpec::tiny_qwen25(width),
             "mlp" => TowerSpec::tiny_llava(width),
+            "gemma4v" => TowerSpec::tiny_gemma4(width),
             _ => TowerSpec::tiny(width),
         };
         let tower = Gguf::parse(&spec.write()).expect("a written file is read");
