@@ -36,6 +36,7 @@ use cairn_gguf::{Gguf, Metadata};
 
 use crate::error::LoadError;
 use layout::Layout;
+pub(crate) use mistral3::ROPE_BY_HALVES;
 pub(crate) use refused::model_of;
 
 /// `general.architecture` of files of vision towers.

@@ -11,6 +11,7 @@ mod gemma4;
 mod hparams;
 mod llava;
 mod patches;
+mod pixtral;
 mod qwen;
 mod rows;
 #[cfg(test)]
@@ -51,7 +52,8 @@ trait VisionTower: Sync {
 }
 
 /// All supported kinds.
-const TOWERS: &[&dyn VisionTower] = &[&gemma3::Gemma3, &gemma4::Gemma4, &llava::Llava, &qwen::Qwen25, &qwen::Qwen3];
+const TOWERS: &[&dyn VisionTower] =
+    &[&gemma3::Gemma3, &gemma4::Gemma4, &llava::Llava, &pixtral::Pixtral, &qwen::Qwen25, &qwen::Qwen3];
 
 /// Uploads the weights of the tower in a file, for a text model with rows of `width` elements.
 ///

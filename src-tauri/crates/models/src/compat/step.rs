@@ -18,6 +18,7 @@ pub(super) enum Constant {
     F32s(&'static [f32]),
     Str(&'static str),
     I32s(&'static [i32]),
+    Bool(bool),
 }
 
 /// Part of a tensor's name.
@@ -185,6 +186,19 @@ impl<'a> Head<'a> {
         }
     }
 
+    /// Adds a tensor that is a row of a matrix, if the file has the row.
+    pub(super) fn add_row(&mut self, name: &str, matrix: &str, row: u64) {
+        let Some(matrix) = self.tensors.iter().find(|tensor| tensor.name == matrix).cloned() else { return };
+        if let [width, rows] = matrix.dims[..]
+            && row < rows
+        {
+            // Rows have equally many bytes.
+            let bytes = matrix.bytes / rows;
+            let offset = matrix.offset + row * bytes;
+            self.tensors.push(Tensor { name: name.to_owned(), dims: vec![width], offset, bytes, ..matrix });
+        }
+    }
+
     /// Renames tensors.
     pub(super) fn rename(&mut self, place: Place, from: &str, to: &str) {
         for tensor in self.tensors.iter_mut() {
@@ -208,6 +222,7 @@ impl From<Constant> for Value {
             Constant::F32s(numbers) => numbers.to_vec().into(),
             Constant::Str(text) => text.into(),
             Constant::I32s(numbers) => numbers.to_vec().into(),
+            Constant::Bool(value) => value.into(),
         }
     }
 }

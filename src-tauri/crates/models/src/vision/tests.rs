@@ -12,6 +12,7 @@ use super::*;
 
 mod gemma4;
 mod llava;
+mod pixtral;
 mod qwen;
 
 type Matrix = Vec<Vec<f64>>;
