@@ -33,6 +33,7 @@ mod overflow;
 mod packages;
 mod parity;
 mod pebble;
+mod pictures;
 #[cfg(target_os = "linux")]
 mod process;
 mod pulls;

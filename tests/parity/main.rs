@@ -6,8 +6,12 @@
 //! `tests/fixtures/parity`, which other tests use without Python. A table shows the worst ratio of each family and type.
 //!
 //! Vectors of texts: a daemon's are compared with llama.cpp's, which `--record` writes to `tests/fixtures/embeddings`.
+//!
+//! Pictures: the rows of vision towers, and the logits behind them, are compared with llama.cpp's. `--record` writes the logits to
+//! `tests/fixtures/pictures`.
 
 mod embeddings;
+mod pictures;
 mod record;
 mod table;
 
@@ -63,6 +67,12 @@ fn main() -> anyhow::Result<()> {
     if !cases.is_empty() {
         println!("\n{cells}");
     }
+    failed += pictures::compare_all(
+        &python,
+        &folder,
+        &only,
+        record.as_ref().map(|folder| folder.join("pictures")).as_deref(),
+    )?;
     failed += embeddings::compare_all(
         &cairn,
         &folder,

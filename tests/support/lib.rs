@@ -8,4 +8,5 @@ pub mod embeddings;
 pub mod evaluate;
 pub mod fixture;
 pub mod peer;
+pub mod pictures;
 pub mod quantised;

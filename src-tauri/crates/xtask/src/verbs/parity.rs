@@ -1,4 +1,4 @@
-//! `parity`: compares the engine's logits with llama.cpp's for every family and quant type, and vectors of texts.
+//! `parity`: compares the engine's logits with llama.cpp's for every family and quant type, vectors of texts, and pictures.
 
 use std::process::ExitCode;
 
@@ -8,8 +8,8 @@ use crate::{Repo, process, python, workspace};
 /// Definition of this command.
 pub const VERB: Verb = Verb {
     name: "parity",
-    about: "Compare logits and vectors with llama.cpp's (its first run builds llama.cpp); `--record` writes fixtures, \
-            `--only PREFIX` selects cases",
+    about: "Compare logits, vectors and pictures with llama.cpp's (its first run builds llama.cpp); `--record` writes \
+            fixtures, `--only PREFIX` selects cases",
     run,
 };
 
