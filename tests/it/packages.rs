@@ -115,7 +115,8 @@ fn check(package: &Package) {
     write_file(&embedder, &file).expect("the home is writable");
     succeeded(&home.run(&["import", &file.to_string_lossy(), "embedder"]));
     shapes::create(&home);
-    let figure = Figure::random("heart", &mut Random::new(35));
+    // The model is sure of this one, with a line end before the question, too, which `langchain-ollama` adds.
+    let figure = Figure::random("heart", &mut Random::new(38));
     let question = json!({
         "model": "pebble", "stream": false, "messages": [{"role": "user", "content": "How do I pull a model?"}],
         "options": {"temperature": 0, "num_predict": 12},
