@@ -157,7 +157,7 @@ fn unusable_towers_of_gemma4_are_refused_with_the_reason() {
             "a rotation by row and column of heads of 6 is not supported",
         ),
         ("clip.vision.projection_dim", 24u32.into(), "`mm.input_projection.weight` must be [24, 24], is [24, 20]"),
-        ("clip.vision.block_count", 1000u32.into(), "`v.blk.999.ln1.weight`"),
+        ("clip.vision.block_count", 1000u32.into(), "`v.blk.3-999.ln1.weight` are missing"),
         ("clip.vision.patch_size", 8192u32.into(), "`v.patch_embd.weight` must be [8192, 8192, 3, 24]"),
         ("clip.vision.patch_size", u32::MAX.into(), "4294967295 is not in 1 to 8192"),
     ] {

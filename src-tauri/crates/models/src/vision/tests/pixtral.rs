@@ -157,7 +157,7 @@ fn unusable_towers_of_pixtral_are_refused_with_the_reason() {
             "a rotation by row and column of heads of 6 is not supported",
         ),
         ("clip.vision.projection_dim", 24u32.into(), "`v.token_embd.img_break` must be [24], is [20]"),
-        ("clip.vision.feed_forward_length", 4_194_304u32.into(), "`v.blk.0.ffn_up.weight` must be [24, 4194304]"),
+        ("clip.vision.feed_forward_length", 4_194_304u32.into(), "`v.blk.0-2.ffn_up.weight` must be [24, 4194304]"),
         ("clip.vision.feed_forward_length", 4_194_305u32.into(), "4194305 is not in 1 to 4194304"),
     ] {
         let error = with_key(&spec(2), key, value).expect_err("the tower is unusable");
