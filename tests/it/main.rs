@@ -15,6 +15,7 @@ mod crashes;
 mod creates;
 mod diagnostics;
 mod embeddings;
+mod encoder_decoder;
 mod first_words;
 mod formats;
 mod hostile;

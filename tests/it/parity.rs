@@ -57,7 +57,8 @@ fn every_family_agrees_with_llama_cpp() {
         |case: &Case| breaches(case, folder.path()).unwrap_or_else(|error| vec![format!("{}: {error:#}", case.name)]);
     let found: Vec<String> = cases.iter().flat_map(breaches).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
-    for family in cairn_models::ARCHITECTURES.iter().flat_map(|family| family.names()) {
+    let encoder_decoders = cairn_models::ENCODER_DECODERS.iter().flat_map(|family| family.names());
+    for family in cairn_models::ARCHITECTURES.iter().flat_map(|family| family.names()).chain(encoder_decoders) {
         let shown = cases.iter().filter(|case| case.spec.family.name == *family).count();
         let common = if cases::TWINS.contains(family) { 5 } else { 8 };
         assert!(shown >= common, "{family}: {shown} cases are recorded, and every common type should be");

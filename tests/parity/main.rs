@@ -125,7 +125,10 @@ fn logits(
     cache: &str,
     vocabulary: usize,
 ) -> anyhow::Result<Vec<f32>> {
-    let job = json!({ "model": model, "prompts": prompts, "cache": cache });
+    let mut job = json!({ "model": model, "prompts": prompts, "cache": cache });
+    if ModelFile::open(model)?.gguf().tensor("enc.output_norm.weight").is_some() {
+        job["inputs"] = prompts.iter().map(|prompt| cases::input(prompt)).collect();
+    }
     let (answer, bytes) = peer.ask_for_file(job, &model.with_extension("logits"))?;
     ensure!(answer["vocabulary"] == vocabulary, "llama.cpp has another vocabulary size: {answer}");
     let logits: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use cairn_kernels::Variant;
-use cairn_models::{Adapter, ModelFile};
+use cairn_models::{Adapter, Encoder, ModelFile, decoder_position};
 use cairn_tensor::{
-    AdapterUse, Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, SnapshotId, SnapshotTable,
-    Team,
+    AdapterUse, Backend, Batch, BufferId, Cpu, Input, Limits, PAGE_TOKENS, PageId, PlanId, Reference, Row, SnapshotId,
+    SnapshotTable, Team,
 };
 
-use crate::fixture;
+use crate::{cases, fixture};
 
 /// The most rows of one batch here.
 const BATCH_ROWS: usize = 512;
@@ -30,6 +30,32 @@ pub struct Evaluator {
     snapshot: u32,
     /// Adapters of the sequence.
     adapters: Vec<AdapterUse>,
+    /// What reads the input of a model with an encoder and a decoder.
+    reader: Option<Reader>,
+    /// Rows of the sequence's input.
+    input: u32,
+}
+
+/// The encoder of a model that has a decoder beside it.
+struct Reader {
+    backend: Box<dyn Backend>,
+    plan: PlanId,
+    output: BufferId,
+    width: usize,
+    /// Stores its rows in the pages of the decoder.
+    store: PlanId,
+}
+
+/// Creates another backend of the same kind.
+fn twin(backend: &dyn Backend) -> anyhow::Result<Box<dyn Backend>> {
+    let caps = backend.caps();
+    if caps.backend == "reference" {
+        return Ok(Box::new(Reference::new()));
+    }
+    let features = cairn_hardware::Machine::probe().cpu.features;
+    let variants = cairn_kernels::usable(&features);
+    let variant = variants.into_iter().find(|variant| variant.name == caps.variant).context("the variant is usable")?;
+    cpu(variant, 2)
 }
 
 /// Creates the CPU backend with this kernel variant and number of threads.
@@ -60,15 +86,51 @@ impl Evaluator {
         let model = cairn_models::load_with_adapters(file, adapters, CONTEXT_TOKENS, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
         let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows })?;
+        let read = |store| -> anyhow::Result<Reader> {
+            let store = backend.prepare(store, Limits { rows: BATCH_ROWS, logit_rows: 0 })?;
+            let mut own = twin(backend.as_ref())?;
+            let Encoder { plan, width } = cairn_models::load_encoder(file, own.as_mut())?;
+            let output = plan.logits.context("the encoder has an output")?;
+            let plan = own.prepare(plan, Encoder::limits(CONTEXT_TOKENS))?;
+            own.grow_pages(Encoder::pages(CONTEXT_TOKENS))?;
+            Ok(Reader { backend: own, plan, output, width, store })
+        };
+        let reader = model.store.map(read).transpose()?;
         // A step reads one snapshot and writes the other.
         backend.grow_snapshots(2)?;
         let adapters = (0..adapters.len() as u32).map(|adapter| AdapterUse { adapter, scale: 1.0 }).collect();
-        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0, snapshot: 0, adapters })
+        let vocabulary = model.hparams.vocab;
+        Ok(Self { backend, plan, logits, vocabulary, pages: 0, snapshot: 0, adapters, reader, input: 0 })
+    }
+
+    /// Reads the input to which the next tokens are the answer, if the model has an encoder.
+    fn read_input(&mut self, input: &[u32]) -> anyhow::Result<()> {
+        let Some(Reader { backend, plan, output, width, store }) = &mut self.reader else { return Ok(()) };
+        backend.run(*plan, &Encoder::batch(input))?;
+        let mut rows = vec![0.0; input.len() * *width];
+        backend.read(*plan, *output, 0..input.len(), &mut rows);
+        self.input = input.len() as u32;
+        let pages = Encoder::pages(input.len());
+        self.pages = self.pages.max(pages);
+        self.backend.grow_pages(pages)?;
+        let row = |(at, slot): (u32, u32)| Row { input: Input::Embedding(at), ..Row::text(0, 0, slot, false) };
+        let slots: Vec<u32> = (0..self.input).collect();
+        for (slots, rows) in slots.chunks(BATCH_ROWS).zip(rows.chunks(BATCH_ROWS * *width)) {
+            let batch = Batch {
+                rows: (0..).zip(slots.iter().copied()).map(row).collect(),
+                tables: vec![(0..pages as u32).map(PageId).collect()],
+                embeddings: rows.to_vec(),
+                ..Batch::default()
+            };
+            self.backend.run(*store, &batch)?;
+        }
+        Ok(())
     }
 
     /// Computes the logits of all positions of a prompt, without cached rows: `[tokens, vocabulary]`.
     pub fn logits(&mut self, prompt: &[u32]) -> anyhow::Result<Vec<f32>> {
         let mut logits = vec![0.0; prompt.len() * self.vocabulary];
+        self.read_input(cases::input(prompt))?;
         let mut done = 0;
         for (tokens, out) in prompt.chunks(BATCH_ROWS).zip(logits.chunks_mut(BATCH_ROWS * self.vocabulary)) {
             self.step(tokens, done, true, out)?;
@@ -95,15 +157,18 @@ impl Evaluator {
 
     /// Computes `tokens` after `done` earlier ones; `out` receives the logits of each, or of the last one only.
     pub fn step(&mut self, tokens: &[u32], done: usize, all: bool, out: &mut [f32]) -> anyhow::Result<()> {
-        let pages = (done + tokens.len()).div_ceil(PAGE_TOKENS);
+        let before = self.input as usize;
+        let pages = (before + done + tokens.len()).div_ceil(PAGE_TOKENS);
         if pages > self.pages {
             self.backend.grow_pages(pages)?;
             self.pages = pages;
         }
-        let rows = tokens
-            .iter()
-            .enumerate()
-            .map(|(at, &token)| Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len()));
+        let input = self.input;
+        let rows = tokens.iter().enumerate().map(|(at, &token)| {
+            let slot = (before + done + at) as u32;
+            let row = Row::text(0, token, slot, all || at + 1 == tokens.len());
+            if input > 0 { Row { pos: decoder_position(slot, input), ..row } } else { row }
+        });
         let (from, to) = (self.snapshot, 1 - self.snapshot);
         let snapshots = SnapshotTable {
             from: (done > 0).then_some(SnapshotId(from)),
@@ -124,6 +189,17 @@ impl Evaluator {
 
     /// Generates `count` tokens greedily. Returns the prompt and these tokens.
     pub fn greedy(&mut self, prompt: &[u32], count: usize) -> anyhow::Result<Vec<u32>> {
+        self.read_input(cases::input(prompt))?;
+        self.continue_greedily(prompt, count)
+    }
+
+    /// Generates `count` tokens of the answer to an input greedily, which begins with the token `start`.
+    pub fn answer(&mut self, input: &[u32], start: u32, count: usize) -> anyhow::Result<Vec<u32>> {
+        self.read_input(input)?;
+        Ok(self.continue_greedily(&[start], count)?.split_off(1))
+    }
+
+    fn continue_greedily(&mut self, prompt: &[u32], count: usize) -> anyhow::Result<Vec<u32>> {
         let mut tokens = prompt.to_vec();
         let mut row = vec![0.0; self.vocabulary];
         let mut done = 0;

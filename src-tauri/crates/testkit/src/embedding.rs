@@ -19,6 +19,7 @@ use std::io::{self, Write};
 
 use cairn_gguf::DType;
 
+use crate::families::ENCODER_DECODERS;
 use crate::random::Random;
 use crate::spec::ModelSpec;
 pub use crate::weights::GROUP;
@@ -27,8 +28,8 @@ use crate::weights::{fill, negate_odd_groups, write_matrix};
 /// Logit of the successor, in standard deviations of the others.
 const SUCCESSOR_DEVIATIONS: f32 = 4.5;
 
-/// Variance that a transformer block adds to the stream's elements, measured.
-const BLOCK_VARIANCE: f32 = 0.85;
+/// Variance that a part of a block (attention or MLP) adds to the stream's elements, measured.
+const PART_VARIANCE: f32 = 0.425;
 
 /// Returns the standard deviation of the elements of embedding and output matrix.
 pub(crate) fn deviation(spec: &ModelSpec) -> f32 {
@@ -40,7 +41,13 @@ fn in_stream(spec: &ModelSpec) -> f32 {
     // The share s of the stream is embedding / sqrt(embedding^2 + blocks^2), and s * sqrt(width) the successor's
     // deviations.
     let squared = SUCCESSOR_DEVIATIONS * SUCCESSOR_DEVIATIONS;
-    (spec.layers as f32 * BLOCK_VARIANCE * squared / (spec.width as f32 - squared)).sqrt()
+    (parts(spec) as f32 * PART_VARIANCE * squared / (spec.width as f32 - squared)).sqrt()
+}
+
+/// Returns the number of parts of all blocks. Those of a decoder with an encoder attend to its rows, too.
+fn parts(spec: &ModelSpec) -> u64 {
+    let has_encoder = ENCODER_DECODERS.iter().any(|family| family.name == spec.family.name);
+    spec.layers * if has_encoder { 3 } else { 2 }
 }
 
 /// Returns the token that follows unless the context changes it.

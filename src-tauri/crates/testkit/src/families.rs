@@ -689,16 +689,17 @@ pub static T5: Family = Family {
     ..PLAIN
 };
 
-/// T5 of the first version: no gates, the embedding is the output matrix, and the decoder has another number of layers.
-pub static T5_PLAIN: Family = Family {
-    tied: Some(true),
+/// T5 of the first version: no gates, and the embedding is the output matrix.
+pub static T5_PLAIN: Family = Family { tied: Some(true), has_tensor: |_| false, ..T5 };
+
+/// [`T5_PLAIN`] with another number of layers in the decoder.
+pub static T5_UNEVEN: Family = Family {
     keys: |spec| {
         let mut keys = (T5.keys)(spec);
         keys.push(("decoder_block_count", 3u32.into()));
         keys
     },
-    has_tensor: |_| false,
-    ..T5
+    ..T5_PLAIN
 };
 
 /// All families with an encoder and a decoder, in the order of `cairn_models::ENCODER_DECODERS`.

@@ -4,7 +4,7 @@
 use cairn_gguf::DType;
 use cairn_tensor::{Limits, Reference};
 use cairn_testkit::Family;
-use cairn_testkit::families::{ENCODER_DECODERS, LLAMA, T5, T5_PLAIN};
+use cairn_testkit::families::{ENCODER_DECODERS, LLAMA, T5, T5_UNEVEN};
 
 use crate::runs::answer_logits;
 use crate::tiny::{HEAD_DIM, HEADS, LAYERS, Noise, Tiny, VOCAB, WIDTH};
@@ -160,7 +160,7 @@ fn t5_agrees_with_a_textbook_forward_pass() {
     let mut own_tables = tiny(&T5);
     own_tables.add(&mut Noise(8), "dec.blk.1.attn_rel_b.weight", &[HEADS, 32]);
     own_tables.add(&mut Noise(9), "enc.blk.1.attn_rel_b.weight", &[HEADS, 32]);
-    for (what, model) in [("gates", tiny(&T5)), ("no gates", tiny(&T5_PLAIN)), ("own tables", own_tables)] {
+    for (what, model) in [("gates", tiny(&T5)), ("no gates", tiny(&T5_UNEVEN)), ("own tables", own_tables)] {
         for (input, answer) in [(1, 3), (70, 9), (3, 40)] {
             let (input, answer) = (tokens(5, input), tokens(11, answer));
             let [encoded, logits] = Textbook(&model).run(&input, &answer);
