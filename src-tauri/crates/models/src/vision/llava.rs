@@ -1,5 +1,5 @@
-//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020), whose last layers are not
-//! computed, and an MLP. Pictures are squares: see [`super::tiles`].
+//! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020) without its last
+//! layers, and an MLP. Pictures are squares: see [`super::tiles`].
 //!
 //! The class row precedes the patches, as in CLIP. llama.cpp appends it, which gives each patch the position of its neighbour, and then
 //! omits the first patch in place of the class row. So results differ from llama.cpp's with a class embedding, and only then.

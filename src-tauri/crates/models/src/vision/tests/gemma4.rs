@@ -40,7 +40,7 @@ impl Gemma4 {
         x
     }
 
-    /// Rotates each half of a head by itself: the first by the column, the second by the row.
+    /// Rotates the halves of a head separately: the first by the column, the second by the row.
     fn rotate(&self, mut x: Matrix) -> Matrix {
         let half = (self.textbook.spec.width / self.textbook.spec.heads) as usize / 2;
         for (at, row) in x.iter_mut().enumerate() {
