@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use cairn_image::Picture;
 use cairn_models::{ModelFile, TowerHparams, vision};
 use cairn_tensor::{Backend, Batch, Input, Limits, PAGE_TOKENS, PageId, Row, SnapshotId, SnapshotTable};
-use cairn_testkit::families::{GEMMA3, GEMMA4, MISTRAL3, QWEN2VL, QWEN3VL, QWEN35};
+use cairn_testkit::families::{GEMMA3, GEMMA4, LLAMA, MISTRAL3, QWEN2VL, QWEN3VL, QWEN35};
 use cairn_testkit::tower::{TowerKind, TowerSpec};
 use cairn_testkit::{Family, ModelSpec, tiny};
 
@@ -41,21 +41,36 @@ pub struct Output {
     pub logits: Vec<f32>,
 }
 
-/// All cases. Pictures have sizes of the tower: llama.cpp adds borders when it scales them, and the processors of the models do not.
+/// All cases. Only pictures of LLaVA are scaled: llama.cpp adds borders to others, and the processors of their models do not. Towers of
+/// LLaVA have no class embedding here: its place in llama.cpp is another one than in CLIP. Nor do they enlarge pictures: llama.cpp's order
+/// of the parts is another one than that of the models' training.
 pub fn all() -> Vec<Case> {
     let case = |name, family: &'static Family, tower: fn(u64) -> TowerSpec, size| {
         let model = tiny(family);
         Case { name, tower: tower(model.width), model, size }
     };
+    let llava = |has_norms, width| {
+        let kind = TowerKind::Llava { has_class: false, sizes: Vec::new(), has_norms };
+        TowerSpec { kind, ..TowerSpec::tiny_llava(width) }
+    };
     let qwen35 = |width| TowerSpec { kind: TowerKind::Qwen3 { deepstack: Vec::new() }, ..TowerSpec::tiny_qwen3(width) };
-    vec![
+    let mut cases = vec![
         case("picture gemma3", &GEMMA3, TowerSpec::tiny, [24, 24]),
         case("picture gemma4", &GEMMA4, TowerSpec::tiny_gemma4, [60, 54]),
         case("picture pixtral", &MISTRAL3, TowerSpec::tiny_pixtral, [48, 32]),
         case("picture qwen2.5vl", &QWEN2VL, TowerSpec::tiny_qwen25, [252, 140]),
         case("picture qwen3vl", &QWEN3VL, TowerSpec::tiny_qwen3, [80, 48]),
         case("picture qwen3.5", &QWEN35, qwen35, [48, 80]),
-    ]
+    ];
+    for (name, has_norms, size) in [
+        ("picture llava", false, [24, 24]),
+        ("picture llava scaled", false, [60, 40]),
+        ("picture llava norms", true, [24, 24]),
+    ] {
+        let model = tiny(&LLAMA);
+        cases.push(Case { name, tower: llava(has_norms, model.width), model, size });
+    }
+    cases
 }
 
 /// Returns the folder of the recordings.
