@@ -50,6 +50,11 @@ const INDEX: &str = "model.safetensors.index.json";
 /// `general.quantization_version` of the current block layouts.
 const QUANTIZATION_VERSION: u32 = 2;
 
+/// Why a model from a checkpoint with a tower reads texts only.
+const TEXT_ONLY: &str = "the tower of the checkpoint for images or sound was left out, because only the text part of a \
+                         folder is converted: the model reads texts only; for images, create it from GGUF files of the \
+                         model and of its projector (mmproj), or pull a GGUF version";
+
 /// Progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvertProgress {
@@ -64,6 +69,7 @@ pub struct Conversion<'a> {
     files: &'a [CheckpointFile],
     metadata: Metadata,
     tensors: Vec<PlannedTensor>,
+    has_tower: bool,
 }
 
 impl<'a> Conversion<'a> {
@@ -86,13 +92,20 @@ impl<'a> Conversion<'a> {
         })?;
         family.prepare(&mut description.config)?;
         let mut metadata = family.metadata(&description)?;
-        let mut tensors = plan::plan(files, sources(files, &description)?, family, &description)?;
+        let sources = sources(files, &description)?;
+        let has_tower = sources.iter().any(|source| family.is_left_out(&source.name));
+        let mut tensors = plan::plan(files, sources, family, &description)?;
         plan::set_types(&mut tensors, &metadata, target)?;
         let has_blocks = tensors.iter().any(|tensor| matches!(tensor.data, Data::Blocks { .. }));
         let file_type = if has_blocks && target.is_float() { FileType::MXFP4_MOE } else { target };
         metadata.set("general.quantization_version", QUANTIZATION_VERSION);
         metadata.set("general.file_type", file_type.number());
-        Ok(Self { files, metadata, tensors })
+        Ok(Self { files, metadata, tensors, has_tower })
+    }
+
+    /// Returns the parts of the checkpoint that the new file lacks, and the reason, for people.
+    pub fn left_out(&self) -> Option<&'static str> {
+        self.has_tower.then_some(TEXT_ONLY)
     }
 
     /// Returns the head of the new file, which is everything before the weights, and the size of the file.

@@ -86,6 +86,10 @@ pub fn checkpoint(spec: &CheckpointSpec) -> Checkpoint {
         let stored = layout::store(spec, &gguf, tensor, &contents, &mut sources);
         writer.tensor(tensor.name.clone(), stored.0, &tensor.dims, stored.1).expect("the tensors of a valid file");
     }
+    if let Some(name) = layout::names::tower(spec.model.family.name) {
+        let name = format!("{name}.weight");
+        sources.push(SourceTensor { name, dtype: "F32", shape: vec![1, 2], bytes: vec![0; 8] });
+    }
     let config = config::config(spec, gguf.metadata());
     let mut files = tokenizer::files(spec);
     files.push(("config.json".to_owned(), config.to_string().into_bytes()));

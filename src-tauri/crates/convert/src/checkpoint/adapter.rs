@@ -84,7 +84,7 @@ impl<'a> Conversion<'a> {
         if tensors.is_empty() {
             return Err(refused("it has no matrices of an adapter".to_owned()));
         }
-        Ok(Self { files, metadata, tensors })
+        Ok(Self { files, metadata, tensors, has_tower: false })
     }
 }
 

@@ -69,14 +69,15 @@ pub(super) const PLAIN: Decoder = Decoder {
     more: |_, _| Ok(()),
 };
 
-/// Parts of names of tensors that the forward pass of the text model does not need: computed ones, and towers of images
-/// and sound.
-const IGNORED: [&str; 12] = [
-    "rotary_emb.inv_freq",
-    "rotary_embed.inv_freq",
-    ".attention.masked_bias",
-    ".attention.bias",
-    ".attn.masked_bias",
+/// Parts of names of computed tensors, which the forward pass does not need.
+const COMPUTED: [&str; 5] =
+    ["rotary_emb.inv_freq", "rotary_embed.inv_freq", ".attention.masked_bias", ".attention.bias", ".attn.masked_bias"];
+/// Names of buffers of GPT-2 beside its tensors.
+const MASK: &str = ".attn.bias";
+/// Beginnings of names of layers that predict further tokens.
+const PREDICTING: [&str; 2] = ["mtp.", "model.mtp_"];
+/// Parts of names of towers of images and sound.
+const TOWERS: [&str; 7] = [
     "vision_tower.",
     "multi_modal_projector.",
     "mm_projector.",
@@ -85,15 +86,18 @@ const IGNORED: [&str; 12] = [
     "embed_vision.",
     "embed_audio.",
 ];
-/// Names of buffers of GPT-2 beside its tensors.
-const MASK: &str = ".attn.bias";
-/// Beginnings of names of towers of images, and of layers that predict further tokens.
-const IGNORED_PREFIXES: [&str; 4] = ["mtp.", "model.mtp_", "visual.", "model.visual."];
+/// Beginnings of names of towers of images.
+const TOWER_PREFIXES: [&str; 2] = ["visual.", "model.visual."];
+
+fn is_of_tower(name: &str) -> bool {
+    TOWERS.iter().any(|part| name.contains(part)) || TOWER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
 
 fn is_ignored(name: &str) -> bool {
-    IGNORED.iter().any(|part| name.contains(part))
-        || IGNORED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    COMPUTED.iter().any(|part| name.contains(part))
+        || PREDICTING.iter().any(|prefix| name.starts_with(prefix))
         || name.ends_with(MASK)
+        || is_of_tower(name)
 }
 
 impl Decoder {
@@ -184,6 +188,10 @@ impl Family for Decoder {
         (self.more)(config, &mut metadata)?;
         vocabulary::add(description, self.space_prefix, &mut metadata)?;
         Ok(metadata)
+    }
+
+    fn is_left_out(&self, name: &str) -> bool {
+        is_of_tower(name)
     }
 
     fn places(&self, full_name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError> {

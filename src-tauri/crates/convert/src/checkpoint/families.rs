@@ -27,6 +27,8 @@ mod phi2;
 mod phi3;
 mod qwen;
 mod qwen_next;
+mod qwen_vl;
+mod sections;
 mod seed_oss;
 mod sparse;
 mod stablelm;
@@ -78,6 +80,9 @@ pub(super) const ALL: &[&dyn Family] = &[
     &qwen::QWEN_2_MOE,
     &qwen::QWEN_3,
     &qwen::QWEN_3_MOE,
+    &qwen_vl::QWEN_2_VL,
+    &qwen_vl::QWEN_3_VL,
+    &qwen_vl::QWEN_3_VL_MOE,
     &qwen_next::QWEN_3_NEXT,
     &qwen_next::QWEN_3_5,
     &qwen_next::QWEN_3_5_MOE,

@@ -39,6 +39,11 @@ pub(super) trait Family: Sync {
     /// Returns the tensors of the new file that a tensor of the checkpoint becomes; none if the forward pass does not need it.
     fn places(&self, name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError>;
 
+    /// Returns whether a tensor of the checkpoint is of a part that is not converted: a tower of images or sound.
+    fn is_left_out(&self, _: &str) -> bool {
+        false
+    }
+
     /// Returns tensors that the new file has in addition, which are computed from the config.
     fn computed(&self, _: &Description<'_>) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {
         Ok(Vec::new())

@@ -85,8 +85,8 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
     }
     let context = parameters.original_context()?;
     match parameters.kind() {
-        // The scaling of `dynamic` begins beyond the context, and factors of `llama3` are a tensor.
-        "default" | "dynamic" | "llama3" | PROPORTIONAL => {}
+        // The scaling of `dynamic` begins beyond the context, factors of `llama3` are a tensor, and `mrope` only has sections.
+        "default" | "dynamic" | "llama3" | "mrope" | PROPORTIONAL => {}
         kind @ ("linear" | "yarn") => {
             let factor = parameters.number("factor")?;
             let factor = factor.ok_or_else(|| invalid(CONFIG, format!("the RoPE scaling {kind} has no factor")))?;

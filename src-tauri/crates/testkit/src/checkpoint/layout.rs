@@ -1,6 +1,6 @@
 //! Names, order and types of tensors in checkpoints.
 
-mod names;
+pub(super) mod names;
 mod orders;
 
 use cairn_gguf::{DType, Gguf, Tensor};
@@ -88,14 +88,14 @@ pub(super) fn store<'a>(
             values
         }
         ("granitemoe" | "granitehybrid", "ffn_up_exps" | "ffn_up_shexp" | "ffn_up") => values,
-        ("llama4", "ffn_gate_exps") => {
+        ("llama4" | "qwen3vlmoe", "ffn_gate_exps") => {
             let both = orders::joined(&values, &other("gate", "up"), dims[2]);
             let both = orders::transposed(&both, 2 * dims[1], dims[0]);
             add(spec, &name, ending, &[2 * dims[1], dims[0], dims[2]], both, sources);
             values
         }
-        ("llama4", "ffn_up_exps") => values,
-        ("llama4", "ffn_down_exps") => {
+        ("llama4" | "qwen3vlmoe", "ffn_up_exps") => values,
+        ("llama4" | "qwen3vlmoe", "ffn_down_exps") => {
             let turned = orders::transposed(&values, dims[1], dims[0]);
             add(spec, &name, ending, &[dims[1], dims[0], dims[2]], turned, sources);
             values

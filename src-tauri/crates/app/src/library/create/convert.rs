@@ -30,6 +30,9 @@ impl ModelLibrary {
     ) -> Result<Base, Error> {
         let files = open(sent)?;
         let plan = Conversion::new(&files, target)?;
+        if let Some(warning) = plan.left_out() {
+            steps.warning(warning.to_owned());
+        }
         let (head, size_bytes) = plan.head()?;
         let gguf = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
         if !replaces_template {

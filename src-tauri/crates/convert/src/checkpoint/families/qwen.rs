@@ -36,7 +36,7 @@ pub(super) const QWEN_3_MOE: Decoder = Decoder {
     keys: &[optional_count("expert_feed_forward_length", &["moe_intermediate_size"])],
     layer: &[ATTENTION, NORMS, HEAD_NORMS, EXPERTS],
     more: |config, _| match config.value("norm_topk_prob") {
-        serde_json::Value::Bool(false) => Err(unsupported("qwen3moe with norm_topk_prob false")),
+        serde_json::Value::Bool(false) => Err(unsupported("experts of Qwen 3 with norm_topk_prob false")),
         _ => Ok(()),
     },
     ..PLAIN

@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use cairn_gguf::Metadata;
-use serde_json::Value;
 
 use super::super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
 use super::super::decoder::{
@@ -16,6 +15,10 @@ use super::super::decoder::{
 use super::super::error::{ConvertError, invalid, unsupported};
 use super::llama::add_rotated_dims;
 use super::qwen::{EXPERTS, HEAD_NORMS, SHARED_EXPERT};
+use super::sections::add_sections;
+
+/// Sections of published models.
+const SECTIONS: [i32; 3] = [11, 11, 10];
 
 /// Queries have a gate of the output behind them.
 const GATED: &[Row] = &[row("self_attn.q_proj", "attn_q", &[Dim::Width, Dim::Of(gated_queries)])];
@@ -69,7 +72,7 @@ pub(super) const QWEN_3_5: Decoder = Decoder {
     keys: &[],
     layer: &[GATED, ATTENTION, NORMS, HEAD_NORMS, LINEAR, THREE_POINT_FIVE, MLP],
     more: |config, metadata| {
-        add_sections(config, "qwen35", metadata)?;
+        add_sections(config, "qwen35", Some(SECTIONS), metadata)?;
         add_keys(config, "qwen35", metadata)
     },
     ..QWEN_3_NEXT
@@ -80,7 +83,7 @@ pub(super) const QWEN_3_5_MOE: Decoder = Decoder {
     name: "qwen35moe",
     layer: &[GATED, ATTENTION, NORMS, HEAD_NORMS, LINEAR, THREE_POINT_FIVE, EXPERTS, SHARED_EXPERT],
     more: |config, metadata| {
-        add_sections(config, "qwen35moe", metadata)?;
+        add_sections(config, "qwen35moe", Some(SECTIONS), metadata)?;
         add_keys(config, "qwen35moe", metadata)
     },
     ..QWEN_3_NEXT
@@ -127,25 +130,6 @@ fn interval(config: &Config) -> Result<u32, ConvertError> {
     };
     let interval = interval.filter(fits).and_then(|interval| u32::try_from(interval).ok());
     interval.ok_or_else(|| unsupported("layer_types without attention in every n-th layer"))
-}
-
-/// Adds the numbers of pairs that turn by each component of a position.
-fn add_sections(config: &Config, architecture: &str, metadata: &mut Metadata) -> Result<(), ConvertError> {
-    const DEFAULT: [i32; 3] = [11, 11, 10];
-    const KEY: &str = "mrope_section";
-    let found = [config.value("rope_parameters"), config.value("rope_scaling")];
-    let mut sections = match found.into_iter().map(|parameters| &parameters[KEY]).find(|value| !value.is_null()) {
-        None => DEFAULT.to_vec(),
-        Some(Value::Array(list)) if list.len() == DEFAULT.len() => {
-            let pairs = |value: &Value| value.as_u64().and_then(|pairs| i32::try_from(pairs).ok());
-            let list: Option<Vec<i32>> = list.iter().map(pairs).collect();
-            list.ok_or_else(|| invalid(CONFIG, format!("{KEY} is not a list of counts")))?
-        }
-        Some(_) => return Err(invalid(CONFIG, format!("{KEY} is not a list of three counts"))),
-    };
-    sections.push(0);
-    metadata.set(format!("{architecture}.rope.dimension_sections"), sections);
-    Ok(())
 }
 
 /// Limits of linear attention, as in the engine.

@@ -152,6 +152,17 @@ fn configs_with_wrong_parts_of_layers_are_refused() {
     let sections = json!({"mrope_section": [1, 2]});
     refused(&dense("rope_scaling", sections), "mrope_section is not a list of three counts");
     refused(&dense("linear_num_value_heads", json!(6)), "needs rows");
+    let pictures = |key: &str, value: Value| with(&families::QWEN2VL, "Qwen2VLForConditionalGeneration", key, value);
+    refused(&pictures("rope_scaling", json!({"type": "mrope"})), "mrope_section is not a list of three counts");
+    let sections = json!({"mrope_section": [1, -2, 3]});
+    refused(&pictures("rope_scaling", sections), "mrope_section is not a list of three counts");
+    let nested = |key: &str, value: Value| {
+        let made = checkpoint(&spec(&families::QWEN3VLMOE, "Qwen3VLMoeForConditionalGeneration")).files;
+        changed(made, "config.json", |config| *config.pointer_mut(key).expect("a key of the config") = value)
+    };
+    refused(&nested("/vision_config/deepstack_visual_indexes", json!(vec![0; 1025])), "1025 layers, and the limit is 1024");
+    refused(&nested("/text_config/norm_topk_prob", json!(false)), "experts of Qwen 3 with norm_topk_prob false");
+    refused(&nested("/text_config/moe_intermediate_size", json!(32)), "needs [8, 32, 64] by the config");
     let falcon = |key: &str, value: Value| with(&families::FALCON, "FalconForCausalLM", key, value);
     refused(&falcon("num_kv_heads", json!(3)), "3 key/value heads do not divide 4 heads");
     refused(&falcon("num_attention_heads", json!(1 << 15)), "hidden_size 64 is not a multiple of 32768 heads");

@@ -7,7 +7,7 @@ use super::super::CheckpointSpec;
 use crate::spec::ModelSpec;
 
 /// Families without a size of heads in their configs.
-pub(super) const WITHOUT_HEAD: [&str; 12] = [
+pub(super) const WITHOUT_HEAD: [&str; 13] = [
     "command-r",
     "cohere2",
     "deepseek2",
@@ -19,6 +19,7 @@ pub(super) const WITHOUT_HEAD: [&str; 12] = [
     "lfm2",
     "lfm2moe",
     "phi2",
+    "qwen2vl",
     "stablelm",
 ];
 
@@ -227,6 +228,12 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             }
             config["mamba_head_dim"] = json!(facts.count("ssm.inner_size") / facts.count("ssm.time_step_rank"));
         }
+        "qwen3vlmoe" => {
+            copy(config, &facts, &[("expert_count", "num_experts"), ("none", "num_local_experts")]);
+            config["norm_topk_prob"] = json!(true);
+            config["decoder_sparse_step"] = json!(1);
+            config["mlp_only_layers"] = json!([]);
+        }
         "qwen3next" | "qwen35" | "qwen35moe" => {
             copy(
                 config,
@@ -268,6 +275,21 @@ fn state_space(facts: &Facts<'_>, set: &mut dyn FnMut(&str, Value)) {
     set("mamba_d_head", json!(facts.count("ssm.inner_size") / facts.count("ssm.time_step_rank")));
 }
 
+/// Moves the keys of the text part into an object of their own, beside that of the tower.
+pub(super) fn nest(family: &str, metadata: &Metadata, config: Value) -> Value {
+    let tower = match family {
+        "qwen3vl" | "qwen3vlmoe" => {
+            let layers = Facts { family, metadata }.count("n_deepstack_layers");
+            json!({"depth": 4, "hidden_size": 8, "deepstack_visual_indexes": (0..layers).collect::<Vec<u64>>()})
+        }
+        "gemma3n" => json!({"architecture": "mobilenetv5_300m_enc", "hidden_size": 8}),
+        _ => return config,
+    };
+    let shared = |key: &str| config[key].clone();
+    json!({"architectures": shared("architectures"), "model_type": shared("model_type"),
+           "_name_or_path": shared("_name_or_path"), "text_config": config, "vision_config": tower})
+}
+
 /// Adds the parameters of rotations that only some families have.
 pub(super) fn add_scaling(family: &str, metadata: &Metadata, config: &mut Value) {
     let facts = Facts { family, metadata };
@@ -294,6 +316,11 @@ pub(super) fn add_scaling(family: &str, metadata: &Metadata, config: &mut Value)
             config["rope_scaling"]["original_max_position_embeddings"] = number("rope.scaling.original_context_length");
         }
         "qwen35" | "qwen35moe" => config["rope_scaling"] = json!({"type": "default", "mrope_section": sections}),
+        "qwen2vl" => config["rope_scaling"] = json!({"type": "mrope", "mrope_section": sections}),
+        "qwen3vl" | "qwen3vlmoe" => {
+            let kind = json!({"rope_type": "default", "mrope_interleaved": true, "mrope_section": sections});
+            config["rope_scaling"] = kind;
+        }
         _ => {}
     }
 }

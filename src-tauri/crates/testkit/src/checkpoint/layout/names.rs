@@ -33,6 +33,7 @@ impl<'a> Name<'a> {
             "exaone" | "falcon" | "gpt2" => "transformer.h.",
             "gptneox" => "gpt_neox.layers.",
             "nemotron_h" | "nemotron_h_moe" => "backbone.layers.",
+            "qwen3vl" | "qwen3vlmoe" | "gemma3n" => "model.language_model.layers.",
             _ => "model.layers.",
         };
         Some(self.layer.map_or_else(|| path.to_owned(), |layer| format!("{layers}{layer}.{path}")))
@@ -42,9 +43,21 @@ impl<'a> Name<'a> {
 /// Whether a name in a checkpoint has no further ending.
 pub(super) fn is_whole(path: &str) -> bool {
     let last = path.rsplit('.').next().unwrap_or(path);
-    let is_gemma = ["layer_scalar", "scale", "per_expert_scale"].contains(&last) || path.contains(".experts.gate_up");
+    let is_gemma = ["layer_scalar", "scale", "per_expert_scale"].contains(&last)
+        || path.contains(".experts.gate_up")
+        || path.ends_with(".experts.down_proj");
     let is_stacked = is_gemma || path.contains("feed_forward.experts.") && last != "w1" && last != "w2" && last != "w3";
     last.ends_with("_bias") || last == "A_log" || last == "D" || is_stacked
+}
+
+/// Returns the name of a matrix of the vision tower, if the family has one.
+pub(in super::super) fn tower(family: &str) -> Option<&'static str> {
+    match family {
+        "qwen2vl" => Some("visual.blocks.0.mlp.fc1"),
+        "qwen3vl" | "qwen3vlmoe" => Some("model.visual.blocks.0.mlp.linear_fc1"),
+        "gemma3n" => Some("model.embed_vision.embedding_projection"),
+        _ => None,
+    }
 }
 
 /// Returns the name of a tensor outside of layers.
@@ -55,12 +68,14 @@ fn table(family: &str, part: &str) -> Option<&'static str> {
         ("falcon", "token_embd") => "transformer.word_embeddings",
         ("gptneox", "token_embd") => "gpt_neox.embed_in",
         ("nemotron_h" | "nemotron_h_moe", "token_embd") => "backbone.embeddings",
+        ("qwen3vl" | "qwen3vlmoe" | "gemma3n", "token_embd") => "model.language_model.embed_tokens",
         (_, "token_embd") => "model.embed_tokens",
         ("exaone" | "falcon" | "gpt2", "output_norm") => "transformer.ln_f",
         ("gptneox", "output_norm") => "gpt_neox.final_layer_norm",
         ("lfm2" | "lfm2moe", "token_embd_norm") => "model.embedding_norm",
         ("nemotron_h" | "nemotron_h_moe", "output_norm") => "backbone.norm_f",
         ("phi2", "output_norm") => "model.final_layernorm",
+        ("qwen3vl" | "qwen3vlmoe" | "gemma3n", "output_norm") => "model.language_model.norm",
         (_, "output_norm") => "model.norm",
         ("gemma4", "per_layer_token_embd") => "model.embed_tokens_per_layer",
         ("gemma4", "per_layer_model_proj") => "model.per_layer_model_projection",
@@ -157,6 +172,8 @@ fn common(family: &str, part: &str) -> Option<&'static str> {
         ("gpt-oss", "ffn_gate_exps" | "ffn_up_exps") => "mlp.experts.gate_up_proj",
         ("gpt-oss", "ffn_down_exps") => "mlp.experts.down_proj",
         (_, "ffn_gate_inp") => "mlp.gate",
+        ("qwen3vlmoe", "ffn_gate_exps" | "ffn_up_exps") => "mlp.experts.gate_up_proj",
+        ("qwen3vlmoe", "ffn_down_exps") => "mlp.experts.down_proj",
         (_, "ffn_gate_exps") => "mlp.experts.*.gate_proj",
         (_, "ffn_up_exps") => "mlp.experts.*.up_proj",
         (_, "ffn_down_exps") => "mlp.experts.*.down_proj",
