@@ -1,5 +1,6 @@
 //! Conversion of published checkpoints to GGUF: safetensors files with the descriptions of Hugging Face's libraries
-//! (`config.json`, `tokenizer.json`, `tokenizer.model`, `modules.json`).
+//! (`config.json`, `tokenizer.json`, `tokenizer.model`, `spiece.model`,
+//! `tiktoken.model`, `modules.json`).
 //!
 //! A [`Conversion`] is planned from the heads of the files, which determines the output size. Then it reads, encodes and
 //! writes one tensor after the other, a few megabytes of rows at a time. Matrices get the types of a [`FileType`], with the
@@ -28,7 +29,9 @@ mod sentence_piece;
 mod special_tokens;
 #[cfg(test)]
 mod tests;
+mod tiktoken;
 mod tokenizer;
+mod unigram;
 mod vocabulary;
 mod word_pieces;
 

@@ -35,6 +35,12 @@ pub enum Vocabulary {
     Pieces,
     /// SentencePiece's BPE in `tokenizer.json`.
     Merges,
+    /// Byte-level BPE in `tiktoken.model`, with the special tokens of Kimi's tokenizer.
+    Tiktoken,
+    /// SentencePiece's Unigram in `spiece.model`.
+    UnigramPieces,
+    /// SentencePiece's Unigram in `tokenizer.json`.
+    Unigram,
 }
 
 /// Specification of a checkpoint.

@@ -93,7 +93,7 @@ impl Vocabulary {
 
 /// Returns the character of a byte in GPT-2's alphabet: printable bytes map to themselves, the others in order to the
 /// characters from U+0100 on.
-fn alphabet_char(byte: u8) -> char {
+pub(crate) fn alphabet_char(byte: u8) -> char {
     let printable = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if printable(byte) {
         char::from(byte)

@@ -221,6 +221,10 @@ impl Family for Decoder {
                 Heads::KeyValue => sizes.kv_heads,
             });
             let order = row.order.map(|order| order(config)).transpose()?.unwrap_or_default();
+            let experts = match row.stacked {
+                Some(count) => count(config)?,
+                None => sizes.experts,
+            };
             let layout = Layout {
                 split: order.split.max(1),
                 rows: order.rows.map(Into::into),
@@ -237,11 +241,12 @@ impl Family for Decoder {
             Ok(Place {
                 name: if row.is_bare { format!("{prefix}{}", row.to) } else { format!("{prefix}{}.{ending}", row.to) },
                 expert,
-                experts: u32::try_from(sizes.experts).unwrap_or(u32::MAX),
+                experts: u32::try_from(experts).unwrap_or(u32::MAX),
                 contents,
                 layout,
                 dims: dims.iter().map(|&dim| sizes.of(dim, config)).collect::<Result<_, _>>()?,
                 is_reshaped: row.is_reshaped,
+                is_shared: false,
             })
         };
         rows.into_iter().map(place).collect()

@@ -75,9 +75,9 @@ impl<'a> Description<'a> {
         Ok(self.parsed(TOKENIZER_CONFIG)?.unwrap_or_default())
     }
 
-    /// Returns the SentencePiece model.
-    pub(super) fn pieces(&self) -> Result<Option<Vec<u8>>, ConvertError> {
-        bytes(self.files, PIECES, MAX_VOCABULARY_BYTES)
+    /// Returns the SentencePiece model of this name.
+    pub(super) fn pieces(&self, name: &str) -> Result<Option<Vec<u8>>, ConvertError> {
+        bytes(self.files, name, MAX_VOCABULARY_BYTES)
     }
 
     /// Returns a file of text.
@@ -86,10 +86,15 @@ impl<'a> Description<'a> {
         String::from_utf8(bytes).map(Some).map_err(|_| invalid(name, "it is not valid UTF-8"))
     }
 
+    /// Returns the text of a vocabulary.
+    pub(super) fn vocabulary_text(&self, name: &str) -> Result<Option<String>, ConvertError> {
+        let Some(bytes) = bytes(self.files, name, MAX_VOCABULARY_BYTES)? else { return Ok(None) };
+        String::from_utf8(bytes).map(Some).map_err(|_| invalid(name, "it is not valid UTF-8"))
+    }
+
     /// Returns the lines of `vocab.txt`.
     pub(super) fn vocabulary(&self) -> Result<Option<Vec<String>>, ConvertError> {
-        let Some(bytes) = bytes(self.files, VOCABULARY, MAX_VOCABULARY_BYTES)? else { return Ok(None) };
-        let text = String::from_utf8(bytes).map_err(|_| invalid(VOCABULARY, "it is not valid UTF-8"))?;
+        let Some(text) = self.vocabulary_text(VOCABULARY)? else { return Ok(None) };
         if text.lines().nth(MAX_TOKENS).is_some() {
             return Err(invalid(VOCABULARY, format!("it has more than {MAX_TOKENS} tokens")));
         }

@@ -8,6 +8,7 @@ mod ernie;
 mod exaone;
 mod falcon;
 mod gemma;
+mod gemma3n;
 mod gemma4;
 mod glm;
 mod gpt2;
@@ -33,6 +34,7 @@ mod seed_oss;
 mod sparse;
 mod stablelm;
 mod starcoder2;
+mod t5;
 mod windows;
 
 use super::family::Family;
@@ -53,6 +55,7 @@ pub(super) const ALL: &[&dyn Family] = &[
     &gemma::GEMMA_1,
     &gemma::GEMMA_2,
     &gemma::GEMMA_3,
+    &gemma3n::GEMMA_3N,
     &gemma4::GEMMA_4,
     &glm::GLM_4,
     &glm::GLM_4_MOE,
@@ -89,4 +92,5 @@ pub(super) const ALL: &[&dyn Family] = &[
     &seed_oss::SEED_OSS,
     &stablelm::STABLE_LM,
     &starcoder2::STARCODER_2,
+    &t5::T5,
 ];

@@ -65,6 +65,8 @@ pub(super) struct Place {
     pub(super) dims: Vec<Option<u64>>,
     /// Whether the new tensor has these dimensions in place of those of the checkpoint, for as many elements.
     pub(super) is_reshaped: bool,
+    /// Whether several tensors of the checkpoint have the same elements, of which the first one counts.
+    pub(super) is_shared: bool,
 }
 
 /// Matrix of a GGUF file that a linear module of a checkpoint becomes.

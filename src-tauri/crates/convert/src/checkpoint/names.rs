@@ -7,16 +7,20 @@ const PREFIXES: [&str; 5] = ["model.", "transformer.", "gpt_neox.", "backbone.",
 /// Names of the list of layers.
 const LAYERS: [&str; 2] = ["layers.", "h."];
 
+/// Lists of matrices that are one tensor in GGUF.
+const STACKS: [&str; 2] = ["altup_projections", "altup_unembed_projections"];
+
 /// Parsed name of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TensorName {
     /// Number of the layer; none outside of layers.
     pub(super) layer: Option<u32>,
-    /// Name without prefix and ending. `*` is the number of an expert.
+    /// Name without prefix and ending. `*` is the number of an expert, or of another matrix of a list.
     pub(super) stem: String,
     /// "weight" or "bias".
     pub(super) ending: &'static str,
     pub(super) contents: Contents,
+    /// That number.
     pub(super) expert: Option<u32>,
 }
 
@@ -57,14 +61,18 @@ fn ending(name: &str) -> (&str, &'static str, Contents) {
     (name, "weight", Contents::Numbers)
 }
 
-/// Replaces the number of an expert by `*`.
+/// Replaces the number of an expert, or of another matrix of a list, by `*`.
 fn expert(stem: &str) -> (String, Option<u32>) {
     const EXPERTS: &str = ".experts.";
     let found = stem.split_once(EXPERTS).and_then(|(before, rest)| {
         let (number, part) = rest.split_once('.')?;
         Some((format!("{before}{EXPERTS}*.{part}"), number.parse().ok()?))
     });
-    match found {
+    let stacked = || {
+        let (list, number) = stem.rsplit_once('.')?;
+        Some((format!("{list}.*"), number.parse().ok().filter(|_: &u32| STACKS.contains(&list))?))
+    };
+    match found.or_else(stacked) {
         Some((stem, number)) => (stem, Some(number)),
         None => (stem.to_owned(), None),
     }

@@ -81,6 +81,9 @@ pub(super) fn plan(
             _ => None,
         };
         for place in family.places(&source.name, description)? {
+            if place.is_shared && index.contains_key(&place.name) {
+                continue;
+            }
             let at = *index.entry(place.name.clone()).or_insert_with(|| {
                 let place = place.clone();
                 pending.push(Pending { place, matrices: BTreeMap::new(), blocks: None, scales: None });

@@ -5,7 +5,7 @@
 
 use super::description::TOKENIZER;
 use super::error::{ConvertError, invalid, unsupported};
-use super::tokenizer::{Pattern, PreTokenizer, PreTokenizerStep, TokenizerFile};
+use super::tokenizer::{PreTokenizer, TokenizerFile};
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,31 @@ const DEEPSEEK_V3: &[Step<'static>] = &[
     ),
 ];
 
+/// Letters of alphabets with case, and a blank before them.
+const CASED_WORD: &str = "\\s?[\
+     A-Za-z\u{B5}\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{1BA}\u{1BC}-\u{1BF}\u{1C4}-\u{293}\u{295}-\u{2AF}\
+     \u{370}-\u{373}\u{376}\u{377}\u{37B}-\u{37D}\u{37F}\u{386}\u{388}-\u{38A}\u{38C}\u{38E}-\u{3A1}\
+     \u{3A3}-\u{3F5}\u{3F7}-\u{481}\u{48A}-\u{52F}\u{531}-\u{556}\u{10A0}-\u{10C5}\u{13A0}-\u{13F5}\
+     \u{13F8}-\u{13FD}\u{1C90}-\u{1CBA}\u{1CBD}-\u{1CBF}\u{1D00}-\u{1D2B}\u{1D6B}-\u{1D77}\u{1D79}-\u{1D9A}\
+     \u{1E00}-\u{1F15}\u{1F18}-\u{1F1D}\u{1F20}-\u{1F45}\u{1F48}-\u{1F4D}\u{1F50}-\u{1F57}\u{1F59}\u{1F5B}\
+     \u{1F5D}\u{1F5F}-\u{1F7D}\u{1F80}-\u{1FB4}\u{1FB6}-\u{1FBC}\u{1FBE}\u{1FC2}-\u{1FC4}\u{1FC6}-\u{1FCC}\
+     \u{1FD0}-\u{1FD3}\u{1FD6}-\u{1FDB}\u{1FE0}-\u{1FEC}\u{1FF2}-\u{1FF4}\u{1FF6}-\u{1FFC}\u{2102}\u{2107}\
+     \u{210A}-\u{2113}\u{2115}\u{2119}-\u{211D}\u{2124}\u{2126}\u{2128}\u{212A}-\u{212D}\u{212F}-\u{2134}\
+     \u{2139}\u{213C}-\u{213F}\u{2145}-\u{2149}\u{214E}\u{2183}\u{2184}\u{2C00}-\u{2C7B}\u{2C7E}-\u{2CE4}\
+     \u{2CEB}-\u{2CEE}\u{2CF2}\u{2CF3}\u{A640}-\u{A66D}\u{A680}-\u{A69B}\u{A722}-\u{A76F}\u{A771}-\u{A787}\
+     \u{A78B}-\u{A78E}\u{AB70}-\u{ABBF}\u{FB00}-\u{FB06}\u{FB13}-\u{FB17}\u{FF21}-\u{FF3A}\u{FF41}-\u{FF5A}\
+     \u{10400}-\u{1044F}\u{104B0}-\u{104D3}\u{104D8}-\u{104FB}\u{10C80}-\u{10CB2}\u{10CC0}-\u{10CF2}\
+     \u{118A0}-\u{118DF}\u{1E900}-\u{1E943}\
+     ]+";
+const DEEPSEEK_LLM: &[Step<'static>] = &[
+    Step::Split(r"[\r\n]"),
+    Step::Split(CASED_WORD),
+    Step::Split("\\s?[!-/:-~\u{FF01}-\u{FF0F}\u{FF1A}-\u{FF5E}\u{2018}-\u{201F}\u{3000}-\u{3002}]+"),
+    Step::Split(r"\s+$"),
+    Step::Split("[\u{4E00}-\u{9FA5}\u{800}-\u{4E00}\u{AC00}-\u{D7FF}]+"),
+    Step::Digits,
+];
+
 const ROWS: &[Row] = &[
     whole("llama-bpe", &[Step::Split(LLAMA_3)]),
     row("dbrx", &[Step::Split(LLAMA_3)]),
@@ -75,6 +100,7 @@ const ROWS: &[Row] = &[
     whole("tekken", &[Step::Split(TEKKEN)]),
     row("starcoder", &[Step::Digits, Step::Words]),
     row("gpt-2", &[Step::Words]),
+    row("deepseek-llm", DEEPSEEK_LLM),
     row("deepseek-v3", DEEPSEEK_V3),
     row("falcon", &[Step::Punctuation, Step::Words, Step::DigitRuns, Step::Split("[0-9][0-9][0-9]")]),
 ];
@@ -96,51 +122,26 @@ pub(super) fn name(tokenizer: &TokenizerFile) -> Result<&'static str, ConvertErr
 
 /// Returns the steps without those that change nothing.
 fn steps(pre_tokenizer: &PreTokenizer) -> Result<Vec<Step<'_>>, ConvertError> {
-    let steps = match &pre_tokenizer.pretokenizers {
-        Some(steps) => steps.0.iter().map(step).collect::<Result<Vec<_>, _>>()?,
-        None => vec![of(
-            pre_tokenizer.kind.as_deref(),
-            pre_tokenizer.pattern.as_ref(),
-            pre_tokenizer.behavior.as_deref(),
-            pre_tokenizer.individual_digits,
-            (pre_tokenizer.use_regex, pre_tokenizer.add_prefix_space),
-        )?],
-    };
-    Ok(steps.into_iter().flatten().collect())
+    pre_tokenizer.steps().iter().filter_map(|part| step(part).transpose()).collect()
 }
 
-fn step(step: &PreTokenizerStep) -> Result<Option<Step<'_>>, ConvertError> {
-    let PreTokenizerStep { kind, pattern, behavior, use_regex, individual_digits, add_prefix_space } = step;
-    let flags = (*use_regex, *add_prefix_space);
-    of(kind.as_deref(), pattern.as_ref(), behavior.as_deref(), *individual_digits, flags)
-}
-
-/// Returns a step; `None` if it does not split the text. `flags` are `use_regex` and `add_prefix_space`.
-fn of<'a>(
-    kind: Option<&'a str>,
-    pattern: Option<&'a Pattern>,
-    behavior: Option<&'a str>,
-    individual_digits: Option<bool>,
-    flags: (Option<bool>, Option<bool>),
-) -> Result<Option<Step<'a>>, ConvertError> {
+/// Returns a step; `None` if it does not split the text.
+fn step(part: &PreTokenizer) -> Result<Option<Step<'_>>, ConvertError> {
+    let regex = part.pattern.as_ref().and_then(|pattern| pattern.regex.as_deref());
     let refused = || {
-        let pattern = pattern.and_then(|pattern| pattern.regex.as_deref().or(pattern.text.as_deref()));
-        unsupported(format!(
-            "the pre_tokenizer {:?} {} in {TOKENIZER}",
-            kind.unwrap_or_default(),
-            pattern.unwrap_or_default()
-        ))
+        let text = part.pattern.as_ref().and_then(|pattern| pattern.text.as_deref());
+        let (kind, pattern) = (part.kind.as_deref().unwrap_or_default(), regex.or(text).unwrap_or_default());
+        unsupported(format!("the pre_tokenizer {kind:?} {pattern} in {TOKENIZER}"))
     };
-    match kind {
+    match part.kind.as_deref() {
         // A space before the text is a token of its own in other vocabularies.
-        Some("ByteLevel") if flags.1 == Some(true) => Err(refused()),
-        Some("ByteLevel") if flags.0 == Some(false) => Ok(None),
+        Some("ByteLevel") if part.add_prefix_space == Some(true) => Err(refused()),
+        Some("ByteLevel") if part.use_regex == Some(false) => Ok(None),
         Some("ByteLevel") => Ok(Some(Step::Words)),
-        Some("Digits") if individual_digits == Some(true) => Ok(Some(Step::Digits)),
+        Some("Digits") if part.individual_digits == Some(true) => Ok(Some(Step::Digits)),
         Some("Digits") => Ok(Some(Step::DigitRuns)),
-        Some("Punctuation") if behavior == Some("Contiguous") => Ok(Some(Step::Punctuation)),
-        Some("Split") if matches!(behavior, Some("Isolated" | "Removed") | None) => {
-            let regex = pattern.and_then(|pattern| pattern.regex.as_deref());
+        Some("Punctuation") if part.behavior.as_deref() == Some("Contiguous") => Ok(Some(Step::Punctuation)),
+        Some("Split") if matches!(part.behavior.as_deref(), Some("Isolated" | "Removed") | None) => {
             regex.map(|regex| Some(Step::Split(regex))).ok_or_else(refused)
         }
         _ => Err(refused()),

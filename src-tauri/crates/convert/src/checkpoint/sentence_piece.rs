@@ -1,4 +1,4 @@
-//! Reader of a SentencePiece model, `tokenizer.model`: a protocol buffer.
+//! Reader of a SentencePiece model, `tokenizer.model` or `spiece.model`: a protocol buffer.
 //!
 //! Messages and numbers of fields: `ModelProto` in
 //! <https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto>. Wire format:
@@ -9,8 +9,40 @@ use super::tokenizer::MAX_TOKENS;
 /// Kinds of pieces, which GGUF numbers in the same way.
 pub(super) const NORMAL: i32 = 1;
 pub(super) const USER_DEFINED: i32 = 4;
-/// Number of the model type that merges pairs.
-const BYTE_PAIRS: u64 = 2;
+
+/// Types of models, with their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Unigram = 1,
+    BytePairs = 2,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unigram => "Unigram",
+            Self::BytePairs => "BPE",
+        }
+    }
+}
+
+/// Pieces by id, and how texts are normalised.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Model {
+    pub(super) pieces: Vec<Piece>,
+    /// Replacements of characters, in SentencePiece's form.
+    pub(super) charsmap: Vec<u8>,
+    /// Whether a blank is added before a text.
+    pub(super) adds_prefix: bool,
+    /// Whether blanks at the ends of a text are removed, and runs of others become one.
+    pub(super) merges_blanks: bool,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self { pieces: Vec::new(), charsmap: Vec::new(), adds_prefix: true, merges_blanks: true }
+    }
+}
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,32 +107,45 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads the pieces by id.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Piece>, String> {
-    let (mut pieces, mut model_type) = (Vec::new(), None);
+/// Reads a model of this kind.
+pub(super) fn read(bytes: &[u8], expected: Kind) -> Result<Model, String> {
+    let (mut model, mut kind) = (Model::default(), Kind::Unigram as u64);
     let mut fields = Fields(bytes);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
-            (1, Field::Bytes(_)) if pieces.len() == MAX_TOKENS => {
+            (1, Field::Bytes(_)) if model.pieces.len() == MAX_TOKENS => {
                 return Err(format!("it has more than {MAX_TOKENS} tokens"));
             }
-            (1, Field::Bytes(message)) => pieces.push(piece(message)?),
+            (1, Field::Bytes(message)) => model.pieces.push(piece(message)?),
             (2, Field::Bytes(trainer)) => {
                 let mut fields = Fields(trainer);
                 while let Some((number, field)) = fields.next()? {
-                    if let (3, Field::Number(kind)) = (number, field) {
-                        model_type = Some(kind);
+                    if let (3, Field::Number(number)) = (number, field) {
+                        kind = number;
                     }
                 }
             }
+            (3, Field::Bytes(normalizer)) => normalize(normalizer, &mut model)?,
             _ => {}
         }
     }
-    match model_type {
-        Some(BYTE_PAIRS) if !pieces.is_empty() => Ok(pieces),
-        Some(BYTE_PAIRS) => Err("it has no vocabulary".to_owned()),
-        other => Err(format!("the model type is {}, not {BYTE_PAIRS} (BPE)", other.unwrap_or(1))),
+    if kind != expected as u64 {
+        return Err(format!("the model type is {kind}, not {} ({})", expected as u64, expected.name()));
     }
+    if model.pieces.is_empty() { Err("it has no vocabulary".to_owned()) } else { Ok(model) }
+}
+
+fn normalize(message: &[u8], model: &mut Model) -> Result<(), String> {
+    let mut fields = Fields(message);
+    while let Some((number, field)) = fields.next()? {
+        match (number, field) {
+            (2, Field::Bytes(charsmap)) => model.charsmap = charsmap.to_vec(),
+            (3, Field::Number(flag)) => model.adds_prefix = flag != 0,
+            (4, Field::Number(flag)) => model.merges_blanks = flag != 0,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn piece(message: &[u8]) -> Result<Piece, String> {
@@ -143,17 +188,32 @@ mod tests {
     fn pieces_are_read_with_scores_and_kinds() {
         let trainer = bytes(2, &[10 << 3, 0x80, 1, 3 << 3, 2]);
         let model = [piece("<unk>", 0.0, 2), bytes(1, &bytes(1, b"a")), trainer, piece("b", -1.5, 6), bytes(3, b"")];
-        let pieces = read(&model.concat()).expect("a valid model");
+        let model = read(&model.concat(), Kind::BytePairs).expect("a valid model");
         let found: Vec<(&str, f32, i32)> =
-            pieces.iter().map(|piece| (piece.text.as_str(), piece.score, piece.kind)).collect();
+            model.pieces.iter().map(|piece| (piece.text.as_str(), piece.score, piece.kind)).collect();
         assert_eq!(found, [("<unk>", 0.0, 2), ("a", 0.0, 1), ("b", -1.5, 6)]);
+    }
+
+    #[test]
+    fn normalizer_of_a_unigram_model_is_read() {
+        let normal = [piece("a", 0.0, 1), bytes(2, &[3 << 3, 1])].concat();
+        let model = |normalizer: &[u8]| {
+            let bytes = [&normal[..], &bytes(3, normalizer)].concat();
+            let Model { charsmap, adds_prefix, merges_blanks, .. } =
+                read(&bytes, Kind::Unigram).expect("a valid model");
+            (charsmap, adds_prefix, merges_blanks)
+        };
+        assert_eq!(model(&bytes(1, b"nmt_nfkc")), (Vec::new(), true, true), "the defaults");
+        let (charsmap, flags) = (bytes(2, &[7, 8]), [3 << 3, 0, 4 << 3, 0]);
+        assert_eq!(model(&[&charsmap[..], &flags].concat()), (vec![7, 8], false, false));
+        assert!(read(&piece("a", 0.0, 1), Kind::Unigram).is_ok(), "the default type");
     }
 
     #[test]
     fn damaged_models_are_refused() {
         let trainer = bytes(2, &[3 << 3, 2]);
         let check = |model: &[Vec<u8>], expected: &str| {
-            let error = read(&model.concat()).expect_err(expected);
+            let error = read(&model.concat(), Kind::BytePairs).expect_err(expected);
             assert!(error.contains(expected), "{error:?} lacks {expected:?}");
         };
         check(&[], "the model type is 1, not 2");

@@ -1,7 +1,9 @@
 //! Small checkpoints of BERT: names, types and values of tensors, vocabularies, and damaged files.
 
 pub(super) mod decoders;
+mod encoder_decoders;
 mod hostile;
+mod vocabularies;
 
 use std::io::Write;
 

@@ -27,7 +27,7 @@ pub(super) struct TokenizerFile {
     pub(super) model: TokenizerModel,
 }
 
-/// Changes of a text before it is split into words.
+/// Changes of a text before it is split into words: one step, or a list of steps.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Normalizer {
@@ -35,43 +35,43 @@ pub(super) struct Normalizer {
     pub(super) kind: Option<String>,
     pub(super) lowercase: Option<bool>,
     pub(super) strip_accents: Option<bool>,
-    pub(super) normalizers: Option<Few<NormalizerStep>>,
+    pub(super) precompiled_charsmap: Option<String>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) normalizers: Option<Few<Normalizer>>,
 }
 
-/// One step of a list of changes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct NormalizerStep {
-    #[serde(rename = "type")]
-    pub(super) kind: Option<String>,
+impl Normalizer {
+    pub(super) fn steps(&self) -> &[Self] {
+        self.normalizers.as_ref().map_or(std::slice::from_ref(self), |steps| &steps.0)
+    }
 }
 
-/// How a text is split into words.
+/// How a text is split into words: one step, or a list of steps.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PreTokenizer {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    pub(super) pretokenizers: Option<Few<PreTokenizerStep>>,
     pub(super) pattern: Option<Pattern>,
     pub(super) behavior: Option<String>,
     pub(super) use_regex: Option<bool>,
     pub(super) individual_digits: Option<bool>,
     pub(super) prepend_scheme: Option<String>,
     pub(super) add_prefix_space: Option<bool>,
+    pretokenizers: Option<Few<PreTokenizer>>,
 }
 
-/// One step of a list of splits.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct PreTokenizerStep {
-    #[serde(rename = "type")]
-    pub(super) kind: Option<String>,
-    pub(super) pattern: Option<Pattern>,
-    pub(super) behavior: Option<String>,
-    pub(super) use_regex: Option<bool>,
-    pub(super) individual_digits: Option<bool>,
-    pub(super) add_prefix_space: Option<bool>,
+impl PreTokenizer {
+    pub(super) fn steps(&self) -> &[Self] {
+        self.pretokenizers.as_ref().map_or(std::slice::from_ref(self), |steps| &steps.0)
+    }
+
+    /// Returns whether this step writes a blank before a text.
+    pub(super) fn prepends_blank(&self) -> bool {
+        self.kind.as_deref() == Some("Metaspace")
+            && self.prepend_scheme.as_deref() != Some("never")
+            && self.add_prefix_space != Some(false)
+    }
 }
 
 /// What separates words.
@@ -128,11 +128,15 @@ pub(super) struct TokenizerModel {
     pub(super) byte_fallback: Option<bool>,
     pub(super) ignore_merges: Option<bool>,
     pub(super) unk_token: Option<String>,
+    pub(super) unk_id: Option<u64>,
 }
 
-/// Tokens and their ids. Empty if the model has a list of tokens instead of a map.
+/// The tokens of a model: a map to ids, or a list with scores by id.
 #[derive(Debug, Default)]
-pub(super) struct Vocabulary(pub(super) Vec<(String, u64)>);
+pub(super) struct Vocabulary {
+    pub(super) ids: Vec<(String, u64)>,
+    pub(super) scored: Vec<(String, f32)>,
+}
 
 /// Pairs of tokens that become one, best first.
 #[derive(Debug, Default)]
@@ -169,6 +173,8 @@ pub(super) struct TokenizerConfig {
     pub(super) mask_token: Option<TokenName>,
     pub(super) added_tokens_decoder: AddedTokensDecoder,
     pub(super) chat_template: Option<ChatTemplate>,
+    pub(super) extra_ids: Option<u64>,
+    pub(super) tokenizer_class: Option<String>,
 }
 
 /// A token's text, or an object with it.
@@ -277,12 +283,19 @@ impl<'de> Deserialize<'de> for Vocabulary {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vocabulary, A::Error> {
-                limited::entries(map, TOKENS).map(Vocabulary)
+                Ok(Vocabulary { ids: limited::entries(map, TOKENS)?, scored: Vec::new() })
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocabulary, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Vocabulary::default())
+                let mut scored: Vec<(String, f32)> = Vec::new();
+                while let Some(piece) = list.next_element::<(String, f32)>()? {
+                    TOKENS.check(scored.len())?;
+                    if !piece.1.is_finite() {
+                        return Err(A::Error::custom(format!("the score of the token {:?} is {}", piece.0, piece.1)));
+                    }
+                    scored.push(piece);
+                }
+                Ok(Vocabulary { ids: Vec::new(), scored })
             }
         }
 

@@ -1,4 +1,5 @@
-//! Vocabularies of decoders: byte-level BPE and SentencePiece's BPE, of `tokenizer.json` or `tokenizer.model`.
+//! Vocabularies of decoders: byte-level BPE and SentencePiece's BPE, of `tokenizer.json`, `tokenizer.model` or
+//! `tiktoken.model`.
 //!
 //! Every id up to the config's `vocab_size` gets a token, because each has a row of the embedding table.
 
@@ -7,43 +8,44 @@ use std::collections::HashMap;
 use cairn_gguf::Metadata;
 
 use super::description::{Description, PIECES, TOKENIZER};
-use super::error::{ConvertError, invalid};
-use super::sentence_piece::{self, NORMAL, USER_DEFINED};
+use super::error::{ConvertError, invalid, unsupported};
+use super::sentence_piece::{self, Kind, NORMAL, USER_DEFINED};
+use super::tiktoken::{self, TIKTOKEN};
 use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile};
 use super::{pre_tokenizer, special_tokens};
 
 /// Kinds of tokens, numbered as in llama.cpp.
-const UNKNOWN: i32 = 2;
-const CONTROL: i32 = 3;
+pub(super) const UNKNOWN: i32 = 2;
+pub(super) const CONTROL: i32 = 3;
 const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 /// Scores of tokens that no merge makes, as in llama.cpp.
-const ADDED_SCORE: f32 = -1000.0;
+pub(super) const ADDED_SCORE: f32 = -1000.0;
 const PADDING_SCORE: f32 = -10_000.0;
 /// SentencePiece's character for a blank.
 const BLANK: char = '\u{2581}';
 
 /// Tokens by id.
 #[derive(Debug, Default)]
-struct Tokens {
-    texts: Vec<String>,
-    kinds: Vec<i32>,
-    scores: Vec<f32>,
+pub(super) struct Tokens {
+    pub(super) texts: Vec<String>,
+    pub(super) kinds: Vec<i32>,
+    pub(super) scores: Vec<f32>,
 }
 
 impl Tokens {
     /// Creates `count` unused tokens.
-    fn padding(count: usize) -> Self {
+    pub(super) fn padding(count: usize) -> Self {
         let texts = (0..count).map(|id| format!("[PAD{id}]")).collect();
         Self { texts, kinds: vec![UNUSED; count], scores: vec![PADDING_SCORE; count] }
     }
 
-    fn set(&mut self, id: usize, text: &str, kind: i32, score: f32) {
+    pub(super) fn set(&mut self, id: usize, text: &str, kind: i32, score: f32) {
         (self.texts[id], self.kinds[id], self.scores[id]) = (text.to_owned(), kind, score);
     }
 
     /// Sets a token that a text contains as it is.
-    fn set_added(&mut self, token: &AddedToken) {
+    pub(super) fn set_added(&mut self, token: &AddedToken) {
         let id = token.id as usize;
         if token.special || looks_special(&token.content) {
             self.set(id, &token.content, CONTROL, ADDED_SCORE);
@@ -61,7 +63,7 @@ pub(super) fn add(
 ) -> Result<(), ConvertError> {
     let config = description.tokenizer_config()?;
     let tokenizer = description.tokenizer()?;
-    let pieces = description.pieces()?;
+    let pieces = description.pieces(PIECES)?;
     let prefix = has_prefix.or(config.add_prefix_space);
     let tokens = match (&pieces, &tokenizer) {
         (Some(pieces), _) => {
@@ -81,7 +83,10 @@ pub(super) fn add(
             metadata.set("tokenizer.ggml.merges", merges);
             tokens
         }
-        (None, None) => return Err(ConvertError::Missing { name: TOKENIZER }),
+        (None, None) => match description.vocabulary_text(TIKTOKEN)? {
+            Some(text) => of_ranks(description, &config, &text, metadata)?,
+            None => return Err(ConvertError::Missing { name: TOKENIZER }),
+        },
     };
     let Tokens { texts, kinds, scores } = tokens;
     let post_processor = tokenizer.as_ref().and_then(|tokenizer| tokenizer.post_processor.as_ref());
@@ -118,7 +123,7 @@ fn looks_special(text: &str) -> bool {
 }
 
 /// Returns the number of tokens: the config's, else `found`.
-fn count(description: &Description<'_>, found: usize) -> Result<usize, ConvertError> {
+pub(super) fn count(description: &Description<'_>, found: usize) -> Result<usize, ConvertError> {
     let declared = description.config.optional_count(&["vocab_size"], MAX_TOKENS as u32)?;
     Ok(declared.map_or(found, |count| count as usize))
 }
@@ -139,23 +144,27 @@ fn of_bytes(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result<
     if let Some(kind) = model.kind.as_deref().filter(|kind| *kind != "BPE") {
         return Err(invalid(TOKENIZER, format!("the model is {kind:?}, not BPE")));
     }
-    if model.vocab.0.is_empty() {
+    if model.vocab.ids.is_empty() {
         return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
-    let ids = || model.vocab.0.iter().map(|(_, id)| id).chain(tokenizer.added_tokens.0.iter().map(|token| &token.id));
+    // Tokens of images and sound of Gemma 3n have no inputs of layers.
+    let is_cut = !description.config.value("vocab_size_per_layer_input").is_null();
+    let limit = if is_cut { count(description, 0)? as u64 } else { u64::MAX };
+    let added = || tokenizer.added_tokens.0.iter().filter(|token| token.id < limit);
+    let ids = || model.vocab.ids.iter().map(|(_, id)| id).chain(added().map(|token| &token.id));
     let found = ids().max().map_or(0, |&id| id.saturating_add(1));
     if found > MAX_TOKENS as u64 {
         return Err(invalid(TOKENIZER, format!("a token has the id {}, and the limit is {MAX_TOKENS}", found - 1)));
     }
     let mut tokens = Tokens::padding(count(description, found as usize)?);
     check_ids(ids(), tokens.texts.len(), TOKENIZER)?;
-    for (text, id) in &model.vocab.0 {
+    for (text, id) in &model.vocab.ids {
         if tokens.kinds[*id as usize] != UNUSED {
             return Err(invalid(TOKENIZER, format!("two tokens have the id {id}")));
         }
         tokens.set(*id as usize, text, NORMAL, ADDED_SCORE);
     }
-    tokenizer.added_tokens.0.iter().for_each(|token| tokens.set_added(token));
+    added().for_each(|token| tokens.set_added(token));
     Ok(tokens)
 }
 
@@ -183,6 +192,34 @@ fn of_merges(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result
     Ok(tokens)
 }
 
+/// Returns the tokens of a `tiktoken.model`, and adds their merges. The file has no pattern of words: it is in the code of
+/// the tokenizer, so only that of Kimi is supported.
+fn of_ranks(
+    description: &Description<'_>,
+    config: &TokenizerConfig,
+    text: &str,
+    metadata: &mut Metadata,
+) -> Result<Tokens, ConvertError> {
+    const KIMI: &str = "TikTokenTokenizer";
+    if config.tokenizer_class.as_deref() != Some(KIMI) {
+        let class = config.tokenizer_class.as_deref().unwrap_or_default();
+        return Err(unsupported(format!("{TIKTOKEN} with the tokenizer_class {class:?} instead of {KIMI:?}")));
+    }
+    let tiktoken::Vocabulary { tokens: texts, merges } =
+        tiktoken::read(text).map_err(|reason| invalid(TIKTOKEN, reason))?;
+    let mut tokens = Tokens::padding(count(description, texts.len())?);
+    check_ids(&[texts.len() as u64 - 1], tokens.texts.len(), TIKTOKEN)?;
+    for (id, text) in texts.iter().enumerate() {
+        tokens.set(id, text, NORMAL, ADDED_SCORE);
+    }
+    let rows = tokens.texts.len() as u64;
+    config.added_tokens_decoder.0.iter().filter(|token| token.id < rows).for_each(|token| tokens.set_added(token));
+    metadata.set("tokenizer.ggml.model", "gpt2");
+    metadata.set("tokenizer.ggml.pre", "kimi-k2");
+    metadata.set("tokenizer.ggml.merges", merges);
+    Ok(tokens)
+}
+
 /// Returns whether a token is named `<0xAB>`.
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
@@ -191,22 +228,16 @@ fn is_byte(text: &str) -> bool {
 
 /// Returns whether a tokenizer writes a blank before each text.
 fn prepends_blank(tokenizer: &TokenizerFile) -> bool {
-    let normalizer = tokenizer.normalizer.as_ref();
-    let steps = normalizer.and_then(|normalizer| normalizer.normalizers.as_ref()).map_or(&[][..], |steps| &steps.0);
-    let kinds = steps.iter().map(|step| &step.kind).chain(normalizer.map(|normalizer| &normalizer.kind));
-    let normalizes = kinds.into_iter().any(|kind| kind.as_deref() == Some("Prepend"));
-    let splits = tokenizer.pre_tokenizer.as_ref().is_some_and(|pre_tokenizer| {
-        pre_tokenizer.kind.as_deref() == Some("Metaspace")
-            && pre_tokenizer.prepend_scheme.as_deref() != Some("never")
-            && pre_tokenizer.add_prefix_space != Some(false)
-    });
-    normalizes || splits
+    let normalizes = tokenizer.normalizer.iter().flat_map(|normalizer| normalizer.steps());
+    let mut splits = tokenizer.pre_tokenizer.iter().flat_map(|pre_tokenizer| pre_tokenizer.steps());
+    normalizes.into_iter().any(|step| step.kind.as_deref() == Some("Prepend"))
+        || splits.any(|step| step.prepends_blank())
 }
 
 /// Returns the tokens of a `tokenizer.model`, and those that `added_tokens.json` and `tokenizer_config.json` add.
 fn of_pieces(description: &Description<'_>, config: &TokenizerConfig, model: &[u8]) -> Result<Tokens, ConvertError> {
     const ADDED: &str = "added_tokens.json";
-    let pieces = sentence_piece::read(model).map_err(|reason| invalid(PIECES, reason))?;
+    let pieces = sentence_piece::read(model, Kind::BytePairs).map_err(|reason| invalid(PIECES, reason))?.pieces;
     let mut tokens = Tokens::padding(count(description, pieces.len())?);
     // Some published files have tokens without a row of the embedding table.
     for (id, piece) in pieces.iter().take(tokens.texts.len()).enumerate() {

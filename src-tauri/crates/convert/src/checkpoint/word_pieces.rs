@@ -62,12 +62,12 @@ fn tokens(tokenizer: &TokenizerFile) -> Result<Vec<String>, ConvertError> {
     if let Some(kind) = model.kind.as_deref().filter(|kind| *kind != "WordPiece") {
         return Err(invalid(TOKENIZER, format!("the model is {kind:?}, not WordPiece")));
     }
-    if model.vocab.0.is_empty() {
+    if model.vocab.ids.is_empty() {
         return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
     let added = tokenizer.added_tokens.0.iter().map(|token| (token.id, token.content.as_str()));
     let mut by_id: Vec<(u64, &str)> =
-        model.vocab.0.iter().map(|(token, id)| (*id, token.as_str())).chain(added).collect();
+        model.vocab.ids.iter().map(|(token, id)| (*id, token.as_str())).chain(added).collect();
     by_id.sort_unstable();
     by_id.dedup();
     // Ids without gaps: otherwise the rows of the embedding table would be those of other tokens.

@@ -29,6 +29,9 @@ const WEIGHTS: [(&str, &str, bool); 6] = [
 
 /// Name patterns of adapters in a folder, as [`WEIGHTS`].
 const ADAPTERS: [(&str, &str, bool); 2] = [("adapter_model", ".safetensors", false), ("", ".gguf", false)];
+/// Descriptions of weights at the top of a folder, beside JSON files.
+const DESCRIPTIONS: [&str; 5] =
+    ["chat_template.jinja", "spiece.model", "tiktoken.model", "tokenizer.model", "vocab.txt"];
 /// Description of an adapter in safetensors files.
 const ADAPTER_CONFIG: &str = "adapter_config.json";
 
@@ -40,10 +43,7 @@ const ADAPTER_CONFIG: &str = "adapter_config.json";
 pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Origin> {
     let is_description = |names: &Vec<String>| {
         let at_top = names.len() == 1;
-        names.last().is_some_and(|name| {
-            name.ends_with(".json")
-                || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model" | "vocab.txt"))
-        })
+        names.last().is_some_and(|name| name.ends_with(".json") || (at_top && DESCRIPTIONS.contains(&name.as_str())))
     };
     resolve(text, folder, home, &WEIGHTS, is_description, "supported model files")
 }
@@ -163,6 +163,11 @@ mod tests {
             &["m/tokenizer.model", "m/pytorch_model.bin", "m/x.txt"],
             "m",
             &["m/pytorch_model.bin", "m/tokenizer.model"],
+        );
+        check(
+            &["m/model.safetensors", "m/spiece.model", "m/tiktoken.model", "m/other.model", "m/in/spiece.model"],
+            "m",
+            &["m/model.safetensors", "m/spiece.model", "m/tiktoken.model"],
         );
         check(&["m/readme.md"], "m", &["entity not found"]);
     }

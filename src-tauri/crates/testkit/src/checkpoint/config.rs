@@ -26,6 +26,9 @@ const RENAMED: [(&str, &str); 11] = [
 pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
     let ModelSpec { family, layers, width, heads, kv_heads, head_dim, ffn, vocab, context, .. } = spec.model;
     let family = family.name;
+    if family == "t5" {
+        return families::t5(spec, metadata);
+    }
     let number = |key: &str| match metadata.get(&format!("{family}.{key}")) {
         Some(Number::U32(value)) => Some(json!(value)),
         Some(Number::F32(value)) => Some(json!(value)),

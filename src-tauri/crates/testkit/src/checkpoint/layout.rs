@@ -2,6 +2,7 @@
 
 pub(super) mod names;
 mod orders;
+mod t5;
 
 use cairn_gguf::{DType, Gguf, Tensor};
 
@@ -11,6 +12,8 @@ use super::{CheckpointSpec, SourceTensor, Storage};
 /// Elements of a block of MXFP4, and its bytes.
 const BLOCK: usize = 32;
 const BLOCK_BYTES: usize = 17;
+/// Tokens of images and sound in models that have no inputs of layers for them.
+pub(super) const EXTRA_TOKENS: u64 = 8;
 /// Largest 8-bit float.
 const MAX_FLOAT8: f32 = 448.0;
 
@@ -24,6 +27,12 @@ pub(super) fn store<'a>(
     sources: &mut Vec<SourceTensor>,
 ) -> (DType, Vec<u8>) {
     let family = spec.model.family.name;
+    if family == "t5" {
+        let mut values = vec![0.0; tensor.elements() as usize];
+        tensor.dtype.decode(contents(tensor), &mut values);
+        let stored = t5::store(spec, tensor, values, sources);
+        return (DType::F32, stored.iter().flat_map(|value| value.to_le_bytes()).collect());
+    }
     let gguf_name = Name::new(&tensor.name);
     let (part, ending) = (gguf_name.part, gguf_name.ending);
     let bytes = contents(tensor);
@@ -43,7 +52,7 @@ pub(super) fn store<'a>(
     let is_linear = matches!(family, "qwen3next" | "qwen35" | "qwen35moe");
     let is_shifted = part.ends_with("norm")
         && part != "ssm_norm"
-        && (family.starts_with("gemma") && family != "gemma4" || is_linear);
+        && (family.starts_with("gemma") && family != "gemma4" && family != "gemma3n" || is_linear);
     if is_shifted {
         values.iter_mut().for_each(|value| *value -= 1.0);
     }
@@ -99,6 +108,15 @@ pub(super) fn store<'a>(
             let turned = orders::transposed(&values, dims[1], dims[0]);
             add(spec, &name, ending, &[dims[1], dims[0], dims[2]], turned, sources);
             values
+        }
+        ("gemma3n", "token_embd" | "output") => {
+            // Tokens of images and sound follow those of texts.
+            let tokens = dims[1] + EXTRA_TOKENS as usize;
+            let mut all = values;
+            all.resize(tokens * dims[0], 1.0);
+            let mut stored = add(spec, &name, ending, &[dims[0], tokens], all, sources);
+            stored.truncate(dims[0] * dims[1]);
+            stored
         }
         ("gpt2", "attn_qkv" | "attn_output" | "ffn_up" | "ffn_down") if is_matrix => {
             let turned = orders::transposed(&values, dims[1], dims[0]);

@@ -1,5 +1,9 @@
 //! Vocabularies of checkpoints.
 
+mod deepseek;
+mod tiktoken;
+mod unigram;
+
 use serde_json::{Map, Value, json};
 
 use super::{CheckpointSpec, Vocabulary};
@@ -16,11 +20,12 @@ const MAX_WORDS: usize = 200;
 /// Returns the ids of the tokens that begin and end a text.
 pub(super) fn ids(spec: &CheckpointSpec) -> [u32; 2] {
     match spec.vocabulary {
-        Vocabulary::Bytes => {
+        Vocabulary::Bytes | Vocabulary::Tiktoken => {
             let first = Bytes::new(spec.model.vocab).first_special;
             [first, first + 2]
         }
         Vocabulary::Pieces | Vocabulary::Merges => [1, 2],
+        Vocabulary::UnigramPieces | Vocabulary::Unigram => [0, 1],
     }
 }
 
@@ -31,6 +36,9 @@ pub(super) fn files(spec: &CheckpointSpec) -> Vec<(String, Vec<u8>)> {
         Vocabulary::Bytes => (names(SPECIAL_TOKENS[0], SPECIAL_TOKENS[2], spec), vec![bytes(spec)]),
         Vocabulary::Pieces => (names("<s>", "</s>", spec), vec![pieces(spec)]),
         Vocabulary::Merges => (names("<s>", "</s>", spec), vec![merges(spec)]),
+        Vocabulary::Tiktoken => (tiktoken::names(spec), vec![tiktoken::ranks(spec)]),
+        Vocabulary::UnigramPieces => (unigram::names(), vec![unigram::pieces(spec)]),
+        Vocabulary::Unigram => (unigram::names(), vec![unigram::json(spec)]),
     };
     files.push(("tokenizer_config.json".to_owned(), config.to_string().into_bytes()));
     files.push(("generation_config.json".to_owned(), generation.to_string().into_bytes()));
@@ -45,6 +53,7 @@ fn names(bos: &str, eos: &str, spec: &CheckpointSpec) -> Value {
     match spec.vocabulary {
         Vocabulary::Bytes if spec.model.family.name == "phi3" => config["tokenizer_class"] = json!("GPT2Tokenizer"),
         Vocabulary::Bytes | Vocabulary::Merges => config["tokenizer_class"] = json!("PreTrainedTokenizerFast"),
+        Vocabulary::Tiktoken | Vocabulary::UnigramPieces | Vocabulary::Unigram => {}
         Vocabulary::Pieces => {
             config["tokenizer_class"] = json!("LlamaTokenizer");
             config["add_bos_token"] = json!(true);
@@ -93,6 +102,7 @@ fn pre_tokenizer(name: &str) -> Value {
             return sequence(vec![json!({"type": "Digits", "individual_digits": true}), words]);
         }
         "gpt-2" | "exaone4" | "olmo" | "phi-2" => return words,
+        "deepseek-llm" => return sequence(deepseek::steps()),
         "deepseek-v3" | "hunyuan-dense" => {
             let characters = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+";
             // The published file has line breaks in the pattern, not escapes of them.
@@ -171,27 +181,30 @@ fn all_pieces(count: usize) -> (Vec<(String, f32, u8)>, Vec<String>) {
     (pieces, merges)
 }
 
+/// Returns a field of a protocol buffer with bytes or a message.
+fn message(number: u8, contents: &[u8]) -> Vec<u8> {
+    let mut length = contents.len();
+    let mut bytes = vec![number << 3 | 2];
+    while length >= 0x80 {
+        bytes.push(length as u8 & 0x7f | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    [&bytes, contents].concat()
+}
+
+/// Returns the field of a SentencePiece model with a piece.
+fn piece(text: &str, score: f32, kind: u8) -> Vec<u8> {
+    let score = [&[2 << 3 | 5][..], &score.to_le_bytes()].concat();
+    message(1, &[message(1, text.as_bytes()), score, vec![3 << 3, kind]].concat())
+}
+
 fn pieces(spec: &CheckpointSpec) -> (String, Vec<u8>) {
-    let message = |number: u8, contents: Vec<u8>| {
-        let mut length = contents.len();
-        let mut bytes = vec![number << 3 | 2];
-        while length >= 0x80 {
-            bytes.push(length as u8 & 0x7f | 0x80);
-            length >>= 7;
-        }
-        bytes.push(length as u8);
-        bytes.into_iter().chain(contents).collect::<Vec<u8>>()
-    };
     // The last rows of the table have no piece.
     let (pieces, _) = all_pieces(spec.model.vocab as usize - 7);
-    let mut model = Vec::new();
-    for (text, score, kind) in pieces {
-        let score = [&[2 << 3 | 5][..], &score.to_le_bytes()].concat();
-        let fields = [message(1, text.into_bytes()), score, vec![3 << 3, kind]].concat();
-        model.extend(message(1, fields));
-    }
+    let mut model: Vec<u8> = pieces.iter().flat_map(|(text, score, kind)| piece(text, *score, *kind)).collect();
     // The trainer: BPE (field 3), with bytes (field 35, with a tag of two bytes).
-    model.extend(message(2, vec![3 << 3, 2, 0x98, 0x02, 1]));
+    model.extend(message(2, &[3 << 3, 2, 0x98, 0x02, 1]));
     ("tokenizer.model".to_owned(), model)
 }
 

@@ -1,6 +1,7 @@
 //! Creation of models.
 
 mod adapters;
+mod checkpoints;
 
 use serde_json::json;
 
@@ -27,6 +28,14 @@ async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String
 
 fn of(name: &str, from: &str) -> Create {
     Create { name: name.to_owned(), from: from.to_owned(), ..Create::default() }
+}
+
+async fn send_all(fixture: &Fixture, files: &[(String, Vec<u8>)]) -> Vec<(String, String)> {
+    let mut sent = Vec::new();
+    for (name, contents) in files {
+        sent.push(send(fixture, name, contents).await);
+    }
+    sent
 }
 
 fn message(role: &str, content: &str) -> Message {

@@ -11,7 +11,7 @@ use super::super::family::{Heads, Select};
 pub(in crate::checkpoint) enum Dim {
     Any,
     /// A computed size.
-    Of(fn(&Config) -> Result<u64, ConvertError>),
+    Of(SizeOf),
     Width,
     /// Width inside the MLP.
     Inner,
@@ -31,6 +31,9 @@ pub(in crate::checkpoint) enum Dim {
     /// Width inside a shared expert.
     SharedInner,
 }
+
+/// Reads a size from a configuration.
+type SizeOf = fn(&Config) -> Result<u64, ConvertError>;
 
 /// Reads the order of rows and columns from a configuration.
 type OrderOf = fn(&Config) -> Result<Order, ConvertError>;
@@ -56,6 +59,8 @@ pub(in crate::checkpoint) struct Row {
     pub(super) is_reshaped: bool,
     /// Whether the elements are logarithms.
     pub(super) is_logarithm: bool,
+    /// Number of matrices that the new tensor consists of, if the checkpoint has a tensor of each: `*` is its number.
+    pub(super) stacked: Option<SizeOf>,
     /// Whether the weights of this norm have no distance from 1, in contrast to others of the family.
     pub(super) is_unshifted: bool,
 }
@@ -90,6 +95,7 @@ pub(in crate::checkpoint) const fn row(from: &'static str, to: &'static str, dim
         is_bare: false,
         is_reshaped: false,
         is_logarithm: false,
+        stacked: None,
         is_unshifted: false,
     }
 }
@@ -127,6 +133,11 @@ impl Row {
     /// Has logarithms of the rates of decay.
     pub(in crate::checkpoint) const fn logarithm(self) -> Self {
         Self { is_logarithm: true, ..self }
+    }
+
+    /// Consists of several matrices.
+    pub(in crate::checkpoint) const fn stacked(self, count: fn(&Config) -> Result<u64, ConvertError>) -> Self {
+        Self { stacked: Some(count), ..self }
     }
 
     /// Is a norm with the weights themselves.

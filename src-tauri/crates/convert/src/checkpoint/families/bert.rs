@@ -102,6 +102,7 @@ impl Family for Bert {
             contents: Contents::Numbers,
             layout: Layout::PLAIN,
             is_reshaped: false,
+            is_shared: false,
             dims: Vec::new(),
         };
         Ok(Vec::from_iter(tensor_name(name).map(place)))

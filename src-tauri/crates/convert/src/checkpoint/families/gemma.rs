@@ -8,7 +8,7 @@ use super::super::decoder::{self, ATTENTION, Decoder, Dim, Key, MLP, PLAIN, Row,
 use super::super::error::{ConvertError, invalid, unsupported};
 
 /// Norms before and after attention and MLP.
-const NORMS: &[Row] = &[
+pub(super) const NORMS: &[Row] = &[
     row("input_layernorm", "attn_norm", &[Dim::Width]),
     row("post_attention_layernorm", "post_attention_norm", &[Dim::Width]),
     row("pre_feedforward_layernorm", "ffn_norm", &[Dim::Width]),
@@ -16,7 +16,7 @@ const NORMS: &[Row] = &[
 ];
 
 /// Norms over each head of queries and keys.
-const HEAD_NORMS: &[Row] =
+pub(super) const HEAD_NORMS: &[Row] =
     &[row("self_attn.q_norm", "attn_q_norm", &[Dim::Head]), row("self_attn.k_norm", "attn_k_norm", &[Dim::Head])];
 
 const WINDOW: Key = optional_count("attention.sliding_window", &["sliding_window"]);

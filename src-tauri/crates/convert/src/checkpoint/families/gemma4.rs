@@ -113,12 +113,12 @@ fn add_keys(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError
 }
 
 /// Elements of the input of a single layer.
-fn layer_input(config: &Config) -> Result<u64, ConvertError> {
+pub(super) fn layer_input(config: &Config) -> Result<u64, ConvertError> {
     config.whole("hidden_size_per_layer_input", MAX_WIDTH).map(|width| width.unwrap_or(0).into())
 }
 
 /// Elements of the inputs of all layers.
-fn all_inputs(config: &Config) -> Result<u64, ConvertError> {
+pub(super) fn all_inputs(config: &Config) -> Result<u64, ConvertError> {
     Ok(layer_input(config)? * u64::from(config.count("num_hidden_layers", MAX_LAYERS)?))
 }
 

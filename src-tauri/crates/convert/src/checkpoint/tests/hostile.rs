@@ -9,14 +9,14 @@ use super::decoders::{llama, open, spec};
 use super::{convert_to, refused};
 use crate::{CheckpointFile, FileType};
 
-type Files = Vec<(String, Vec<u8>)>;
+pub(super) type Files = Vec<(String, Vec<u8>)>;
 
 fn llama_files() -> Files {
     checkpoint(&llama()).files
 }
 
 /// Replaces a JSON file.
-fn changed(mut files: Files, name: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
+pub(super) fn changed(mut files: Files, name: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
     let (_, contents) = files.iter_mut().find(|(file, _)| file == name).expect("a file of the checkpoint");
     let mut value = serde_json::from_slice(contents).expect("valid JSON");
     change(&mut value);
@@ -25,7 +25,7 @@ fn changed(mut files: Files, name: &str, change: impl FnOnce(&mut Value)) -> Vec
 }
 
 /// Changes the header of the first file with a tensor. Its data stay.
-fn with_header(mut files: Files, tensor: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
+pub(super) fn with_header(mut files: Files, tensor: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
     let has_tensor = |contents: &[u8]| contents.windows(tensor.len()).any(|window| window == tensor.as_bytes());
     let (_, contents) = files
         .iter_mut()
@@ -160,9 +160,23 @@ fn configs_with_wrong_parts_of_layers_are_refused() {
         let made = checkpoint(&spec(&families::QWEN3VLMOE, "Qwen3VLMoeForConditionalGeneration")).files;
         changed(made, "config.json", |config| *config.pointer_mut(key).expect("a key of the config") = value)
     };
-    refused(&nested("/vision_config/deepstack_visual_indexes", json!(vec![0; 1025])), "1025 layers, and the limit is 1024");
+    refused(
+        &nested("/vision_config/deepstack_visual_indexes", json!(vec![0; 1025])),
+        "1025 layers, and the limit is 1024",
+    );
     refused(&nested("/text_config/norm_topk_prob", json!(false)), "experts of Qwen 3 with norm_topk_prob false");
     refused(&nested("/text_config/moe_intermediate_size", json!(32)), "needs [8, 32, 64] by the config");
+    let streams = |key: &str, value: Value| {
+        let made = checkpoint(&spec(&families::GEMMA3N, "Gemma3nForCausalLM")).files;
+        changed(made, "config.json", |config| config["text_config"][key] = value)
+    };
+    refused(&streams("intermediate_size", json!([96, 48])), "gemma3n with MLPs of several widths is not supported");
+    refused(&streams("intermediate_size", json!([])), "gemma3n with MLPs of several widths is not supported");
+    refused(&streams("altup_num_inputs", json!(5)), "altup_proj.weight needs experts 0 to 3");
+    refused(&streams("altup_num_inputs", json!(3)), "altup_proj.weight needs experts 0 to 1");
+    refused(&streams("activation_sparsity_pattern", json!([0.5])), "is not a list of 2 shares");
+    refused(&streams("activation_sparsity_pattern", json!([0.5, 1])), "activation_sparsity_pattern has the share 1");
+    refused(&streams("vocab_size_per_layer_input", json!(521)), "per_layer_token_embd.weight needs [521, 512]");
     let falcon = |key: &str, value: Value| with(&families::FALCON, "FalconForCausalLM", key, value);
     refused(&falcon("num_kv_heads", json!(3)), "3 key/value heads do not divide 4 heads");
     refused(&falcon("num_attention_heads", json!(1 << 15)), "hidden_size 64 is not a multiple of 32768 heads");

@@ -4,6 +4,7 @@ use cairn_gguf::{Metadata, Value as Number};
 use serde_json::{Value, json};
 
 use super::super::CheckpointSpec;
+use super::super::layout::EXTRA_TOKENS;
 use crate::spec::ModelSpec;
 
 /// Families without a size of heads in their configs.
@@ -92,6 +93,21 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             }
         }
         "gemma" => config["hidden_act"] = json!("gelu_pytorch_tanh"),
+        "gemma3n" => {
+            config["hidden_activation"] = json!("gelu_pytorch_tanh");
+            config["hidden_act"] = Value::Null;
+            config["layer_types"] = kinds("sliding_attention", "full_attention");
+            config["rope_local_base_freq"] = json!(10_000.0);
+            config["intermediate_size"] = json!(vec![ffn; layers as usize]);
+            config["activation_sparsity_pattern"] = json!(vec![0.95; layers as usize]);
+            config["vocab_size_per_layer_input"] = json!(spec.model.vocab);
+            config["vocab_size"] = json!(spec.model.vocab + EXTRA_TOKENS);
+            config["altup_coef_clip"] = json!(120.0);
+            config["laurel_rank"] = json!(64);
+            copy(config, &facts, &[("altup.num_inputs", "altup_num_inputs"), ("altup.active_idx", "altup_active_idx")]);
+            copy(config, &facts, &[("attention.shared_kv_layers", "num_kv_shared_layers")]);
+            copy(config, &facts, &[("embedding_length_per_layer_input", "hidden_size_per_layer_input")]);
+        }
         "gemma4" => {
             config["hidden_activation"] = json!("gelu_pytorch_tanh");
             config["hidden_act"] = Value::Null;
@@ -273,6 +289,38 @@ fn state_space(facts: &Facts<'_>, set: &mut dyn FnMut(&str, Value)) {
         set(to, json!(facts.count(&format!("ssm.{from}"))));
     }
     set("mamba_d_head", json!(facts.count("ssm.inner_size") / facts.count("ssm.time_step_rank")));
+}
+
+/// Returns the config of a T5.
+pub(super) fn t5(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
+    let ModelSpec { family, layers, width, heads, head_dim, ffn, vocab, context, .. } = spec.model;
+    let facts = Facts { family: family.name, metadata };
+    let has_gates = (family.has_tensor)("enc.blk.0.ffn_gate.weight");
+    let mut config = json!({
+        "architectures": [spec.architecture],
+        "model_type": "t5",
+        "_name_or_path": "someone/tiny",
+        "num_layers": layers,
+        "d_model": width,
+        "d_kv": head_dim,
+        "d_ff": ffn,
+        "num_heads": heads,
+        "n_positions": context,
+        "vocab_size": vocab,
+        "layer_norm_epsilon": spec.model.norm_epsilon,
+        "relative_attention_num_buckets": facts.count("attention.relative_buckets_count"),
+        "relative_attention_max_distance": 128,
+        "decoder_start_token_id": facts.count("decoder_start_token_id"),
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "is_encoder_decoder": true,
+        "tie_word_embeddings": spec.model.tied,
+        "feed_forward_proj": if has_gates { "gated-gelu" } else { "relu" },
+    });
+    if let Some(layers) = facts.get("decoder_block_count") {
+        config["num_decoder_layers"] = layers;
+    }
+    config
 }
 
 /// Moves the keys of the text part into an object of their own, beside that of the tower.

@@ -43,11 +43,11 @@ impl<'a> Name<'a> {
 /// Whether a name in a checkpoint has no further ending.
 pub(super) fn is_whole(path: &str) -> bool {
     let last = path.rsplit('.').next().unwrap_or(path);
-    let is_gemma = ["layer_scalar", "scale", "per_expert_scale"].contains(&last)
+    let is_gemma = ["layer_scalar", "scale", "per_expert_scale", "correct_output_scale"].contains(&last)
         || path.contains(".experts.gate_up")
         || path.ends_with(".experts.down_proj");
     let is_stacked = is_gemma || path.contains("feed_forward.experts.") && last != "w1" && last != "w2" && last != "w3";
-    last.ends_with("_bias") || last == "A_log" || last == "D" || is_stacked
+    last.ends_with("_bias") && last != "relative_attention_bias" || last == "A_log" || last == "D" || is_stacked
 }
 
 /// Returns the name of a matrix of the vision tower, if the family has one.
@@ -80,6 +80,11 @@ fn table(family: &str, part: &str) -> Option<&'static str> {
         ("gemma4", "per_layer_token_embd") => "model.embed_tokens_per_layer",
         ("gemma4", "per_layer_model_proj") => "model.per_layer_model_projection",
         ("gemma4", "per_layer_proj_norm") => "model.per_layer_projection_norm",
+        ("gemma3n", "per_layer_token_embd") => "model.language_model.embed_tokens_per_layer",
+        ("gemma3n", "per_layer_model_proj") => "model.language_model.per_layer_model_projection",
+        ("gemma3n", "per_layer_proj_norm") => "model.language_model.per_layer_projection_norm",
+        ("gemma3n", "altup_proj") => "model.language_model.altup_projections.*",
+        ("gemma3n", "altup_unembd_proj") => "model.language_model.altup_unembed_projections.*",
         ("gptneox", "output") => "embed_out",
         (_, "output") => "lm_head",
         _ => return None,
@@ -102,6 +107,7 @@ fn part(family: &str, part: &str) -> Option<&'static str> {
             part => gpt2(part),
         },
         "falcon" => falcon(part),
+        "gemma3n" => gemma3n(part),
         "gemma4" => gemma4(part),
         "glm4" => glm4(part),
         "gpt2" => match part {
@@ -212,6 +218,20 @@ fn glm4(part: &str) -> Option<&'static str> {
         "post_ffw_norm" => Some("post_mlp_layernorm"),
         "ffn_up" => Some("mlp.gate_up_proj"),
         _ => None,
+    }
+}
+
+fn gemma3n(part: &str) -> Option<&'static str> {
+    match part {
+        "altup_correct_scale" => Some("altup.correct_output_scale"),
+        "altup_correct_coef" => Some("altup.correction_coefs"),
+        "altup_predict_coef" => Some("altup.prediction_coefs"),
+        "altup_router" => Some("altup.modality_router"),
+        "altup_router_norm" => Some("altup.router_norm"),
+        "laurel_l" => Some("laurel.linear_left"),
+        "laurel_r" => Some("laurel.linear_right"),
+        "laurel_post_norm" => Some("laurel.post_laurel_norm"),
+        part => gemma4(part),
     }
 }
 

@@ -25,14 +25,6 @@ fn llama() -> (Checkpoint, Vec<(String, Vec<u8>)>) {
     (made, files)
 }
 
-async fn send_all(fixture: &Fixture, files: &[(String, Vec<u8>)]) -> Vec<(String, String)> {
-    let mut sent = Vec::new();
-    for (name, contents) in files {
-        sent.push(send(fixture, name, contents).await);
-    }
-    sent
-}
-
 #[tokio::test]
 async fn adapter_in_safetensors_files_is_converted_and_stored() {
     let fixture = fixture();
