@@ -6,7 +6,7 @@ SOURCE is a folder with the source of llama.cpp. Reads lines from standard input
 name, "pre": name, "out": path}, and answers each with one line of JSON: whether it worked.
 
 The converter recognises pre-tokenizers by a hash of the ids of a text, which vocabularies of tests do not have: the name is
-given instead.
+given instead. Nor do they have the tokens that the classes of GLM look up, so that the common reader of vocabularies is used.
 """
 
 import json
@@ -36,6 +36,10 @@ def convert(job):
     TextModel.get_vocab_base_pre = lambda _self, _tokenizer: job["pre"]
     config = ModelBase.load_hparams(folder, False)
     model = get_model_class(get_model_architecture(config, ModelType.TEXT), mmproj=False)
+    # Layers that predict further tokens are left out.
+    model.no_mtp = True
+    if model.__module__ == "conversion.glm":
+        model.set_vocab = TextModel._set_vocab_gpt2
     with torch.inference_mode():
         model(folder, TYPES[job["type"]], out).write()
     return {"done": True}

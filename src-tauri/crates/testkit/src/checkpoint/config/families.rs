@@ -84,12 +84,16 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             config["qk_nope_head_dim"] = json!(plain);
             config["scoring_func"] = json!("sigmoid");
             config["topk_method"] = json!("noaux_tc");
+            // Each head has keys and values of its own, from one latent state.
+            config["num_key_value_heads"] = config["num_attention_heads"].clone();
             config["moe_layer_freq"] = json!(1);
         }
         "dots1" | "glm4moe" => {
             copy(config, &facts, SPARSE);
             if family == "glm4moe" {
                 config["partial_rotary_factor"] = json!(1.0);
+            } else {
+                config["scoring_func"] = json!("sigmoid");
             }
         }
         "gemma" => config["hidden_act"] = json!("gelu_pytorch_tanh"),
@@ -113,11 +117,12 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             config["hidden_act"] = Value::Null;
             copy(config, &facts, &[("expert_count", "num_experts"), ("none", "num_local_experts")]);
             copy(config, &facts, &[("expert_used_count", "top_k_experts"), ("none", "num_experts_per_tok")]);
-            copy(config, &facts, &[("attention.shared_kv_layers", "num_kv_shared_layers")]);
+            config["num_kv_shared_layers"] = facts.get("attention.shared_kv_layers").unwrap_or(json!(0));
             copy(config, &facts, &[("embedding_length_per_layer_input", "hidden_size_per_layer_input")]);
             copy(config, &facts, &[("attention.key_length_swa", "head_dim")]);
             config["global_head_dim"] = json!(head_dim);
             config["num_global_key_value_heads"] = json!(kv_heads / 2);
+            config["attention_k_eq_v"] = json!(true);
             config["use_double_wide_mlp"] = json!(facts.get("feed_forward_length").is_none());
             config["layer_types"] = kinds("sliding_attention", "full_attention");
             let full = json!({"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": config["rope_theta"].take()});
@@ -163,6 +168,7 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
                 let value = config[old].take();
                 config[key] = value;
             }
+            config["n_ctx"] = config["n_positions"].clone();
             config["activation_function"] = json!("gelu_new");
             config["hidden_act"] = Value::Null;
             config["num_key_value_heads"] = Value::Null;
@@ -176,6 +182,7 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
         "granitehybrid" => {
             config["layer_types"] = kinds("mamba", "attention");
             state_space(&facts, &mut |key, value| config[key] = value);
+            config["mamba_expand"] = json!(facts.count("ssm.inner_size") / spec.model.width);
             let shared = facts.get("expert_shared_feed_forward_length");
             config["shared_intermediate_size"] = shared.unwrap_or(json!(ffn));
             config["num_local_experts"] = facts.get("expert_count").unwrap_or(json!(0));
@@ -190,6 +197,8 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             if family == "lfm2" {
                 copy(config, &facts, &[("feed_forward_length", "block_ff_dim"), ("none", "intermediate_size")]);
                 config["block_auto_adjust_ff_dim"] = json!(false);
+                config["block_ffn_dim_multiplier"] = json!(1.0);
+                config["block_multiple_of"] = json!(256);
             } else {
                 copy(config, &facts, &[("expert_count", "num_experts"), ("none", "num_local_experts")]);
                 config["norm_topk_prob"] = json!(true);
@@ -265,6 +274,7 @@ pub(super) fn add(spec: &CheckpointSpec, metadata: &Metadata, config: &mut Value
             copy(config, &facts, &[("expert_shared_feed_forward_length", "shared_expert_intermediate_size")]);
             config["linear_value_head_dim"] = json!(facts.count("ssm.inner_size") / facts.count("ssm.time_step_rank"));
             config["layer_types"] = kinds("linear_attention", "full_attention");
+            config["full_attention_interval"] = json!(2);
             config["partial_rotary_factor"] = json!(0.5);
         }
         _ => {}
@@ -331,11 +341,19 @@ pub(super) fn nest(family: &str, metadata: &Metadata, config: Value) -> Value {
             json!({"depth": 4, "hidden_size": 8, "deepstack_visual_indexes": (0..layers).collect::<Vec<u64>>()})
         }
         "gemma3n" => json!({"architecture": "mobilenetv5_300m_enc", "hidden_size": 8}),
+        "gemma4" => json!({"model_type": "gemma4_vision", "hidden_size": 8}),
+        "mistral3" => json!({"model_type": "pixtral", "hidden_size": 8}),
         _ => return config,
     };
     let shared = |key: &str| config[key].clone();
+    let mut text = config.clone();
+    match family {
+        "gemma4" => text["model_type"] = json!("gemma4_text"),
+        "mistral3" => text["model_type"] = json!("ministral3"),
+        _ => {}
+    }
     json!({"architectures": shared("architectures"), "model_type": shared("model_type"),
-           "_name_or_path": shared("_name_or_path"), "text_config": config, "vision_config": tower})
+           "_name_or_path": shared("_name_or_path"), "text_config": text, "vision_config": tower})
 }
 
 /// Adds the parameters of rotations that only some families have.
