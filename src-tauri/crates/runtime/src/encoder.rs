@@ -11,7 +11,7 @@ use cairn_models::{ModelFile, Tower, TowerHparams};
 use cairn_tensor::{Backend, Batch};
 
 use crate::error::LoadError;
-use crate::picture::{PictureRows, PromptPicture, ScopedPicture, TowerIdentity};
+use crate::picture::{PictureId, PictureRows, PromptPicture, TowerIdentity};
 use crate::request::GenerateError;
 use crate::tiled::{TiledJob, TiledPlan};
 
@@ -24,9 +24,9 @@ pub(crate) struct PictureEncoder {
     hparams: TowerHparams,
     identity: TowerIdentity,
     /// The picture in progress.
-    job: Option<(ScopedPicture, TiledJob)>,
+    job: Option<(PictureId, TiledJob)>,
     /// Output rows of the last pictures, the latest last.
-    kept: VecDeque<(ScopedPicture, PictureRows)>,
+    kept: VecDeque<(PictureId, PictureRows)>,
 }
 
 impl PictureEncoder {
@@ -52,9 +52,10 @@ impl PictureEncoder {
         self.identity
     }
 
-    /// The output rows of a picture, if they are kept.
-    pub(crate) fn kept(&mut self, id: &ScopedPicture) -> Option<PictureRows> {
-        let at = self.kept.iter().position(|(kept, _)| kept == id)?;
+    /// The output rows of a picture, if they are kept for its scope.
+    pub(crate) fn kept(&mut self, id: &PictureId) -> Option<PictureRows> {
+        let id = id.shared();
+        let at = self.kept.iter().position(|(kept, _)| *kept == id)?;
         let found = self.kept.remove(at)?;
         let rows = Arc::clone(&found.1);
         self.kept.push_back(found);
@@ -62,12 +63,15 @@ impl PictureEncoder {
     }
 
     /// The picture in progress.
-    pub(crate) fn in_progress(&self) -> Option<&ScopedPicture> {
+    pub(crate) fn in_progress(&self) -> Option<&PictureId> {
         self.job.as_ref().map(|(id, _)| id)
     }
 
-    /// Keeps these output rows of a picture.
-    pub(crate) fn keep(&mut self, id: ScopedPicture, rows: PictureRows) {
+    /// Keeps these output rows of a picture, unless its request leaves nothing.
+    pub(crate) fn keep(&mut self, id: PictureId, rows: PictureRows) {
+        if !id.can_be_kept() {
+            return;
+        }
         let most = (KEPT_BYTES / size_of_val(&*rows).max(1)).max(1);
         self.kept.retain(|(kept, _)| *kept != id);
         while self.kept.len() >= most {
@@ -86,7 +90,7 @@ impl PictureEncoder {
     pub(crate) fn encode_some(
         &mut self,
         picture: &PromptPicture,
-        id: &ScopedPicture,
+        id: &PictureId,
         time: Duration,
     ) -> Result<Option<PictureRows>, GenerateError> {
         self.tower.grow_pages(self.hparams.pages())?;

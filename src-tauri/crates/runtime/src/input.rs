@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use cairn_tier::Key;
 
+use crate::scoped::Scoped;
+
 /// Rows of the encoder for an input, `[tokens, width]`.
 pub(crate) type InputRows = Arc<[f32]>;
 
@@ -19,6 +21,9 @@ pub(crate) struct SequenceInput {
     /// The encoder's rows, from their computation until their keys and values are stored.
     pub(crate) rows: Option<InputRows>,
 }
+
+/// Identity of an input of a request: the key of its first row, which is a digest of all tokens.
+pub(crate) type InputId = Scoped<Key>;
 
 /// Returns the cache keys of the rows of an input.
 pub(crate) fn keys(input: &[u32]) -> Vec<Key> {

@@ -7,7 +7,7 @@ use cairn_models::{Encoder, ModelFile};
 use cairn_tensor::{Backend, PlanId};
 
 use crate::error::LoadError;
-use crate::input::InputRows;
+use crate::input::{InputId, InputRows};
 use crate::request::GenerateError;
 use crate::tiled::{TiledJob, TiledPlan};
 
@@ -30,7 +30,7 @@ pub(crate) struct InputEncoder {
 
 /// An input in progress.
 struct Job {
-    input: Vec<u32>,
+    id: InputId,
     tiles: TiledJob,
     took: Duration,
 }
@@ -59,18 +59,23 @@ impl InputEncoder {
     }
 
     /// The input in progress.
-    pub(crate) fn in_progress(&self) -> Option<&[u32]> {
-        self.job.as_ref().map(|job| &job.input[..])
+    pub(crate) fn in_progress(&self) -> Option<&InputId> {
+        self.job.as_ref().map(|job| &job.id)
     }
 
     /// Computes a part of an input in about this time. Returns its rows when it is complete. Another input in progress is abandoned.
-    pub(crate) fn encode_some(&mut self, input: &[u32], time: Duration) -> Result<Option<EncodedInput>, GenerateError> {
+    pub(crate) fn encode_some(
+        &mut self,
+        input: &[u32],
+        id: &InputId,
+        time: Duration,
+    ) -> Result<Option<EncodedInput>, GenerateError> {
         self.plan.grow_pages(Encoder::pages(input.len()))?;
-        let job = match self.job.take().filter(|job| job.input == input) {
+        let job = match self.job.take().filter(|job| job.id == *id) {
             Some(job) => self.job.insert(job),
             None => {
                 let tiles = TiledJob::new(Encoder::batch(input));
-                self.job.insert(Job { input: input.to_vec(), tiles, took: Duration::ZERO })
+                self.job.insert(Job { id: id.clone(), tiles, took: Duration::ZERO })
             }
         };
         let began = Instant::now();

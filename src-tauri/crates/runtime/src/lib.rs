@@ -35,6 +35,7 @@ mod random;
 mod request;
 mod sampler;
 mod scheduler;
+mod scoped;
 mod sequence;
 mod tiled;
 mod wake;

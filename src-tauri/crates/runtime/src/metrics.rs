@@ -65,6 +65,8 @@ pub struct ModelMetrics {
     pub queue_waits: Histogram,
     /// Answers that made room for others because their client did not read.
     pub unread_pauses: u64,
+    /// Inputs that the encoder beside the decoder has computed.
+    pub inputs: u64,
     /// Pictures that the vision tower has encoded.
     pub pictures: u64,
     /// Parts of pictures, each computed between two steps.

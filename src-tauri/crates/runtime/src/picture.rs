@@ -12,6 +12,8 @@ use cairn_models::{Grid, TowerHparams};
 use cairn_tensor::Row;
 use cairn_tier::Key;
 
+use crate::scoped::Scoped;
+
 /// The number of the first picture of a request in its prompt. No vocabulary has so many tokens.
 pub const FIRST_PICTURE: u32 = 1 << 31;
 
@@ -161,13 +163,8 @@ impl TowerIdentity {
     }
 }
 
-/// A picture of a scope. A scope never uses what was encoded for another one: how long a request takes would show which pictures
-/// other clients have sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScopedPicture {
-    pub(crate) digest: PixelDigest,
-    pub(crate) scope: Option<Arc<str>>,
-}
+/// Identity of a picture of a request.
+pub(crate) type PictureId = Scoped<PixelDigest>;
 
 /// Appends the cache keys of a prompt, or of tokens behind one. Pictures must be whole, and have an entry in `pictures`.
 pub(crate) fn extend_keys(

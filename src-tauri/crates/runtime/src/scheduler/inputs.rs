@@ -29,18 +29,20 @@ impl Scheduler {
             !sequence.is_blocked() && !sequence.is_waiting() && sequence.unencoded_input().is_some()
         };
         let needed: Vec<usize> = (0..active.len()).filter(|&index| needs(&active[index])).collect();
-        let is_in_progress = |sequence: &Sequence| sequence.unencoded_input() == encoder.in_progress();
+        let is_in_progress = |sequence: &Sequence| sequence.unencoded_input_id().as_ref() == encoder.in_progress();
         let next = next_part(active, &needed, is_in_progress, &self.shares, &self.cost);
         let Some((index, time)) = next else { return Ok(()) };
-        let input = active[index].unencoded_input().expect("the sequence needs its input").to_vec();
+        let input = active[index].unencoded_input().expect("the sequence needs its input");
+        let id = active[index].unencoded_input_id().expect("the sequence needs its input");
         let began = Instant::now();
-        let encoded = encoder.encode_some(&input, time)?;
+        let encoded = encoder.encode_some(input, &id, time)?;
+        let rows_in_input = 0..input.len();
         self.shares.charge(active[index].client(), began.elapsed());
         self.has_changed = true;
         if let Some(EncodedInput { rows, took }) = encoded {
-            self.cache.add_compute_time(0..input.len(), took);
-            let same = active.iter_mut().filter(|sequence| sequence.unencoded_input() == Some(&input[..]));
-            same.for_each(|sequence| sequence.set_input_rows(&rows));
+            self.counters.count(|metrics| metrics.inputs += 1);
+            self.cache.add_compute_time(rows_in_input, took);
+            active.iter_mut().for_each(|sequence| sequence.set_input_rows(&id, &rows));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ impl Scheduler {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         let mut needed = Vec::new();
         for (index, sequence) in active.iter_mut().enumerate() {
-            while let Some(id) = sequence.next_scoped_picture()
+            while let Some(id) = sequence.next_picture_id()
                 && let Some(rows) = encoder.kept(&id)
             {
                 sequence.set_picture_rows(&id, &rows);
@@ -23,13 +23,11 @@ impl Scheduler {
                 needed.push(index);
             }
         }
-        let is_in_progress = |sequence: &Sequence| {
-            encoder.in_progress().is_some_and(|id| sequence.next_scoped_picture().as_ref() == Some(id))
-        };
+        let is_in_progress = |sequence: &Sequence| sequence.next_picture_id().as_ref() == encoder.in_progress();
         let next = next_part(active, &needed, is_in_progress, &self.shares, &self.cost);
         let Some((index, time)) = next else { return Ok(()) };
         let picture = active[index].next_picture().expect("the sequence needs a picture").clone();
-        let id = active[index].next_scoped_picture().expect("the sequence needs a picture");
+        let id = active[index].next_picture_id().expect("the sequence needs a picture");
         let began = Instant::now();
         let encoded = encoder.encode_some(&picture, &id, time)?;
         let took = began.elapsed();
@@ -39,9 +37,7 @@ impl Scheduler {
         if let Some(rows) = encoded {
             self.counters.count(|metrics| metrics.pictures += 1);
             active.iter_mut().for_each(|sequence| sequence.set_picture_rows(&id, &rows));
-            if !active[index].scope().incognito {
-                encoder.keep(id, rows);
-            }
+            encoder.keep(id, rows);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Sequence;
-use crate::input::{self, InputRows, SequenceInput};
+use crate::input::{self, InputId, InputRows, SequenceInput};
 
 impl Sequence {
     /// Makes the prompt an input, behind which the answer begins with a token of its own.
@@ -31,9 +31,16 @@ impl Sequence {
         Some(&self.history[..input.tokens])
     }
 
-    /// Sets the encoder's rows.
-    pub(crate) fn set_input_rows(&mut self, rows: &InputRows) {
-        if let Some(input) = &mut self.input {
+    /// Identity of that input.
+    pub(crate) fn unencoded_input_id(&self) -> Option<InputId> {
+        self.unencoded_input().map(|_| InputId::new(self.keys[0], self.scope()))
+    }
+
+    /// Sets the encoder's rows of an input, if it is that of this sequence and of its scope.
+    pub(crate) fn set_input_rows(&mut self, id: &InputId, rows: &InputRows) {
+        if self.unencoded_input_id().as_ref() == Some(id)
+            && let Some(input) = &mut self.input
+        {
             input.rows = Some(InputRows::clone(rows));
         }
     }
@@ -59,5 +66,38 @@ impl Sequence {
         if tokens > 0 {
             self.keys.splice(..tokens, input::keys(&self.history[..tokens]));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_kv::CacheScope;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::sequence::tests;
+
+    #[test]
+    fn rows_of_an_input_reach_sequences_of_their_scope_only() {
+        let tokenizer = tests::tokenizer();
+        let sequence = |name: Option<&str>, incognito| {
+            let scope = CacheScope { name: name.map(Into::into), incognito, owner: None };
+            let (sequence, _) = tests::sequence(Request { scope, ..Request::default() }, None, &tokenizer, 9);
+            sequence.with_input(2)
+        };
+        let id = sequence(Some("key"), false).unencoded_input_id().expect("nothing is computed");
+        let rows = InputRows::from([0.5; 4]);
+        let scopes = [(Some("key"), false, true), (Some("key"), true, false), (None, false, false)];
+        for (name, incognito, gets_rows) in scopes {
+            let mut sequence = sequence(name, incognito);
+            sequence.set_input_rows(&id, &rows);
+            let found = sequence.unstored_input();
+            assert_eq!(found, gets_rows.then(|| (0..1, rows.clone())), "{name:?}, incognito: {incognito}");
+        }
+        let other =
+            InputId::new(input::keys(&[1, 1])[0], &CacheScope { name: Some("key".into()), ..CacheScope::default() });
+        let mut sequence = sequence(Some("key"), false);
+        sequence.set_input_rows(&other, &rows);
+        assert_eq!(sequence.unstored_input(), None, "another input");
     }
 }

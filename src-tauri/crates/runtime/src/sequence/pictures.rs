@@ -3,7 +3,7 @@
 use cairn_tensor::Input;
 
 use super::Sequence;
-use crate::picture::{self, PictureRows, PromptPicture, ScopedPicture, SequencePicture};
+use crate::picture::{self, PictureId, PictureRows, PromptPicture, SequencePicture};
 
 impl Sequence {
     /// Finds the pictures of the history, and the keys of all its rows.
@@ -22,20 +22,20 @@ impl Sequence {
         self.job.request.pictures.get(next.span.index)
     }
 
-    /// The same picture with the scope of the request.
-    pub(crate) fn next_scoped_picture(&self) -> Option<ScopedPicture> {
-        self.next_picture().map(|picture| ScopedPicture { digest: picture.digest, scope: self.scope().name.clone() })
+    /// Identity of that picture.
+    pub(crate) fn next_picture_id(&self) -> Option<PictureId> {
+        self.next_picture().map(|picture| PictureId::new(picture.digest, self.scope()))
     }
 
-    /// Sets the embeddings of all uncomputed occurrences of a picture, if it is of the request's scope.
-    pub(crate) fn set_picture_rows(&mut self, id: &ScopedPicture, rows: &PictureRows) {
-        if id.scope != self.scope().name {
+    /// Sets the embeddings of all uncomputed occurrences of a picture of the request's scope.
+    pub(crate) fn set_picture_rows(&mut self, id: &PictureId, rows: &PictureRows) {
+        if !id.is_in(self.scope()) {
             return;
         }
         let (computed, pictures) = (self.computed, &self.job.request.pictures);
         let is_same = |picture: &SequencePicture| {
             let content = pictures.get(picture.span.index);
-            picture.span.slots.end > computed && content.is_some_and(|content| content.digest == id.digest)
+            picture.span.slots.end > computed && content.is_some_and(|content| content.digest == id.content)
         };
         self.pictures
             .iter_mut()

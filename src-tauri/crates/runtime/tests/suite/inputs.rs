@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use cairn_gguf::DType;
 use cairn_runtime::{
-    Engine, EngineConfig, Finish, FinishReason, GenerateError, Lease, LoadOptions, Request, Sampling, Source,
+    CacheScope, Engine, EngineConfig, Finish, FinishReason, GenerateError, Lease, LoadOptions, Request, Sampling,
+    Source,
 };
 use cairn_testkit::{ModelSpec, Types, families};
 use cairn_tier::WeightsDigest;
@@ -67,6 +68,33 @@ async fn answers_to_inputs_are_independent_of_batch_and_cache() {
     let other = Engine::start(config()).expect("a kernel variant runs");
     let other = self::lease(&other, &path).await;
     assert_eq!(ask(&other, greedy([input(7), vec![5]].concat(), 24)).await.tokens, longer.tokens, "an empty cache");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_in_progress_are_shared_within_a_scope_only() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let lease = lease(&engine, &model(&folder, 6)).await;
+    let scopes = [(None, false), (Some("key"), false), (Some("key"), true), (Some("other"), false)];
+    for round in 0..3 {
+        let before = engine.metrics()[0].1.inputs;
+        // The others arrive while this input is encoded.
+        let busy = lease.generate(greedy(prompt(100 + round, 400), 1));
+        let at_once = scopes.map(|(name, incognito)| {
+            let scope = CacheScope { name: name.map(Arc::from), incognito, ..CacheScope::default() };
+            lease.generate(Request { scope, ..greedy(prompt(round, 200), 1) })
+        });
+        answer(busy).await.expect("the generation finishes");
+        for events in at_once {
+            answer(events).await.expect("the generation finishes");
+        }
+        // An incognito request that begins late finds the rows of its scope in the cache.
+        let encoded = engine.metrics()[0].1.inputs - before - 1;
+        assert!(
+            (3..=4).contains(&encoded),
+            "round {round}: {encoded} inputs were encoded for 3 keys, one also incognito"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
