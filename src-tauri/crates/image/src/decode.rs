@@ -3,13 +3,15 @@
 //! The size in the header is checked before the pixels are decoded, and the decoder may allocate only up to a limit. Pixels that
 //! are transparent show white, as in a viewer. The orientation in the file is applied, so that the model sees what its user sees.
 
+mod webp;
+
 use std::io::Cursor;
 
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 
 use crate::error::DecodeError;
-use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SCANS, MAX_SIDE};
+use crate::limits::{MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_PIXELS, MAX_SCANS, MAX_SIDE};
 use crate::picture::Picture;
 
 /// Supported formats and their names.
@@ -37,11 +39,15 @@ pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeErro
     let &(kind, format) = supported.ok_or(DecodeError::UnknownFormat)?;
     let invalid = |error: ImageError| DecodeError::Invalid { format, why: error.to_string() };
     let mut reader = ImageReader::with_format(Cursor::new(file), kind);
-    reader.limits(limits());
+    // A color profile may decompress to a thousand times its size.
+    reader.limits(limits(MAX_HEADER_BYTES));
     let mut decoder = reader.into_decoder().map_err(invalid)?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > max_pixels.min(MAX_PIXELS) || width.max(height) > MAX_SIDE {
-        return Err(DecodeError::TooManyPixels { width, height });
+    let chunks = (kind == ImageFormat::WebP).then(|| webp::Chunks::read(file));
+    let frame = chunks.as_ref().map(|chunks| chunks.largest);
+    for (width, height) in std::iter::once(decoder.dimensions()).chain(frame) {
+        if u64::from(width) * u64::from(height) > max_pixels.min(MAX_PIXELS) || width.max(height) > MAX_SIDE {
+            return Err(DecodeError::TooManyPixels { width, height });
+        }
     }
     let scans = if kind == ImageFormat::Jpeg { jpeg_scans(file) } else { 1 };
     if scans > MAX_SCANS {
@@ -52,9 +58,12 @@ pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeErro
     if bytes > MAX_DECODED_BYTES {
         return Err(DecodeError::TooMuchMemory { bytes });
     }
-    decoder.set_limits(limits()).map_err(invalid)?;
-    // A broken entry about the orientation does not make the pixels worthless.
-    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    decoder.set_limits(limits(2 * MAX_DECODED_BYTES)).map_err(invalid)?;
+    // A broken entry about the orientation does not make the pixels worthless. The decoder would allocate as much as a chunk claims.
+    let orientation = match chunks.is_none_or(|chunks| chunks.are_whole) {
+        true => decoder.orientation().unwrap_or(Orientation::NoTransforms),
+        false => Orientation::NoTransforms,
+    };
     let mut pixels = DynamicImage::from_decoder(decoder).map_err(invalid)?;
     pixels.apply_orientation(orientation);
     let (width, height) = (pixels.width(), pixels.height());
@@ -83,12 +92,12 @@ fn jpeg_scans(file: &[u8]) -> usize {
     scans
 }
 
-/// Limits of the decoders. Their own working memory counts, too.
-fn limits() -> Limits {
+/// Limits of the decoders, with this number of bytes for their own working memory.
+fn limits(bytes: u64) -> Limits {
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
-    limits.max_alloc = Some(2 * MAX_DECODED_BYTES);
+    limits.max_alloc = Some(bytes);
     limits
 }
 

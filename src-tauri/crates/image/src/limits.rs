@@ -8,5 +8,7 @@ pub const MAX_PIXELS: u64 = 50_000_000;
 pub const MAX_SIDE: u32 = 65_535;
 /// Maximum memory of the decoded pixels: four bytes for each of [`MAX_PIXELS`].
 pub const MAX_DECODED_BYTES: u64 = 4 * MAX_PIXELS;
+/// Maximum memory for what precedes the pixels, such as texts and a color profile: as much as a file has.
+pub(crate) const MAX_HEADER_BYTES: u64 = MAX_FILE_BYTES as u64;
 /// Maximum number of scans of a JPEG file. Encoders write about ten.
 pub(crate) const MAX_SCANS: usize = 32;

@@ -1,8 +1,8 @@
 //! Pixels in RGB, their digest, and scaling.
 
-use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::images::{ImageRef, TypedImage};
 use fast_image_resize::pixels::U8x3;
-use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use sha2::{Digest, Sha256};
 
 use crate::error::InvalidPicture;
@@ -115,9 +115,8 @@ impl Picture {
             return Ok(self.clone());
         }
         let empty = InvalidPicture { width, height, bytes: 0 };
-        let pixels: &[[u8; 3]] = self.rgb.as_chunks().0;
-        let pixels: Vec<U8x3> = pixels.iter().map(|pixel| U8x3::new(*pixel)).collect();
-        let from = TypedImageRef::new(self.width, self.height, &pixels).map_err(|_| empty)?;
+        let bytes = ImageRef::new(self.width, self.height, &self.rgb, PixelType::U8x3).map_err(|_| empty)?;
+        let from = bytes.typed_image::<U8x3>().ok_or(empty)?;
         let mut to = TypedImage::<U8x3>::new(width, height);
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter.into()));
         Resizer::new().resize_typed(&from, &mut to, &options).map_err(|_| empty)?;
