@@ -45,7 +45,7 @@ use self::description::Description;
 pub use self::error::ConvertError;
 use self::error::invalid;
 use self::plan::{Data, PlannedTensor};
-use self::safetensors::{Index, SourceTensor};
+use self::safetensors::{Index, MAX_TENSORS, SourceTensor};
 use crate::FileType;
 
 /// List of the files of a checkpoint in several files.
@@ -176,6 +176,10 @@ fn sources(files: &[CheckpointFile], description: &Description<'_>) -> Result<Ve
             safetensors::check_names(&tensors, names).map_err(|reason| invalid(&file.name, reason))?;
         }
         sources.extend(tensors);
+        // The same file may be there thousands of times.
+        if sources.len() > MAX_TENSORS {
+            return Err(invalid(&file.name, format!("the files have more than {MAX_TENSORS} tensors together")));
+        }
     }
     match listed.and_then(|listed| listed.into_iter().next()) {
         Some(missing) => Err(invalid(INDEX, format!("the file {missing:?} that it names is missing"))),

@@ -23,8 +23,9 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 const LENGTH_BYTES: u64 = 8;
 /// Files of the largest published models have a few thousand tensors each.
 const TENSORS: Limit = Limit::new(1 << 16, "it", "tensors");
-/// The largest published checkpoints have about 100,000 tensors.
-const INDEX_TENSORS: Limit = Limit::new(1 << 18, "it", "tensors");
+/// Largest number of tensors of all files together. The largest published checkpoints have about 100,000.
+pub(super) const MAX_TENSORS: usize = 1 << 18;
+const INDEX_TENSORS: Limit = Limit::new(MAX_TENSORS, "it", "tensors");
 /// Longest name of a tensor. Published names have up to about 100 bytes, and errors contain them.
 const MAX_NAME_BYTES: usize = 1 << 10;
 /// End of the names of files.
