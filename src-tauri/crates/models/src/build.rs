@@ -17,7 +17,7 @@ use adapted::Adapted;
 
 mod adapted;
 
-/// Id of a weight in a plan that is not executed.
+/// Id of a weight that cannot be added, in a plan that is not executed.
 const NOT_UPLOADED: WeightId = WeightId(u32::MAX);
 
 /// A tensor that a model must have.
@@ -74,6 +74,8 @@ pub struct Builder<'a> {
     /// Biases that the model must have. Those of blocks without the prefix `blk.N.`.
     required_biases: HashSet<String>,
     backend: Option<&'a mut dyn Backend>,
+    /// The weights of a build without a backend, without their bytes.
+    shapes: Vec<Weight>,
     context_tokens: usize,
     weights: HashMap<(String, Part), WeightId>,
     weights_bytes: u64,
@@ -106,6 +108,7 @@ impl<'a> Builder<'a> {
             source,
             required_biases: block_biases(source),
             backend,
+            shapes: Vec::new(),
             context_tokens,
             weights: HashMap::new(),
             weights_bytes: 0,
@@ -124,10 +127,33 @@ impl<'a> Builder<'a> {
             return Err(LoadError::Tensors { faults: self.faults });
         }
         self.check_adapters()?;
-        match self.backend_error {
-            Some(error) => Err(error.into()),
-            None => Ok((self.plan, self.weights_bytes)),
+        if let Some(error) = self.backend_error.take() {
+            return Err(error.into());
         }
+        Ok((self.take_plan()?, self.weights_bytes))
+    }
+
+    /// Returns the plan and begins another one with the same weights. Without a backend, checks the plan as a backend would, unless its
+    /// tensors have faults.
+    pub(crate) fn take_plan(&mut self) -> Result<Plan, LoadError> {
+        let plan = std::mem::take(&mut self.plan);
+        if self.backend.is_none() && self.faults.is_empty() {
+            cairn_tensor::check_plan(&plan, &self.shapes)?;
+        }
+        Ok(plan)
+    }
+
+    /// Adds a weight. A build without a backend needs its shape only.
+    fn add(&mut self, name: &str, dtype: DType, [rows, cols]: [usize; 2], bytes: impl FnOnce() -> Bytes) -> WeightId {
+        let name = name.to_owned();
+        let Some(backend) = &mut self.backend else {
+            self.shapes.push(Weight { name, dtype, rows, cols, bytes: Vec::new().into() });
+            return WeightId(self.shapes.len() as u32 - 1);
+        };
+        backend.upload(Weight { name, dtype, rows, cols, bytes: bytes() }).unwrap_or_else(|error| {
+            self.backend_error.get_or_insert(error);
+            NOT_UPLOADED
+        })
     }
 
     /// Returns the tensors of a build from metadata, in the order of the forward pass.
@@ -205,23 +231,16 @@ impl<'a> Builder<'a> {
             return NOT_UPLOADED;
         }
         self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
-        let values: Option<Vec<Vec<f32>>> = found
-            .into_iter()
-            .zip(tensors)
-            .map(|(found, (_, dims))| {
-                let (dtype, bytes) = found?;
+        self.add(tensors[0].0, DType::F32, [rows, cols], || {
+            let decode = |(found, (_, dims)): (Option<(DType, Option<Bytes>)>, &(&str, &[usize]))| {
+                let (dtype, bytes) = found.expect("all tensors were found");
                 let mut values = vec![0.0; dims.iter().product()];
-                dtype.decode(&bytes?, &mut values);
-                Some(values)
-            })
-            .collect();
-        let (Some(backend), Some(values)) = (&mut self.backend, values) else { return NOT_UPLOADED };
-        let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
-        let name = tensors[0].0.to_owned();
-        let weight = Weight { name, dtype: DType::F32, rows, cols, bytes: bytes.into() };
-        backend.upload(weight).unwrap_or_else(|error| {
-            self.backend_error.get_or_insert(error);
-            NOT_UPLOADED
+                dtype.decode(&bytes.expect("a build with a backend has a file"), &mut values);
+                values
+            };
+            let values: Vec<Vec<f32>> = found.into_iter().zip(tensors).map(decode).collect();
+            let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
+            bytes.into()
         })
     }
 
@@ -241,13 +260,10 @@ impl<'a> Builder<'a> {
         let rows = ranges.iter().map(Range::len).sum();
         let row_bytes = dtype.row_bytes(cols);
         self.weights_bytes += (rows * row_bytes) as u64;
-        let (Some(backend), Some(bytes)) = (&mut self.backend, bytes) else { return NOT_UPLOADED };
-        let of_range = |range: Range<usize>| bytes[range.start * row_bytes..range.end * row_bytes].iter().copied();
-        let chosen: Vec<u8> = ranges.into_iter().flat_map(of_range).collect();
-        let weight = Weight { name: name.to_owned(), dtype, rows, cols, bytes: chosen.into() };
-        backend.upload(weight).unwrap_or_else(|error| {
-            self.backend_error.get_or_insert(error);
-            NOT_UPLOADED
+        self.add(name, dtype, [rows, cols], || {
+            let bytes = bytes.expect("a build with a backend has a file");
+            let of_range = |range: Range<usize>| bytes[range.start * row_bytes..range.end * row_bytes].iter().copied();
+            ranges.into_iter().flat_map(of_range).collect::<Vec<u8>>().into()
         })
     }
 
@@ -300,14 +316,7 @@ impl<'a> Builder<'a> {
             return id;
         }
         self.weights_bytes += (len * size_of::<f32>()) as u64;
-        let uploaded = self.backend.as_mut().map_or(Ok(NOT_UPLOADED), |backend| {
-            let bytes = 1f32.to_le_bytes().repeat(len).into();
-            backend.upload(Weight { name: "ones".to_owned(), dtype: DType::F32, rows: 1, cols: len, bytes })
-        });
-        let id = uploaded.unwrap_or_else(|error| {
-            self.backend_error.get_or_insert(error);
-            NOT_UPLOADED
-        });
+        let id = self.add("ones", DType::F32, [1, len], || 1f32.to_le_bytes().repeat(len).into());
         self.weights.insert(key, id);
         id
     }
@@ -368,16 +377,9 @@ impl<'a> Builder<'a> {
         }
         let (start, len) = (dtype.row_bytes(first), rows * dtype.row_bytes(cols));
         self.weights_bytes += len as u64;
-        let uploaded = match (&mut self.backend, bytes) {
-            (Some(backend), Some(bytes)) => {
-                let bytes = bytes.slice(start..start + len).expect("the size of the tensor was checked");
-                backend.upload(Weight { name: name.to_owned(), dtype, rows, cols, bytes })
-            }
-            _ => Ok(NOT_UPLOADED),
-        };
-        let id = uploaded.unwrap_or_else(|error| {
-            self.backend_error.get_or_insert(error);
-            NOT_UPLOADED
+        let id = self.add(name, dtype, [rows, cols], || {
+            let bytes = bytes.expect("a build with a backend has a file");
+            bytes.slice(start..start + len).expect("the size of the tensor was checked")
         });
         self.weights.insert(key, id);
         id
@@ -436,3 +438,6 @@ fn find<'a>(gguf: &'a Gguf, name: &str, need: Vec<u64>) -> Result<&'a Tensor, Te
     }
     Ok(tensor)
 }
+
+#[cfg(test)]
+mod tests;

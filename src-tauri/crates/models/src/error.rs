@@ -190,6 +190,9 @@ impl fmt::Display for TensorFault {
     }
 }
 
+/// Maximum number of listed faults: more than all tensors of a block.
+const MAX_ENTRIES: usize = 64;
+
 /// Names an architecture, with the models that have it.
 fn architecture_text(name: &str, model: Option<&str>) -> String {
     match model {
@@ -212,8 +215,8 @@ fn around_block(name: &str) -> Option<(&str, u64, &str)> {
     Some((prefix, block.parse().ok()?, rest))
 }
 
-/// Lists all faults. A file may lack tens of thousands of tensors, so equal faults in consecutive blocks are one entry:
-/// `blk.3-4095.attn_k.weight`.
+/// Lists faults. A file may lack tens of thousands of tensors, so equal faults in consecutive blocks are one entry:
+/// `blk.3-4095.attn_k.weight`. Blocks of some families alternate, so the number of entries has a limit, too.
 fn faults_text(faults: &[TensorFault]) -> String {
     // Fault, first and last block of its run.
     let mut entries: Vec<(&TensorFault, Option<(u64, u64)>)> = Vec::new();
@@ -240,7 +243,11 @@ fn faults_text(faults: &[TensorFault]) -> String {
         }
         _ => fault.to_string(),
     };
-    let list: Vec<String> = entries.iter().map(text).collect();
+    let mut list: Vec<String> = entries.iter().take(MAX_ENTRIES).map(text).collect();
+    let more = entries.len() - list.len();
+    if more > 0 {
+        list.push(format!("{more} more"));
+    }
     let count = faults.len();
     format!("{count} tensor{} not fit the model: {}", if count == 1 { " does" } else { "s do" }, list.join("; "))
 }

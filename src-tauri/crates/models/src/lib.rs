@@ -46,7 +46,7 @@ pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::{Hparams, NormKind};
 pub use load::{
-    MemoryRequirements, Model, check_head, load, load_encoder, load_with_adapters, memory_requirements,
+    MemoryRequirements, Model, check_adapters, check_head, load, load_encoder, load_with_adapters, memory_requirements,
     required_tensors,
 };
 pub use vision::{Grid, PicturePrompt, PictureSize, Tiles, Tower, TowerHparams};

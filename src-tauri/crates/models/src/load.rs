@@ -79,15 +79,23 @@ pub fn load_with_adapters(
     context_tokens: usize,
     backend: &mut dyn Backend,
 ) -> Result<Model, LoadError> {
-    if adapters.len() > MAX_ADAPTERS {
-        return Err(AdapterError::Count { count: adapters.len() }.into());
-    }
-    build(Source::File(file), adapters, context_tokens, None)?;
+    check_adapters(file, adapters, context_tokens)?;
     let Built { hparams, plan, store, .. } = build(Source::File(file), adapters, context_tokens, Some(backend))?;
     // The upload has decoded vectors, so the files must be unchanged.
     file.check()?;
     adapters.iter().try_for_each(|adapter| adapter.file().check())?;
     Ok(Model { plan, hparams, store })
+}
+
+/// Checks that adapters fit a model, and the model itself, by the shapes of their tensors. Only small vectors are read.
+///
+/// # Errors
+/// Those of [`load_with_adapters`], except errors of the backend.
+pub fn check_adapters(file: &ModelFile, adapters: &[Adapter], context_tokens: usize) -> Result<(), LoadError> {
+    if adapters.len() > MAX_ADAPTERS {
+        return Err(AdapterError::Count { count: adapters.len() }.into());
+    }
+    build(Source::File(file), adapters, context_tokens, None).map(drop)
 }
 
 /// Uploads the weights of the encoder of a model that has a decoder beside it.
@@ -205,12 +213,15 @@ fn build<'a>(
         // The encoder's weights are in a backend of its own.
         if !b.has_backend() {
             family.build_encoder(&mut b)?;
-            encoder = Some(std::mem::take(&mut b.plan));
+            encoder = Some(b.take_plan()?);
         }
         family.build_store(&mut b)?;
-        store = Some(std::mem::take(&mut b.plan));
+        store = Some(b.take_plan()?);
     }
     let hparams = family.build(&mut b)?;
+    if hparams.embedding.is_some() && !adapters.is_empty() {
+        return Err(LoadError::Unsupported { what: "an adapter of an embedding model".to_owned() });
+    }
     let (plan, weights_bytes) = b.finish()?;
     let is_ranked = matches!(hparams.embedding, Some(EmbeddingOutput { pooling: Pooling::Rank, .. }));
     if is_ranked && plan.logits.is_none_or(|scores| plan.buffers[scores.0 as usize].width != 1) {

@@ -4,7 +4,7 @@
 //! adapters has scopes of its own, in pages and in tiers: a cached prefix is only used by requests with the same selection.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cairn_models::{Adapter, ModelFile};
@@ -32,6 +32,14 @@ pub(crate) fn open(sources: &[AdapterSource]) -> Result<Vec<Adapter>, LoadError>
         adapter.map_err(|error| LoadError::Model(error.into()))
     };
     sources.iter().map(open).collect()
+}
+
+/// Checks by the shapes of tensors that an adapter fits a model.
+pub(crate) fn check(model: &Path, adapter: &Path) -> Result<(), LoadError> {
+    let file = ModelFile::open(model)?;
+    let adapters = open(&[AdapterSource { path: adapter.to_owned(), digest: None }])?;
+    // The context size does not matter: all sizes need the same tensors.
+    Ok(cairn_models::check_adapters(&file, &adapters, 1)?)
 }
 
 /// Returns the adapters that a request uses, in ascending order. Without a selection, it uses all with the scale 1. An adapter

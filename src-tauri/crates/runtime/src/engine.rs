@@ -295,6 +295,14 @@ impl Engine {
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
     }
 
+    /// Checks that the adapter in a file fits a model file, by the shapes of their tensors.
+    ///
+    /// # Errors
+    /// Those of loading the model with the adapter that shapes show.
+    pub fn check_adapter(&self, model: &Path, adapter: &Path) -> Result<(), LoadError> {
+        crate::adapters::check(model, adapter)
+    }
+
     /// Checks by the head of a model file whether this engine can run the model. Returns the memory for weights, activations
     /// and a KV cache of the default context size.
     ///

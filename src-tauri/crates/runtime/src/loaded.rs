@@ -173,10 +173,6 @@ impl LoadedModel {
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
         let (tokenizer, Model { plan, hparams, store }) = read(&file, &adapters, context_tokens, &mut backend)?;
-        if hparams.embedding.is_some() && !adapters.is_empty() {
-            let what = "an adapter of an embedding model".to_owned();
-            return Err(cairn_models::LoadError::Unsupported { what }.into());
-        }
         let template = chat_template(&file);
         let (kv_type, kv_refused) = supported_kv_type(&plan, loading.kv_type);
         let backend = (loading.device)(backend.with_kv_type(kv_type));
@@ -288,12 +284,7 @@ impl Drop for LoadedModel {
 fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Result<PictureEncoder, LoadError> {
     let TowerFile { file, weights } = tower;
     let tower = cairn_models::vision::load(&file, width, &mut backend)?;
-    let rows = tower.hparams.most_output_rows();
-    if !tower.hparams.prompt.is_causal && rows > BATCH_ROWS {
-        let what =
-            format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
-        return Err(cairn_models::LoadError::Unsupported { what }.into());
-    }
+    check_tower_rows(&tower.hparams)?;
     let weights = match weights {
         Some(WeightsDigest(digest)) => digest.to_vec(),
         None => salt.to_le_bytes().to_vec(),
@@ -303,6 +294,17 @@ fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Resul
     let facts = (&tower.plan, &tower.hparams, caps.backend, caps.variant, caps.numerics_rev);
     let identity = TowerIdentity::new(&[&weights, format!("{facts:?}").as_bytes()]);
     PictureEncoder::new(file, Box::new(backend), tower, identity)
+}
+
+/// Checks that a step of the text model has room for the rows of a picture that attend to each other.
+fn check_tower_rows(tower: &TowerHparams) -> Result<(), LoadError> {
+    let rows = tower.most_output_rows();
+    if tower.prompt.is_causal || rows <= BATCH_ROWS {
+        return Ok(());
+    }
+    let what =
+        format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
+    Err(cairn_models::LoadError::Unsupported { what }.into())
 }
 
 /// The tiers of a model. The fingerprint covers the whole plans: with the weights, they determine all that is computed
@@ -415,16 +417,20 @@ fn total_bytes(gguf: &Gguf, need: &MemoryRequirements) -> u64 {
 /// their files.
 pub fn has_tower(tower: &Gguf, model: &Gguf) -> bool {
     let head = cairn_models::vision::head(tower).ok().flatten();
-    let width = cairn_models::vision::input_width(model);
-    head.zip(width).is_some_and(|(head, width)| cairn_models::vision::check(&head, width).is_ok())
+    head.is_some_and(|head| usable_tower_bytes(&head, model).is_some())
 }
 
 /// Memory of the vision tower that will be loaded: a separate file's, or the model's own. None if it cannot be used.
 pub(crate) fn tower_bytes(file: &ModelFile, projector: Option<&ModelFile>) -> u64 {
     let head = projector.unwrap_or(file).tower();
-    let width = cairn_models::vision::input_width(file.gguf());
-    let need = head.zip(width).map(|(head, width)| cairn_models::vision::check(head, width));
-    need.and_then(Result::ok).map_or(0, |(_, bytes)| bytes)
+    head.and_then(|head| usable_tower_bytes(head, file.gguf())).unwrap_or(0)
+}
+
+/// Memory of the tower with this head, if it can be loaded for a model.
+fn usable_tower_bytes(head: &Gguf, model: &Gguf) -> Option<u64> {
+    let width = cairn_models::vision::input_width(model)?;
+    let (hparams, bytes) = cairn_models::vision::check(head, width).ok()?;
+    check_tower_rows(&hparams).ok().map(|()| bytes)
 }
 
 /// Checks that the model fits into the memory that is available now, with `tower_bytes` for its vision tower.

@@ -44,6 +44,15 @@ struct PlanCheck<'a> {
     weights: &'a [Weight],
 }
 
+/// Checks a plan by the shapes of its weights, as [`Backend::prepare`](crate::Backend::prepare) does. Their bytes are not read, and may
+/// be missing.
+///
+/// # Errors
+/// [`BackendError::Plan`] with the step that does not fit.
+pub fn check_plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> {
+    self::plan(plan, weights, plan.kv_type(DType::F16).0)
+}
+
 /// Checks every step of a plan, and that its states fit rows of this type.
 pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<(), BackendError> {
     let check = PlanCheck { plan, weights };

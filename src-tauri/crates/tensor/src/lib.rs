@@ -30,6 +30,7 @@ pub mod weight;
 
 pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{AdapterUse, Batch, Input, Row, Slice, Tile};
+pub use check::check_plan;
 pub use cpu::Cpu;
 pub use delta::{DeltaRule, KeySharing};
 pub use page::{Kv, PAGE_TOKENS, PageId, PageLayout, UnevenHead};

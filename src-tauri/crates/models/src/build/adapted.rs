@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 
 use cairn_gguf::DType;
-use cairn_tensor::{BufferId, Bytes, Op, Projection, Rows, Weight, WeightId};
+use cairn_tensor::{BufferId, Bytes, Op, Projection, Rows, WeightId};
 
-use super::{Builder, NOT_UPLOADED};
+use super::Builder;
 use crate::adapter_error::AdapterError;
 
 /// State of a build with adapters.
@@ -57,11 +57,7 @@ impl Builder<'_> {
 
     fn upload_part(&mut self, name: String, (dtype, bytes): (DType, Bytes), [rows, cols]: [usize; 2]) -> WeightId {
         self.weights_bytes += bytes.len() as u64;
-        let Some(backend) = &mut self.backend else { return NOT_UPLOADED };
-        backend.upload(Weight { name, dtype, rows, cols, bytes }).unwrap_or_else(|error| {
-            self.backend_error.get_or_insert(error);
-            NOT_UPLOADED
-        })
+        self.add(&name, dtype, [rows, cols], || bytes)
     }
 
     /// Adds the steps of the adapters after a product.

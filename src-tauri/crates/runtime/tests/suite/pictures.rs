@@ -385,6 +385,29 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tower_with_more_rows_than_a_step_is_not_listed() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let model = ModelFile::open(&files[0]).expect("the file is whole");
+    // Groups of 16 patches become a row.
+    for (side, rows) in [(88, 484), (92, 529)] {
+        let spec = TowerSpec { image_size: side, patch_size: 1, ..tower() };
+        std::fs::write(&files[1], spec.write()).expect("the folder is writable");
+        let head = Gguf::parse(&spec.write()).expect("testkit writes complete files");
+        let is_usable = rows <= 512;
+        assert_eq!(cairn_runtime::has_tower(&head, model.gguf()), is_usable, "{rows} rows");
+        let lease = lease(&engine, &files).await;
+        match lease.vision() {
+            Ok(vision) => assert!(is_usable && vision.is_some_and(|vision| vision.most_output_rows() == rows)),
+            Err(error) => assert!(!is_usable && error.to_string().contains("with 529 rows for a picture"), "{error}"),
+        }
+        drop(lease);
+        assert!(engine.unload("m"), "the model was loaded");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn running_answer_continues_while_a_picture_is_encoded() {
     let folder = TempDir::new().expect("a temporary folder");
     let files = files(&folder);
