@@ -19,7 +19,7 @@ use cairn_disk::RealDisk;
 use cairn_store::{Layer, LayerKind, Library, LibraryWriter, MAX_LAYERS, ModelRef, WriteError};
 use serde_json::{Map, Value, json};
 
-use crate::library::catalog::is_pebble;
+use crate::library::catalog::{ADAPTER, is_pebble};
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::{pebble, template};
@@ -119,6 +119,16 @@ impl ModelLibrary {
         made
     }
 
+    /// Checks that the adapter among the layers, if there is one, fits the weights.
+    fn check_adapter(&self, layers: &[Layer]) -> Result<(), Error> {
+        let library = self.catalog.own_library();
+        let of_kind = |kind: LayerKind| layers.iter().find(|layer| layer.kind == kind);
+        let (model, adapter) = (of_kind(LayerKind::Model), of_kind(LayerKind::Other(ADAPTER.to_owned())));
+        let Some((model, adapter)) = model.zip(adapter) else { return Ok(()) };
+        let (model, adapter) = (library.blob(model)?, library.blob(adapter)?);
+        self.engine.check_adapter(&model, &adapter).map_err(Error::AdapterUnusable)
+    }
+
     fn finish(
         &self,
         create: &Create,
@@ -139,6 +149,9 @@ impl ModelLibrary {
             let layers = &mut base.layers;
             layers.retain(|layer| layer.kind != adapter.kind);
             layers.push(adapter);
+            self.check_adapter(layers)?;
+        } else if create.base_model().is_none() {
+            self.check_adapter(&base.layers)?;
         }
         let layers = &mut base.layers;
         let old_params = layers.iter().find(|layer| layer.kind == LayerKind::Params).cloned();

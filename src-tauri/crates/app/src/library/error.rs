@@ -135,6 +135,9 @@ pub enum Error {
     /// A file that is not an adapter.
     #[error("the file is not an adapter: its general.type must be \"adapter\"")]
     NoAdapter,
+    /// An adapter that the model cannot use.
+    #[error("the adapter cannot be used with this model: {0}")]
+    AdapterUnusable(LoadError),
     /// Several adapters in one create request.
     #[error("only one adapter is currently supported")]
     ManyAdapters,

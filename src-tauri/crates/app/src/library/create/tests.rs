@@ -280,53 +280,6 @@ async fn create_refuses_files_that_are_not_models() {
     assert_eq!(error, "only one adapter is currently supported", "Ollama's text");
 }
 
-#[tokio::test]
-async fn adapter_is_stored_with_the_model() {
-    let fixture = fixture();
-    let mut writer = cairn_gguf::Writer::new(32);
-    writer.set("general.architecture", "llama").set("general.type", "adapter");
-    let adapter = send(&fixture, "a.gguf", &writer.finish()).await;
-    let file = send(&fixture, "m.gguf", &tiny(1, cairn_gguf::DType::F16)).await;
-    create(&fixture, Create { adapters: vec![adapter.clone()], ..of_files("m", vec![file]) }).await.unwrap();
-    let manifest = fixture.folder.path().join("models/manifests/registry.ollama.ai/library/m/latest");
-    let manifest = std::fs::read_to_string(manifest).unwrap();
-    assert!(manifest.contains("image.adapter") && manifest.contains(&adapter.1), "{manifest}");
-    let error = fixture.app.inference().load("m", false, None).await.expect_err("the adapter is empty");
-    assert!(error.to_string().contains("`adapter.type` must be \"lora\""), "{error}");
-    let shown = fixture.app.library().show("m", false).unwrap().modelfile;
-    assert!(shown.contains("\nADAPTER /"), "{shown}");
-}
-
-#[tokio::test]
-async fn model_with_an_adapter_loads_beside_its_base() {
-    let fixture = fixture();
-    let model = tiny(1, cairn_gguf::DType::F16);
-    let head = cairn_gguf::Gguf::parse(&model).unwrap();
-    let target = "blk.0.attn_q.weight";
-    let dims = head.tensor(target).unwrap().dims.clone();
-    let lora = |architecture: &str| {
-        let mut writer = cairn_gguf::Writer::new(32);
-        writer.set("general.architecture", architecture).set("general.type", "adapter");
-        writer.set("adapter.type", "lora").set("adapter.lora.alpha", 8.0f32);
-        for (part, dims) in [("a", [dims[0], 4]), ("b", [4, dims[1]])] {
-            let bytes = 0.5f32.to_le_bytes().repeat((dims[0] * dims[1]) as usize);
-            writer.tensor(format!("{target}.lora_{part}"), cairn_gguf::DType::F32, &dims, bytes).unwrap();
-        }
-        writer.finish()
-    };
-    let file = send(&fixture, "m.gguf", &model).await;
-    let adapter = send(&fixture, "a.gguf", &lora("llama")).await;
-    create(&fixture, of_files("base", vec![file.clone()])).await.unwrap();
-    create(&fixture, Create { adapters: vec![adapter], ..of_files("tuned", vec![file.clone()]) }).await.unwrap();
-    for name in ["base", "tuned"] {
-        fixture.app.inference().load(name, false, None).await.expect("the model loads");
-    }
-    let other = send(&fixture, "b.gguf", &lora("qwen2")).await;
-    create(&fixture, Create { adapters: vec![other], ..of_files("other", vec![file]) }).await.unwrap();
-    let error = fixture.app.inference().load("other", false, None).await.expect_err("another family");
-    assert!(error.to_string().contains("for models of the architecture \"qwen2\""), "{error}");
-}
-
 #[test]
 fn options_with_equal_values_have_equal_texts() {
     let check = |sent: Value, expected: &str| {

@@ -50,6 +50,7 @@ pub(in crate::error) fn of_library(error: &library::Error) -> Class {
         | E::NotGguf
         | E::NoAdapter
         | E::ManyAdapters
+        | E::AdapterUnusable(_)
         | E::Convert(_)
         | E::ImatrixAlone
         | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),
