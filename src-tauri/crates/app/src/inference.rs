@@ -42,7 +42,7 @@ pub use trace::{TracePrompt, Traced};
 
 pub use cairn_grammar::{Constraint, Error as FormatError, Part};
 pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
-pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, Priority, TokenLogprob};
+pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, PictureError, Priority, TokenLogprob};
 pub use cairn_upstream::{CallError, Endpoint, Failure, TranslationError};
 pub(crate) use conversation::run_blocking;
 pub(crate) use load::{engine_keep_alive, kv_type};

@@ -98,7 +98,7 @@ impl PictureEncoder {
             Some(job) => self.job.insert(job),
             None => {
                 let batch =
-                    Batch { embeddings: self.hparams.unfold(&picture.pixels), ..self.hparams.batch(picture.grid()) };
+                    Batch { embeddings: self.hparams.unfold(picture.pixels()), ..self.hparams.batch(picture.grid()) };
                 self.job.insert((id.clone(), TiledJob::new(batch)))
             }
         };

@@ -30,6 +30,7 @@ mod metrics;
 mod model_thread;
 mod model_use;
 mod picture;
+mod pixel_memory;
 mod queue;
 mod random;
 mod request;
@@ -61,6 +62,7 @@ pub use keep_alive::KeepAlive;
 pub use loaded::{Device, has_tower};
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
 pub use picture::{FIRST_PICTURE, PromptPicture, remove_cut_pictures};
+pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
 pub use request::{
     Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, Request,
     RestoreUsage, Sampling, TokenLogprob, Usage,

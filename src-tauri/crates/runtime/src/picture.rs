@@ -12,15 +12,17 @@ use cairn_models::{Grid, TowerHparams};
 use cairn_tensor::Row;
 use cairn_tier::Key;
 
+use crate::pixel_memory::{MEMORY, PictureError, Pixels};
 use crate::scoped::Scoped;
 
 /// The number of the first picture of a request in its prompt. No vocabulary has so many tokens.
 pub const FIRST_PICTURE: u32 = 1 << 31;
 
-/// A picture of a request, scaled to a size of the model's tower.
+/// A picture of a request, scaled to a size of the model's tower. Its pixels stay until the answer ends: they are needed again when
+/// the sequence is paused and its rows are evicted, or its prompt is shortened.
 #[derive(Clone, Debug)]
 pub struct PromptPicture {
-    pub(crate) pixels: Arc<Picture>,
+    pixels: Arc<Pixels>,
     pub(crate) digest: PixelDigest,
     /// The groups that become its rows.
     grid: Grid,
@@ -36,14 +38,24 @@ impl PromptPicture {
     /// Scales a picture to a size of this tower, which is [`Lease::vision`](crate::Lease::vision).
     ///
     /// # Errors
-    /// Never for a tower that was loaded: its sizes are not zero.
-    pub fn new(picture: &Picture, tower: &TowerHparams) -> Result<Self, InvalidPicture> {
+    /// When the pictures of all requests would have more than [`PIXEL_MEMORY_BYTES`] of pixels.
+    pub fn new(picture: &Picture, tower: &TowerHparams) -> Result<Self, PictureError> {
         let pixels = tower.resize(picture)?;
         let (width, height) = (pixels.width(), pixels.height());
         let grid = tower.grid(width, height).ok_or(InvalidPicture { width, height, bytes: 0 })?;
         let (is_causal, has_places) = (tower.prompt.is_causal, tower.prompt.has_places);
-        let rows = tower.output_rows(grid);
-        Ok(Self { digest: pixels.digest(), pixels: Arc::new(pixels), grid, rows, is_causal, has_places })
+        let (rows, digest) = (tower.output_rows(grid), pixels.digest());
+        Ok(Self { digest, pixels: Arc::new(MEMORY.store(pixels)?), grid, rows, is_causal, has_places })
+    }
+
+    /// The scaled pixels.
+    pub(crate) fn pixels(&self) -> &Picture {
+        &self.pixels.picture
+    }
+
+    /// Bytes of the scaled pixels.
+    pub fn pixel_bytes(&self) -> usize {
+        self.pixels().rgb().len()
     }
 
     /// The groups that become its rows.
@@ -63,7 +75,7 @@ impl PromptPicture {
 
     /// Whether the picture is for this tower.
     pub(crate) fn fits(&self, tower: &TowerHparams) -> bool {
-        tower.grid(self.pixels.width(), self.pixels.height()) == Some(self.grid)
+        tower.grid(self.pixels().width(), self.pixels().height()) == Some(self.grid)
             && tower.output_rows(self.grid) == self.rows
             && (self.is_causal, self.has_places) == (tower.prompt.is_causal, tower.prompt.has_places)
     }
@@ -195,7 +207,8 @@ mod tests {
 
     fn grid_picture(value: u8, grid: Grid, has_places: bool) -> PromptPicture {
         let pixels = Picture::new(1, 1, vec![value; 3]).expect("one pixel");
-        let (digest, pixels, rows) = (pixels.digest(), Arc::new(pixels), grid.groups());
+        let (digest, rows) = (pixels.digest(), grid.groups());
+        let pixels = Arc::new(MEMORY.store(pixels).expect("three bytes fit"));
         PromptPicture { digest, pixels, grid, rows, is_causal: has_places, has_places }
     }
 

@@ -1,7 +1,7 @@
 //! Errors of inference: loading, prompts, options and generation.
 
 use crate::values::OptionError;
-use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
+use cairn_runtime::{GenerateError, LoadError, PictureError, UnknownKvType};
 
 use crate::library;
 use crate::panics::Panicked;
@@ -63,6 +63,17 @@ pub enum Error {
         /// The maximum.
         max: u64,
     },
+    /// The scaled pixels of the images of a request need too much memory.
+    #[error(
+        "the images of the request have more than {max} bytes of pixels after they are scaled for the model: send fewer images"
+    )]
+    TooManyPixelBytes {
+        /// The maximum.
+        max: usize,
+    },
+    /// A picture cannot be added to the request.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
     /// An embedding model cannot answer. Contains the name, as the client sent it, and Ollama's name of the request.
     #[error("{model:?} does not support {request}")]
     NoAnswers {

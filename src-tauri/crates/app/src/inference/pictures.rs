@@ -16,6 +16,9 @@ const MAX_PICTURES: usize = 256;
 /// many pixels, and other requests wait while they are decoded.
 const MAX_PIXELS: u64 = 8 * cairn_image::MAX_PIXELS;
 
+/// Maximum bytes of the scaled pixels of a request: half of the memory for those of all requests, which stay until the answer ends.
+const MAX_SCALED_BYTES: usize = cairn_runtime::PIXEL_MEMORY_BYTES / 2;
+
 /// The pictures of a conversation.
 #[derive(Debug, Clone)]
 pub(super) struct Pictures {
@@ -25,6 +28,8 @@ pub(super) struct Pictures {
     pictures: Vec<PromptPicture>,
     /// Pixels that may still be decoded.
     left_pixels: u64,
+    /// Bytes of scaled pixels that may still be added.
+    left_scaled_bytes: usize,
 }
 
 /// A part of a rendered text.
@@ -56,14 +61,17 @@ impl Pictures {
         if images > MAX_PICTURES {
             return Err(Error::TooManyImages { count: images, max: MAX_PICTURES });
         }
-        let mut pictures =
-            Self { tower: tower.clone(), mark: new_mark(), pictures: Vec::new(), left_pixels: MAX_PIXELS };
+        let mut pictures = Self::new(tower.clone(), new_mark());
         for message in messages {
             let images = std::mem::take(&mut message.images);
             let marks: Result<String, Error> = images.iter().map(|image| pictures.add(image)).collect();
             message.content.insert_str(0, &marks?);
         }
         Ok(Some(pictures))
+    }
+
+    fn new(tower: TowerHparams, mark: String) -> Self {
+        Self { tower, mark, pictures: Vec::new(), left_pixels: MAX_PIXELS, left_scaled_bytes: MAX_SCALED_BYTES }
     }
 
     /// Adds a picture and returns its mark.
@@ -79,7 +87,10 @@ impl Pictures {
         };
         let picture = cairn_image::decode_within(&image.bytes, self.left_pixels).map_err(refused)?;
         self.left_pixels -= u64::from(picture.width()) * u64::from(picture.height());
-        self.pictures.push(PromptPicture::new(&picture, &self.tower).expect("the tower's sizes are not zero"));
+        let scaled = PromptPicture::new(&picture, &self.tower)?;
+        let left = self.left_scaled_bytes.checked_sub(scaled.pixel_bytes());
+        self.left_scaled_bytes = left.ok_or(Error::TooManyPixelBytes { max: MAX_SCALED_BYTES })?;
+        self.pictures.push(scaled);
         Ok(format!("{0}{1}{0}", self.mark, number - 1))
     }
 
@@ -169,7 +180,7 @@ mod tests {
         let pixels = Picture::new(2, 2, vec![0; 12]).expect("four pixels");
         let picture = || PromptPicture::new(&pixels, &tower).expect("the tower's size is not zero");
         let pictures = (0..count).map(|_| picture()).collect();
-        Pictures { tower, mark: "#".to_owned(), pictures, left_pixels: MAX_PIXELS }
+        Pictures { pictures, ..Pictures::new(tower, "#".to_owned()) }
     }
 
     /// Tokens are the characters; the beginning of the prompt has a token in front.
@@ -188,11 +199,24 @@ mod tests {
         assert_eq!(pictures(1).encode("a", false, encode), text("a"), "a text that continues");
     }
 
+    /// A GIF of one pixel.
+    const PIXEL: &[u8] =
+        b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
+
+    #[test]
+    fn scaled_pixels_of_a_request_are_limited() {
+        // The tower's pictures have four pixels.
+        let mut pictures = Pictures { left_scaled_bytes: 30, ..pictures(0) };
+        let image = Image { bytes: PIXEL.to_vec() };
+        for number in 0..2 {
+            assert_eq!(pictures.add(&image).expect("it is within the limit"), format!("#{number}#"));
+        }
+        let error = pictures.add(&image).expect_err("6 bytes are left").to_string();
+        assert!(error.contains("more than 268435456 bytes of pixels") && error.contains("send fewer"), "{error}");
+    }
+
     #[test]
     fn pixels_of_a_request_are_limited() {
-        // A GIF of one pixel.
-        const PIXEL: &[u8] =
-            b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
         let mut pictures = Pictures { left_pixels: 2, ..pictures(0) };
         let image = Image { bytes: PIXEL.to_vec() };
         for number in 0..2 {

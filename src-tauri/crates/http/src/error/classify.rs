@@ -214,5 +214,7 @@ mod tests {
         let waited = LoadError::Timeout(std::time::Duration::from_secs(900));
         let class = classify(&inference::Error::Load(waited).into());
         assert_eq!((class.status, class.code), (BUSY, Code::ServerBusy), "the request can be repeated");
+        let class = classify(&inference::Error::Picture(inference::PictureError::MemoryFull).into());
+        assert_eq!((class.status, class.code), (BUSY, Code::ServerBusy), "other requests free the memory");
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of answers and chats.
 
-use cairn_app::inference::{FormatError, GenerateError, TemplateError};
+use cairn_app::inference::{FormatError, GenerateError, PictureError, TemplateError};
 use cairn_app::{chats, inference};
 use cairn_wire::{ErrorCode as Code, excerpt};
 
@@ -31,9 +31,13 @@ pub(in crate::error) fn of_inference(error: &inference::Error) -> Class {
         E::TooManyTexts { .. } | E::ForeignInput(_) | E::EmptyTokens | E::EmbeddingNotFinite => {
             with_reason(BAD, Code::InvalidRequest, error)
         }
-        E::VisionUnusable { .. } | E::Image { .. } | E::TooManyImages { .. } | E::TooManyPixels { .. } => {
-            with_reason(BAD, Code::InvalidRequest, error)
-        }
+        E::VisionUnusable { .. }
+        | E::Image { .. }
+        | E::TooManyImages { .. }
+        | E::TooManyPixels { .. }
+        | E::TooManyPixelBytes { .. }
+        | E::Picture(PictureError::Invalid(_)) => with_reason(BAD, Code::InvalidRequest, error),
+        E::Picture(PictureError::MemoryFull) => Class::new(BUSY, Code::ServerBusy),
         E::CapabilityMissing { model, capability } => {
             Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", capability)
         }
