@@ -1,13 +1,19 @@
 //! JSON request bodies and their limits. As in Ollama, the content type is ignored.
 //!
 //! A route limits the bytes of its body. All bodies together are limited by one budget, so that many clients that send
-//! slowly cannot exhaust memory. The number of JSON values is limited before parsing, because `{}` has two bytes and
+//! slowly cannot exhaust memory. A body counts until the handler of its request ends, because the parsed request has about as many bytes
+//! and may wait long for its turn. The number of JSON values is limited before parsing, because `{}` has two bytes and
 //! becomes a message of hundreds.
+
+use std::sync::Arc;
 
 use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use cairn_wire::ErrorCode;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_stream::StreamExt;
@@ -80,6 +86,34 @@ const BUDGET_BYTES: usize = 320 << 20;
 pub(crate) const DRAIN_BYTES: u64 = 64 << 20;
 static BUDGET: Semaphore = Semaphore::const_new(BUDGET_BYTES / PERMIT_BYTES);
 
+/// The part of the budget that a request has. Clones share it.
+#[derive(Clone, Default)]
+struct BodyMemory(Arc<Mutex<Option<SemaphorePermit<'static>>>>);
+
+impl BodyMemory {
+    /// Takes permits for a body of this size. The first [`PERMIT_BYTES`] need none.
+    fn grow(&self, bytes: usize) -> Result<(), ApiError> {
+        let mut permit = self.0.lock();
+        let held = permit.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let Some(more) = (bytes / PERMIT_BYTES).checked_sub(held).filter(|more| *more > 0) else { return Ok(()) };
+        let more = u32::try_from(more).ok().and_then(|more| BUDGET.try_acquire_many(more).ok()).ok_or_else(busy)?;
+        match &mut *permit {
+            Some(permit) => permit.merge(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Middleware that frees the memory of a request's body when its handler ends.
+pub(crate) async fn hold_memory(mut request: Request, next: Next) -> Response {
+    let memory = BodyMemory::default();
+    request.extensions_mut().insert(memory.clone());
+    let response = next.run(request).await;
+    drop(memory);
+    response
+}
+
 /// Extractor of a JSON body. Unknown fields are ignored.
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -94,7 +128,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 /// Extractor of the bytes of a JSON body, for requests that may be passed on as they are.
 pub(crate) struct JsonBytes {
     pub(crate) json: Vec<u8>,
-    _permit: Option<SemaphorePermit<'static>>,
+    _memory: BodyMemory,
 }
 
 impl JsonBytes {
@@ -109,16 +143,17 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
+        let memory = request.extensions().get::<BodyMemory>().cloned().unwrap_or_default();
         let expected = content_length(request.headers());
         let mut chunks = request.into_body().into_data_stream();
         let read = match expected {
             Some(bytes) if bytes > limit.bytes => Err(over_limit(&limit)),
-            _ => read(&mut chunks, &limit).await,
+            _ => read(&mut chunks, &limit, &memory).await,
         };
         if read.as_ref().is_err_and(ApiError::is_too_large) {
             drain(&mut chunks, DRAIN_BYTES).await;
         }
-        let (json, permit) = read?;
+        let json = read?;
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
@@ -128,17 +163,13 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
             return Err(ApiError::bad_request("cannot decode the request body: expected a JSON object, found a list"));
         }
         limit.check_values(&json)?;
-        Ok(Self { json, _permit: permit })
+        Ok(Self { json, _memory: memory })
     }
 }
 
-/// Reads a body. The permit covers its bytes but the first [`PERMIT_BYTES`].
-async fn read(
-    chunks: &mut BodyDataStream,
-    limit: &BodyLimit,
-) -> Result<(Vec<u8>, Option<SemaphorePermit<'static>>), ApiError> {
+/// Reads a body, and takes the memory for its bytes.
+async fn read(chunks: &mut BodyDataStream, limit: &BodyLimit, memory: &BodyMemory) -> Result<Vec<u8>, ApiError> {
     let mut json = Vec::new();
-    let mut permit: Option<SemaphorePermit<'static>> = None;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| {
             ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "cannot read the request body")
@@ -147,16 +178,9 @@ async fn read(
             return Err(over_limit(limit));
         }
         json.extend_from_slice(&chunk);
-        let held = permit.as_ref().map_or(0, SemaphorePermit::num_permits);
-        if let Some(more) = (json.len() / PERMIT_BYTES).checked_sub(held).filter(|more| *more > 0) {
-            let more = u32::try_from(more).ok().and_then(|more| BUDGET.try_acquire_many(more).ok()).ok_or_else(busy)?;
-            match &mut permit {
-                Some(permit) => permit.merge(more),
-                none => *none = Some(more),
-            }
-        }
+        memory.grow(json.len())?;
     }
-    Ok((json, permit))
+    Ok(json)
 }
 
 /// Discards the rest of an unneeded body, at most `limit_bytes`. Clients read the response only after they have sent the

@@ -7,12 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use axum::body::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::*;
+use crate::body::BodyLimit;
 
 const MIB: usize = 1 << 20;
+/// Tests with large bodies run one after the other, because all of them use the budget of this process.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Returns a request and the channel that sends its body.
 fn streamed(path: &str) -> (mpsc::Sender<Result<Bytes, Infallible>>, Request<Body>) {
@@ -22,6 +25,7 @@ fn streamed(path: &str) -> (mpsc::Sender<Result<Bytes, Infallible>>, Request<Bod
 
 #[tokio::test]
 async fn body_over_limit_of_its_route_is_rejected() {
+    let _turn = TURN.lock().await;
     let daemon = Daemon::start();
     let check = async |path: &str, bytes: usize, expected: &str| {
         let reply = daemon.post(path, &format!(r#"{{"model":"absent","unknown":"{}"}}"#, "m".repeat(bytes))).await;
@@ -95,6 +99,7 @@ async fn body_with_too_many_values_is_rejected_before_parsing() {
 
 #[tokio::test]
 async fn half_sent_bodies_leave_room_for_small_requests() {
+    let _turn = TURN.lock().await;
     let daemon = Daemon::start();
     let mut senders = Vec::new();
     let mut requests = Vec::new();
@@ -132,4 +137,40 @@ async fn half_sent_bodies_leave_room_for_small_requests() {
     let large = format!(r#"{{"model":"absent","prompt":"{}"}}"#, " ".repeat(20 * MIB));
     let large = daemon.post("/api/generate", &large).await;
     assert!(large.starts_with("404 "), "the budget is free again: {large}");
+}
+
+#[tokio::test]
+async fn bodies_of_waiting_requests_count() {
+    static PARSED: Semaphore = Semaphore::const_new(0);
+    static END: Semaphore = Semaphore::const_new(0);
+    async fn wait(crate::body::Body(_request): crate::body::Body<serde_json::Value>) -> StatusCode {
+        PARSED.add_permits(1);
+        END.acquire().await.expect("the semaphore is never closed").forget();
+        StatusCode::OK
+    }
+    let _turn = TURN.lock().await;
+    let daemon = Daemon::start();
+    let routes = Router::new().route("/api/chat", axum::routing::post(wait).layer(BodyLimit::PROMPT.layer()));
+    let daemon = Daemon { router: with_layers(routes, daemon.server.clone()), ..daemon };
+    let large = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(50 * MIB));
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let mut request = Box::pin(daemon.post("/api/chat", &large));
+        tokio::select! {
+            biased;
+            reply = &mut request => break reply,
+            parsed = PARSED.acquire() => parsed.expect("the semaphore is never closed").forget(),
+        }
+        waiting.push(request);
+        assert!(waiting.len() < 8, "the bodies of waiting requests do not count");
+    };
+    assert!(refused.starts_with("503 ") && refused.contains("server_busy"), "{refused}");
+    assert_eq!(waiting.len(), 6, "320 MiB are the budget");
+    END.add_permits(waiting.len() + 1);
+    for request in waiting {
+        let reply = request.await;
+        assert!(reply.starts_with("200 "), "a request that waited: {reply}");
+    }
+    let reply = daemon.post("/api/chat", &large).await;
+    assert!(reply.starts_with("200 "), "the budget is free again: {reply}");
 }
