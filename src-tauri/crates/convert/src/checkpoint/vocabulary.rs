@@ -228,10 +228,9 @@ fn is_byte(text: &str) -> bool {
 
 /// Returns whether a tokenizer writes a blank before each text.
 fn prepends_blank(tokenizer: &TokenizerFile) -> bool {
-    let normalizes = tokenizer.normalizer.iter().flat_map(|normalizer| normalizer.steps());
+    let mut normalizes = tokenizer.normalizer.iter().flat_map(|normalizer| normalizer.steps());
     let mut splits = tokenizer.pre_tokenizer.iter().flat_map(|pre_tokenizer| pre_tokenizer.steps());
-    normalizes.into_iter().any(|step| step.kind.as_deref() == Some("Prepend"))
-        || splits.any(|step| step.prepends_blank())
+    normalizes.any(|step| step.kind.as_deref() == Some("Prepend")) || splits.any(|step| step.prepends_blank())
 }
 
 /// Returns the tokens of a `tokenizer.model`, and those that `added_tokens.json` and `tokenizer_config.json` add.

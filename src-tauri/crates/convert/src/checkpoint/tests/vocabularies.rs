@@ -27,7 +27,7 @@ fn byte_pairs_keep_their_merges_kinds_and_special_tokens() {
 pub(super) fn ids(file: &[u8], text: &str) -> Vec<u32> {
     let gguf = Gguf::parse(file).unwrap();
     let tokenizer = cairn_tokenizer::Tokenizer::from_metadata(gguf.metadata()).expect("a valid vocabulary");
-    let options = cairn_tokenizer::EncodeOptions { add_special: true, parse_special: true, ..Default::default() };
+    let options = cairn_tokenizer::EncodeOptions { add_special: true, parse_special: true };
     tokenizer.encode(text, options)
 }
 
