@@ -50,7 +50,7 @@ pub fn all() -> Vec<Case> {
         Case { name, tower: tower(model.width), model, size }
     };
     let llava = |has_norms, width| {
-        let kind = TowerKind::Llava { has_class: false, sizes: Vec::new(), has_norms };
+        let kind = TowerKind::Llava { has_class: false, sizes: Vec::new(), has_norms, has_newline: false };
         TowerSpec { kind, ..TowerSpec::tiny_llava(width) }
     };
     let qwen35 = |width| TowerSpec { kind: TowerKind::Qwen3 { deepstack: Vec::new() }, ..TowerSpec::tiny_qwen3(width) };
@@ -188,15 +188,15 @@ fn rows_of(
 ) -> anyhow::Result<(Vec<f32>, TowerHparams, [usize; 2])> {
     let tower = vision::load(file, width, backend.as_mut())?;
     let hparams = tower.hparams;
-    let picture = hparams.resize(picture)?;
-    let grid = hparams.grid(picture.width(), picture.height()).context("the picture has a size of the tower")?;
+    let layout = hparams.layout(picture.width(), picture.height());
+    let (picture, grid) = (hparams.resize(picture)?, layout.grid);
     let out = tower.plan.logits.context("a tower has an output")?;
     let plan = backend.prepare(tower.plan, hparams.limits())?;
     backend.grow_pages(hparams.pages())?;
     backend.run(plan, &Batch { embeddings: hparams.unfold(&picture), ..hparams.batch(grid) })?;
     let mut rows = vec![0.0; grid.groups() * width];
     backend.read(plan, out, 0..grid.groups(), &mut rows);
-    Ok((hparams.in_order(rows, grid), hparams, [grid.rows, grid.columns]))
+    Ok((hparams.in_order(&rows, &layout), hparams, [grid.rows, grid.columns]))
 }
 
 /// Returns the root of the mean square difference, in units of `theirs`.

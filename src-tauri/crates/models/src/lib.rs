@@ -49,4 +49,4 @@ pub use load::{
     MemoryRequirements, Model, check_adapters, check_head, load, load_encoder, load_with_adapters, memory_requirements,
     required_tensors,
 };
-pub use vision::{Grid, PicturePrompt, PictureSize, Tiles, Tower, TowerHparams};
+pub use vision::{Grid, PictureLayout, PicturePrompt, PictureSize, Tiles, Tower, TowerHparams};

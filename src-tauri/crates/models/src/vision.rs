@@ -9,6 +9,7 @@
 mod gemma3;
 mod gemma4;
 mod hparams;
+mod layout;
 mod llava;
 mod patches;
 mod pixtral;
@@ -31,6 +32,7 @@ use crate::file::ModelFile;
 use crate::hparams::{Keys, MAX_WIDTH};
 use hparams::TowerKind;
 pub use hparams::{Grid, PicturePrompt, PictureSize, TowerHparams};
+pub use layout::PictureLayout;
 pub use tiles::Tiles;
 
 /// A vision tower with its weights in a backend.

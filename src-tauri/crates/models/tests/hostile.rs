@@ -31,7 +31,7 @@ fn small(family: &'static Family) -> ModelSpec {
 /// Towers of all kinds.
 fn towers() -> Vec<TowerSpec> {
     let llava = TowerSpec::tiny_llava(WIDTH);
-    let sizes = TowerKind::Llava { has_class: true, sizes: vec![48, 24, 24, 48], has_norms: true };
+    let sizes = TowerKind::Llava { has_class: true, sizes: vec![48, 24, 24, 48], has_norms: true, has_newline: true };
     vec![
         TowerSpec::tiny(WIDTH),
         TowerSpec::tiny_qwen25(WIDTH),
@@ -86,11 +86,14 @@ fn check_tower(head: &Gguf, width: usize) -> Result<(), LoadError> {
     // Its input has four bytes for each byte of a picture, and counts.
     let sizes = [(1, 1), (65_535, 1), (1, 65_535), (300, 200)].into_iter().filter(|_| bytes < MOST_BYTES as u64);
     for (width, height) in sizes {
+        let layout = hparams.layout(width, height);
         let picture = Picture::new(width, height, vec![0; (width * height * 3) as usize]).expect("it has pixels");
         let picture = hparams.resize(&picture).unwrap_or_else(|error| panic!("{error}: {hparams:?}"));
         let grid = hparams.grid(picture.width(), picture.height());
         let grid = grid.unwrap_or_else(|| panic!("{width} x {height} pixels have no size of {hparams:?}"));
-        assert!(hparams.output_rows(grid) <= hparams.most_output_rows(), "{width} x {height}: {grid:?} of {hparams:?}");
+        assert_eq!(grid, layout.grid, "{width} x {height} of {hparams:?}");
+        let (rows, most) = (hparams.output_rows(&layout), hparams.most_output_rows());
+        assert!((1..=most).contains(&rows), "{width} x {height}: {rows} rows of {layout:?}, at most {most}: {hparams:?}");
     }
     Ok(())
 }

@@ -97,8 +97,8 @@ impl PictureEncoder {
         let (_, job) = match self.job.take().filter(|(of, _)| of == id) {
             Some(job) => self.job.insert(job),
             None => {
-                let batch =
-                    Batch { embeddings: self.hparams.unfold(picture.pixels()), ..self.hparams.batch(picture.grid()) };
+                let batch = self.hparams.batch(picture.layout().grid);
+                let batch = Batch { embeddings: self.hparams.unfold(picture.pixels()), ..batch };
                 self.job.insert((id.clone(), TiledJob::new(batch)))
             }
         };
@@ -106,9 +106,9 @@ impl PictureEncoder {
             return Ok(None);
         }
         self.job = None;
-        let (groups, width) = (picture.grid().groups(), self.hparams.output_length);
+        let (groups, width) = (picture.layout().grid.groups(), self.hparams.output_length);
         let mut values = vec![0.0; groups * width];
         self.tower.read(groups, &mut values);
-        Ok(Some(self.hparams.in_order(values, picture.grid()).into()))
+        Ok(Some(self.hparams.in_order(&values, picture.layout()).into()))
     }
 }

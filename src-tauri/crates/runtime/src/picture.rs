@@ -2,13 +2,13 @@
 //!
 //! A prompt is a list of numbers: token ids, and from [`FIRST_PICTURE`] on the numbers of pictures. A picture takes the place of as
 //! many tokens as its tower has output rows, which all have its number. So prompts with pictures are counted, cut and compared like
-//! others. What identifies the rows of a picture in the cache is not its number, but its pixels and its tower.
+//! others. What identifies the rows of a picture in the cache is not its number, but its pixels, the order of its rows and its tower.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use cairn_image::{InvalidPicture, Picture, PixelDigest};
-use cairn_models::{Grid, TowerHparams};
+use cairn_models::{Grid, PictureLayout, TowerHparams};
 use cairn_tensor::Row;
 use cairn_tier::Key;
 
@@ -23,9 +23,9 @@ pub const FIRST_PICTURE: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub struct PromptPicture {
     pixels: Arc<Pixels>,
-    pub(crate) digest: PixelDigest,
-    /// The groups that become its rows.
-    grid: Grid,
+    identity: PictureIdentity,
+    /// Width and height before scaling.
+    size: [u32; 2],
     /// Number of its rows.
     rows: usize,
     /// Whether its rows attend to earlier ones only.
@@ -42,10 +42,15 @@ impl PromptPicture {
     pub fn new(picture: &Picture, tower: &TowerHparams) -> Result<Self, PictureError> {
         let pixels = tower.resize(picture)?;
         let (width, height) = (pixels.width(), pixels.height());
-        let grid = tower.grid(width, height).ok_or(InvalidPicture { width, height, bytes: 0 })?;
+        let size = [picture.width(), picture.height()];
+        let layout = tower.layout(size[0], size[1]);
+        if tower.grid(width, height) != Some(layout.grid) {
+            return Err(InvalidPicture { width, height, bytes: 0 }.into());
+        }
         let (is_causal, has_places) = (tower.prompt.is_causal, tower.prompt.has_places);
-        let (rows, digest) = (tower.output_rows(grid), pixels.digest());
-        Ok(Self { digest, pixels: Arc::new(MEMORY.store(pixels)?), grid, rows, is_causal, has_places })
+        let rows = tower.output_rows(&layout);
+        let identity = PictureIdentity { digest: pixels.digest(), layout };
+        Ok(Self { pixels: Arc::new(MEMORY.store(pixels)?), identity, size, rows, is_causal, has_places })
     }
 
     /// The scaled pixels.
@@ -58,9 +63,18 @@ impl PromptPicture {
         self.pixels().rgb().len()
     }
 
-    /// The groups that become its rows.
-    pub(crate) fn grid(&self) -> Grid {
-        self.grid
+    /// What identifies it among the pictures for one tower.
+    pub(crate) fn identity(&self) -> PictureIdentity {
+        self.identity
+    }
+
+    /// The groups that become its rows, and their order.
+    pub(crate) fn layout(&self) -> &PictureLayout {
+        &self.identity.layout
+    }
+
+    fn grid(&self) -> Grid {
+        self.layout().grid
     }
 
     /// Number of rows in the prompt.
@@ -75,15 +89,16 @@ impl PromptPicture {
 
     /// Whether the picture is for this tower.
     pub(crate) fn fits(&self, tower: &TowerHparams) -> bool {
-        tower.grid(self.pixels().width(), self.pixels().height()) == Some(self.grid)
-            && tower.output_rows(self.grid) == self.rows
+        tower.grid(self.pixels().width(), self.pixels().height()) == Some(self.grid())
+            && tower.layout(self.size[0], self.size[1]) == *self.layout()
+            && tower.output_rows(self.layout()) == self.rows
             && (self.is_causal, self.has_places) == (tower.prompt.is_causal, tower.prompt.has_places)
     }
 
     /// Number of positions from the first row to the first one behind the picture. With places, the text continues behind the longer side
     /// (arXiv 2409.12191, section 2.1).
     fn positions(&self) -> usize {
-        if self.has_places { self.grid.rows.max(self.grid.columns) } else { self.rows() }
+        if self.has_places { self.grid().rows.max(self.grid().columns) } else { self.rows() }
     }
 
     /// The position of a row of a picture that begins at `first`.
@@ -91,7 +106,7 @@ impl PromptPicture {
         match self.has_places {
             false => Row::text_position((first + row) as u32),
             true => {
-                let [y, x] = [row / self.grid.columns, row % self.grid.columns];
+                let [y, x] = [row / self.grid().columns, row % self.grid().columns];
                 [first, first + y, first + x, 0].map(|component| component as u32)
             }
         }
@@ -175,8 +190,16 @@ impl TowerIdentity {
     }
 }
 
+/// What identifies a picture among those for one tower. Two pictures can have the same pixels in another order: those of a wide and of a
+/// high one are squares in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PictureIdentity {
+    digest: PixelDigest,
+    layout: PictureLayout,
+}
+
 /// Identity of a picture of a request.
-pub(crate) type PictureId = Scoped<PixelDigest>;
+pub(crate) type PictureId = Scoped<PictureIdentity>;
 
 /// Appends the cache keys of a prompt, or of tokens behind one. Pictures must be whole, and have an entry in `pictures`.
 pub(crate) fn extend_keys(
@@ -190,7 +213,8 @@ pub(crate) fn extend_keys(
         match picture {
             None => keys.extend(run.iter().copied().map(Key::token)),
             Some((picture, tower)) => {
-                let content = [&tower.0[..], picture.digest.as_bytes()];
+                let PictureIdentity { digest, layout } = picture.identity;
+                let content = [&tower.0[..], digest.as_bytes(), &layout.to_bytes()];
                 keys.extend((0..run.len()).map(|part| Key::part_of(&content, part as u32)));
             }
         }
@@ -199,6 +223,10 @@ pub(crate) fn extend_keys(
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
+    use cairn_testkit::tower::{TowerKind, TowerSpec};
+
     use super::*;
 
     fn picture(value: u8) -> PromptPicture {
@@ -207,9 +235,9 @@ mod tests {
 
     fn grid_picture(value: u8, grid: Grid, has_places: bool) -> PromptPicture {
         let pixels = Picture::new(1, 1, vec![value; 3]).expect("one pixel");
-        let (digest, rows) = (pixels.digest(), grid.groups());
-        let pixels = Arc::new(MEMORY.store(pixels).expect("three bytes fit"));
-        PromptPicture { digest, pixels, grid, rows, is_causal: has_places, has_places }
+        let identity = PictureIdentity { digest: pixels.digest(), layout: grid.into() };
+        let (pixels, rows) = (Arc::new(MEMORY.store(pixels).expect("three bytes fit")), grid.groups());
+        PromptPicture { pixels, identity, size: [1, 1], rows, is_causal: has_places, has_places }
     }
 
     #[test]
@@ -262,5 +290,44 @@ mod tests {
         assert_eq!(one, keys(&[7, second, second], &[picture(2), picture(1)], b"tower"), "the number does not matter");
         assert_ne!(one, keys(&[7, first, first], &[picture(2)], b"tower"), "other pixels");
         assert_ne!(one, keys(&[7, first, first], &[picture(1)], b"other"), "another tower");
+    }
+
+    #[test]
+    fn pictures_with_the_same_pixels_in_another_order_are_not_the_same() {
+        let kind = TowerKind::Llava {
+            has_class: true,
+            sizes: vec![48, 24, 24, 48, 72, 24],
+            has_norms: false,
+            has_newline: true,
+        };
+        let file = TowerSpec { kind, ..TowerSpec::tiny_llava(16) }.write();
+        let head = cairn_gguf::Gguf::parse(&file).expect("a written file is read");
+        let (tower, _) = cairn_models::vision::check(&head, 16).expect("the tower is whole");
+        // The color of the border.
+        let of = |width: u32, height: u32| {
+            let pixels = [122, 116, 104].repeat((width * height) as usize);
+            let picture = Picture::new(width, height, pixels).expect("the bytes fit the size");
+            PromptPicture::new(&picture, &tower).expect("the tower has a size")
+        };
+        let key = |picture: &PromptPicture| {
+            let mut keys = Vec::new();
+            extend_keys(&mut keys, &[FIRST_PICTURE], slice::from_ref(picture), Some(&TowerIdentity::new(&[b"tower"])));
+            keys
+        };
+        let wide = of(48, 24);
+        assert_eq!(wide.rows(), 36 + 6 * 13, "six lines of twelve columns");
+        assert!(wide.fits(&tower), "the picture is for the tower");
+        for (width, height, rows) in [(24, 48, 36 + 12 * 7), (48, 16, 36 + 4 * 13)] {
+            let other = of(width, height);
+            assert_eq!(other.rows(), rows, "{width} x {height}");
+            assert_eq!(other.identity.digest, wide.identity.digest, "{width} x {height}: the same pixels");
+            assert_ne!(other.identity, wide.identity, "{width} x {height}: another identity");
+            assert_ne!(key(&other), key(&wide), "{width} x {height}: another key");
+        }
+        let large = of(96, 48);
+        assert_eq!((large.identity, key(&large)), (wide.identity, key(&wide)), "the same picture of another size");
+        assert!(!PromptPicture { size: [48, 16], ..wide.clone() }.fits(&tower), "another layout");
+        let without_breaks = TowerHparams { break_row: None, ..tower.clone() };
+        assert!(!wide.fits(&without_breaks), "another number of rows");
     }
 }

@@ -37,6 +37,8 @@ pub enum TowerKind {
         sizes: Vec<u32>,
         /// Whether the projector has norms.
         has_norms: bool,
+        /// Whether it has a row behind each line of an enlarged picture.
+        has_newline: bool,
     },
 }
 
@@ -166,7 +168,7 @@ impl TowerSpec {
 
     /// A tower of LLaVA of four layers for a text model of this width: squares of 6 x 6 patches.
     pub fn tiny_llava(output: u64) -> Self {
-        let kind = TowerKind::Llava { has_class: true, sizes: Vec::new(), has_norms: false };
+        let kind = TowerKind::Llava { has_class: true, sizes: Vec::new(), has_norms: false, has_newline: false };
         Self { kind, patch_size: 4, heads: 2, layers: 4, ..Self::tiny(output) }
     }
 
@@ -222,7 +224,7 @@ impl TowerSpec {
                     shapes.push((format!("{name}.bias"), vec![to]));
                 }
             }
-            TowerKind::Llava { has_norms, .. } => {
+            TowerKind::Llava { has_norms, has_newline, .. } => {
                 let (inner, last) = (width + 4, if *has_norms { 3 } else { 2 });
                 for (nth, from, to) in [(0, width, inner), (last, inner, output)] {
                     shapes.push((format!("mm.{nth}.weight"), vec![from, to]));
@@ -231,6 +233,9 @@ impl TowerSpec {
                 for (nth, width) in [(1, inner), (4, output)].into_iter().filter(|_| *has_norms) {
                     shapes.push((format!("mm.{nth}.weight"), vec![width]));
                     shapes.push((format!("mm.{nth}.bias"), vec![width]));
+                }
+                if *has_newline {
+                    shapes.push(("model.image_newline".to_owned(), vec![output]));
                 }
             }
             TowerKind::Qwen25 { .. } => {

@@ -45,7 +45,8 @@ pub struct TowerHparams {
     pub deviation: [f32; 3],
     /// Width of an output row: that of the text model's embedding rows.
     pub output_length: usize,
-    /// The output row behind each line of groups but the last, if there is one.
+    /// The output row behind lines, if there is one: behind each line of a picture but the last, and behind each line of an enlarged
+    /// picture of joined squares.
     pub break_row: Option<Vec<f32>>,
     /// What the text model does with the rows of a picture.
     pub prompt: PicturePrompt,
@@ -230,20 +231,6 @@ impl TowerHparams {
             PictureSize::Scaled { most, .. } => most,
             PictureSize::Tiles(ref tiles) => tiles.most() * (tiles.side() / self.group_pixels()).pow(2),
         }
-    }
-
-    /// Most output rows of a picture.
-    pub fn most_output_rows(&self) -> usize {
-        let breaks = match self.size {
-            PictureSize::Scaled { longest, .. } if self.break_row.is_some() => longest - 1,
-            _ => 0,
-        };
-        self.most_groups() + breaks
-    }
-
-    /// Number of output rows of a picture.
-    pub fn output_rows(&self, grid: Grid) -> usize {
-        grid.groups() + if self.break_row.is_some() { grid.rows - 1 } else { 0 }
     }
 
     /// Returns the groups of a picture that has a size of this tower.

@@ -1,5 +1,5 @@
 //! The tower of LLaVA (arXiv 2310.03744) and its relatives: the vision transformer of CLIP (arXiv 2103.00020) without its last
-//! layers, and an MLP. Pictures are squares: see [`super::tiles`].
+//! layers, and an MLP. Pictures are squares: see [`super::tiles`]. LLaVA 1.6 has a break row behind each line of an enlarged picture.
 //!
 //! The class row precedes the patches, as in CLIP. llama.cpp appends it, which gives each patch the position of its neighbour, and then
 //! omits the first patch in place of the class row. So results differ from llama.cpp's with a class embedding, and only then.
@@ -8,7 +8,7 @@ use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
 use super::transformer::{Activation, Parts, Transformer};
-use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower, matrix_rows};
+use super::{PicturePrompt, PictureSize, TowerHparams, TowerKind, VisionTower, matrix_rows};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Keys;
@@ -21,6 +21,8 @@ const KIND: TowerKind = TowerKind { group_size: 1, filter: Filter::Cubic, prompt
 const COLOR: [u8; 3] = [122, 116, 104];
 const CLASS: &str = "v.class_embd";
 const POSITIONS: &str = "v.position_embd.weight";
+/// The break row.
+const BREAK: &str = "model.image_newline";
 
 pub(super) struct Llava;
 
@@ -38,6 +40,10 @@ impl VisionTower for Llava {
             .into_iter()
             .find(|name| b.has_tensor(name))
             .map_or_else(|| matrix_rows(b, "mm.0.weight"), |name| matrix_rows(b, name));
+        // A model with squares one by one was trained without it.
+        if matches!(&hparams.size, PictureSize::Tiles(tiles) if tiles.is_joined()) {
+            hparams.break_row = b.optional_values(BREAK, hparams.output_length);
+        }
         let layers = layers(&keys, hparams.layers)?;
         let blocks = Transformer::new(b, &hparams, Parts { activation: Activation::read(&keys)?, ..Parts::default() });
         embed_patches(b, &hparams, blocks.x)?;

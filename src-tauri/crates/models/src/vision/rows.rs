@@ -1,4 +1,4 @@
-//! The rows of a picture: its batch in a tower, and the order of its output rows.
+//! The batch of a picture in a tower.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ impl TowerHparams {
     }
 
     /// Groups of a side of a square that is computed alone.
-    fn square_side(&self) -> Option<usize> {
+    pub(super) fn square_side(&self) -> Option<usize> {
         match &self.size {
             PictureSize::Tiles(tiles) => Some(tiles.side() / self.group_pixels()),
             PictureSize::Square(_) | PictureSize::Scaled { .. } => None,
@@ -104,24 +104,6 @@ impl TowerHparams {
             }
         }
         order
-    }
-
-    /// Returns the output rows of a picture: those of the batch in the order of the groups, with a row behind each line but the last if
-    /// the tower has one.
-    pub fn in_order(&self, rows: Vec<f32>, grid: Grid) -> Vec<f32> {
-        if let Some(break_row) = &self.break_row {
-            let lines: Vec<&[f32]> = rows.chunks(grid.columns * self.output_length).collect();
-            return lines.join(&break_row[..]);
-        }
-        if self.window_size.is_none() {
-            return rows;
-        }
-        let width = self.output_length;
-        let mut ordered = vec![0.0; rows.len()];
-        for (row, group) in rows.chunks(width).zip(self.group_order(grid)) {
-            ordered[group * width..][..width].copy_from_slice(row);
-        }
-        ordered
     }
 
     /// The slots of the patches of each window.

@@ -46,18 +46,25 @@ fn rows(file: &ModelFile, picture: &Picture) -> Vec<Vec<f32>> {
 
 /// Output rows of a picture, of this width.
 fn rows_of(file: &ModelFile, picture: &Picture, width: usize) -> Vec<Vec<f32>> {
+    let (hparams, _) = check(file.tower().expect("it is a tower"), width).expect("the tower is whole");
+    let grid = hparams.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+    rows_in(file, picture, &grid.into(), width)
+}
+
+/// Output rows of a picture of a size of the tower, in the order of this layout.
+fn rows_in(file: &ModelFile, picture: &Picture, layout: &PictureLayout, width: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
     let Tower { plan, hparams } = load(file, width, &mut backend).expect("the tower is whole");
     assert!(plan.has_alternating_states(), "the rows can be computed in tiles");
     let out = plan.logits.expect("a tower has an output");
     let plan = backend.prepare(plan, hparams.limits()).expect("the plan fits its weights");
     backend.grow_pages(hparams.pages()).expect("a few pages fit");
-    let grid = hparams.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+    let grid = layout.grid;
     let batch = cairn_tensor::Batch { embeddings: hparams.unfold(picture), ..hparams.batch(grid) };
     backend.run(plan, &batch).expect("the batch is within the limits");
     let mut values = vec![0.0; grid.groups() * width];
     backend.read(plan, out, 0..grid.groups(), &mut values);
-    hparams.in_order(values, grid).chunks(width).map(<[f32]>::to_vec).collect()
+    hparams.in_order(&values, layout).chunks(width).map(<[f32]>::to_vec).collect()
 }
 
 /// The forward pass of Gemma 3's tower, in the order of the pixels.

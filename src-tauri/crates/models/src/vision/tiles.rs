@@ -1,7 +1,8 @@
 //! Squares that a tower computes one by one: the picture on a square of one color (LLaVA 1.5, arXiv 2310.03744), or a whole picture and
 //! the parts of an enlarged one (LLaVA 1.6: <https://llava-vl.github.io/blog/2024-01-30-llava-next/>).
 //!
-//! The squares of a picture are in a column, the whole picture first.
+//! The pixels of a picture are its squares in a column, the whole picture first. In the prompt, the lines of an enlarged picture go through
+//! all squares beside each other ([`Enlarged`]), or its squares follow each other.
 
 use std::cmp::Reverse;
 
@@ -24,11 +25,25 @@ pub struct Tiles {
     color: [u8; 3],
     /// Sizes of enlarged pictures, in squares: columns and rows. Without any, a picture is one square.
     sizes: Vec<[usize; 2]>,
+    /// Whether the lines of an enlarged picture go through all squares beside each other.
+    is_joined: bool,
+}
+
+/// An enlarged picture of joined squares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Enlarged {
+    /// Columns and rows of squares.
+    pub(super) squares: [usize; 2],
+    /// Groups of the border that have no rows in the prompt: columns at the left, and as many at the right; lines at the top, and as many
+    /// at the bottom.
+    pub(super) border: [usize; 2],
 }
 
 impl Tiles {
     /// Key of the sizes of enlarged pictures, in pixels: width and height of each.
     pub(super) const KEY: &'static str = "vision.image_grid_pinpoints";
+    /// Key of the order of rows.
+    const ORDER_KEY: &'static str = "vision.mm_patch_merge_type";
 
     /// Reads the sizes of enlarged pictures.
     pub(super) fn read(keys: &Keys<'_>, side: usize, color: [u8; 3]) -> Result<Self, LoadError> {
@@ -46,8 +61,27 @@ impl Tiles {
             let why = || format!("{width} x {height} pixels are not whole squares of {side}");
             whole(width).zip(whole(height)).map(<[usize; 2]>::from).ok_or_else(|| keys.invalid(Self::KEY, why()))
         };
-        let sizes = pairs.iter().map(size).collect::<Result<_, _>>()?;
-        Ok(Self { side, color, sizes })
+        let sizes = pairs.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        let is_joined = match keys.str(Self::ORDER_KEY)? {
+            None | Some("spatial_unpad") => true,
+            Some("flat") => false,
+            Some(_) if sizes.is_empty() => false,
+            Some(order) => {
+                let what = format!("a vision tower with the order {:?} of rows", order.escape_debug().to_string());
+                return Err(LoadError::Unsupported { what });
+            }
+        };
+        Ok(Self { side, color, sizes, is_joined })
+    }
+
+    /// Whether the lines of an enlarged picture go through all squares beside each other.
+    pub(super) fn is_joined(&self) -> bool {
+        self.is_joined
+    }
+
+    /// Sizes of enlarged pictures, in squares: columns and rows.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = [usize; 2]> {
+        self.sizes.iter().copied()
     }
 
     /// Pixels of a side of a square.
@@ -83,6 +117,19 @@ impl Tiles {
             (Reverse(shown), most_width * most_height)
         };
         sizes.min_by_key(|size| waste(**size)).copied()
+    }
+
+    /// Returns the squares to which a picture of this size is enlarged, if they are joined, with groups of this number of pixels in a side.
+    ///
+    /// The border is rounded as in the models' code. So a line with less than half of its pixels in the picture can be omitted.
+    pub(super) fn joined(&self, width: usize, height: usize, group_pixels: usize) -> Option<Enlarged> {
+        let squares = self.enlarged(width, height).filter(|_| self.is_joined)?;
+        let [columns, lines] = squares.map(|squares| squares * self.side / group_pixels);
+        let border = match width * lines > height * columns {
+            true => [0, (lines - height * columns / width) / 2],
+            false => [(columns - width * lines / height) / 2, 0],
+        };
+        Some(Enlarged { squares, border })
     }
 
     /// Cuts a picture into squares.

@@ -24,7 +24,7 @@ impl Sequence {
 
     /// Identity of that picture.
     pub(crate) fn next_picture_id(&self) -> Option<PictureId> {
-        self.next_picture().map(|picture| PictureId::new(picture.digest, self.scope()))
+        self.next_picture().map(|picture| PictureId::new(picture.identity(), self.scope()))
     }
 
     /// Sets the embeddings of all uncomputed occurrences of a picture of the request's scope.
@@ -35,7 +35,7 @@ impl Sequence {
         let (computed, pictures) = (self.computed, &self.job.request.pictures);
         let is_same = |picture: &SequencePicture| {
             let content = pictures.get(picture.span.index);
-            picture.span.slots.end > computed && content.is_some_and(|content| content.digest == id.content)
+            picture.span.slots.end > computed && content.is_some_and(|content| content.identity() == id.content)
         };
         self.pictures
             .iter_mut()

@@ -198,14 +198,16 @@ fn exact_at(
     let (out, hparams) = (tower.plan.logits.expect("a tower has an output"), tower.hparams);
     let plan = backend.prepare(tower.plan, hparams.limits()).expect("the plan fits");
     backend.grow_pages(hparams.pages()).expect("a few pages fit");
-    let grid = hparams.grid(picture.width(), picture.height()).expect("the picture has a size of the tower");
+    let layout = hparams.layout(picture.width(), picture.height());
+    let pixels = hparams.resize(picture).expect("the size is not zero");
+    let grid = layout.grid;
     backend
-        .run(plan, &Batch { embeddings: hparams.unfold(picture), ..hparams.batch(grid) })
+        .run(plan, &Batch { embeddings: hparams.unfold(&pixels), ..hparams.batch(grid) })
         .expect("the batch is sound");
-    let rows = grid.groups();
-    let mut embeddings = vec![0.0; rows * width];
-    backend.read(plan, out, 0..rows, &mut embeddings);
-    let embeddings = hparams.in_order(embeddings, grid);
+    let mut embeddings = vec![0.0; grid.groups() * width];
+    backend.read(plan, out, 0..grid.groups(), &mut embeddings);
+    let embeddings = hparams.in_order(&embeddings, &layout);
+    let rows = embeddings.len() / width;
 
     let mut backend = Reference::with_kv_type(DType::F32);
     let model = cairn_models::load(&text, 8192, &mut backend).expect("the model is whole");
@@ -293,6 +295,46 @@ async fn rows_of_a_picture_have_their_places_and_inner_rows_as_in_the_oracle() {
     assert!(not_causal > 4.0 * same, "attention to later rows would differ by {not_causal}, and this by {same}");
     let (again, finish) = ask(&engine, &files, &question, &[picture_for(&tower, &pixels)]).await;
     assert_eq!((again, finish.usage.cached_tokens), (logprobs, 44), "the same answer from cached rows");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_an_enlarged_picture_are_in_lines_as_in_the_oracle() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (files, engine) = (files(&folder), Engine::start(config()).expect("a kernel variant runs"));
+    let kind =
+        TowerKind::Llava { has_class: true, sizes: vec![48, 24, 24, 48, 48, 48], has_norms: false, has_newline: true };
+    let tower = TowerSpec { kind, ..TowerSpec::tiny_llava(WIDTH) };
+    std::fs::write(&files[1], tower.write()).expect("the folder is writable");
+    let question = |rows: usize| {
+        let mut question = prompt(1, 20);
+        question.extend(std::iter::repeat_n(PromptPicture::number(0), rows));
+        question.extend(prompt(2, 10));
+        question
+    };
+    let wide = pixels(60, 20, 3);
+    let wide_question = question(36 + 4 * 13);
+    let (logprobs, _) = ask(&engine, &files, &wide_question, &[picture_for(&tower, &wide)]).await;
+    let same = difference(&logprobs[0], &exact(&files, &wide_question, &wide, true));
+    assert!(same < 0.05, "log probabilities differ by {same} from the oracle's");
+
+    // The same squares of one color, below each other and beside each other.
+    let plain = |width: u32, height: u32| {
+        let rgb = [122, 116, 104].repeat((width * height) as usize);
+        Picture::new(width, height, rgb).expect("the bytes fit the size")
+    };
+    let mut found = Vec::new();
+    for (width, height, rows, encoded) in [(48, 24, 36 + 6 * 13, 2), (24, 48, 36 + 12 * 7, 3), (96, 48, 36 + 6 * 13, 3)]
+    {
+        let (question, pixels) = (question(rows), plain(width, height));
+        let (logprobs, finish) = ask(&engine, &files, &question, &[picture_for(&tower, &pixels)]).await;
+        let same = difference(&logprobs[0], &exact(&files, &question, &pixels, true));
+        assert!(same < 0.05, "{width} x {height}: log probabilities differ by {same} from the oracle's");
+        assert_eq!(metrics(&engine).pictures, encoded, "{width} x {height}: encoded pictures");
+        found.push((logprobs, finish.usage.cached_tokens));
+    }
+    assert_eq!(found[1].1, 20, "text before a picture of the same pixels in another order");
+    assert_eq!(found[2].0, found[0].0, "the same picture of another size");
+    assert_eq!(found[2].1, 20 + 36 + 6 * 13 + 9, "its rows are cached");
 }
 
 #[tokio::test(flavor = "multi_thread")]

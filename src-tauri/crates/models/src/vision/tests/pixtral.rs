@@ -140,7 +140,7 @@ fn pictures_of_pixtral_are_limited_by_the_longer_side() {
         assert_eq!([grid.rows, grid.columns], expected, "{width} x {height}");
     }
     let grid = Grid { rows: 3, columns: 2 };
-    assert_eq!(hparams.output_rows(grid), 8, "two lines have a row behind them");
+    assert_eq!(hparams.output_rows(&grid.into()), 8, "two lines have a row behind them");
     assert_eq!(hparams.most_output_rows(), 1024 + 11, "one row behind each line but the last");
 }
 
