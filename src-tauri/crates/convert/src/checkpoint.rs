@@ -54,9 +54,8 @@ const INDEX: &str = "model.safetensors.index.json";
 const QUANTIZATION_VERSION: u32 = 2;
 
 /// Why a model from a checkpoint with a tower reads texts only.
-const TEXT_ONLY: &str = "the tower of the checkpoint for images or sound was left out, because only the text part of a \
-                         folder is converted: the model reads texts only; for images, create it from GGUF files of the \
-                         model and of its projector (mmproj), or pull a GGUF version";
+const TEXT_ONLY: &str = "only the text part of the folder was converted, without its tower for images or sound; a model \
+                         that reads images needs GGUF files of itself and of its projector (mmproj)";
 
 /// Progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -63,7 +63,7 @@ fn each(mut check: impl FnMut(&Case)) {
     let within = |start: &str, inside: Vec<u8>, end: &str| [start.as_bytes(), &inside, end.as_bytes()].concat();
     let list = |item: &str, bytes: usize| {
         let items = item.repeat(bytes / item.len());
-        items[..items.len() - 1].as_bytes().to_vec()
+        items.as_bytes()[..items.len() - 1].to_vec()
     };
     let mut one = |what, name: &str, contents, error| {
         check(&Case { what, files: vec![(name.to_owned(), contents)], error });
@@ -204,7 +204,7 @@ fn hostile_checkpoints_are_bounded() {
     println!("| checkpoint | result | bytes of the files | most bytes allocated | ms |\n|---|---|---|---|---|");
     let mut names = HashSet::new();
     each(|case| {
-        assert!(names.insert(case.what), "{} is there already", case.what);
+        assert!(names.insert(case.what), "two cases are {}", case.what);
         check(case);
     });
 }

@@ -72,22 +72,34 @@ pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeErro
 }
 
 /// Counts the scans of a JPEG file up to its end (ITU-T T.81, annex B). A scan of a few bytes can refine all pixels.
+///
+/// Decoders differ in what they skip of a damaged header. So of a file with one, all bytes that can begin a scan count.
 fn jpeg_scans(file: &[u8]) -> usize {
     const SCAN: u8 = 0xda;
     const END: u8 = 0xd9;
-    let (mut rest, mut scans) = (file.get(2..).unwrap_or_default(), 0);
+    let mut rest = file.get(2..).unwrap_or_default();
+    // A segment of metadata may contain another picture.
+    while let &[0xff, 0xc0..=0xcf | 0xdb..=0xfe, high, low, ..] = rest {
+        // The length of a segment includes its own two bytes.
+        rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default();
+    }
+    if !rest.starts_with(&[0xff, SCAN]) {
+        return file.windows(2).filter(|pair| *pair == [0xff, SCAN]).count();
+    }
+    let mut scans = 0;
     // Zeros and restart markers are part of the data of a scan.
     let is_marker = |pair: &[u8]| matches!(pair, [0xff, 1..=0xcf | 0xd8..=0xfe]);
-    while let Some(at) = rest.windows(2).position(is_marker) {
-        match rest.get(at + 1) {
-            Some(&END) => break,
-            Some(&SCAN) => scans += 1,
+    while let Some(at) = rest.windows(2).position(is_marker)
+        && let Some((&marker, segment)) = rest.get(at + 1..).and_then(<[u8]>::split_first)
+    {
+        match marker {
+            END => break,
+            SCAN => scans += 1,
             _ => {}
         }
-        // The length of a segment includes its own two bytes. A segment of metadata may contain another picture.
-        let segment = rest.get(at + 2..).unwrap_or_default();
+        let is_segment = matches!(marker, 0xc4 | 0xda..=0xdd | 0xe0..=0xef | 0xfe);
         let length = segment.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
-        rest = segment.get(length..).unwrap_or_default();
+        rest = if is_segment { segment.get(length..).unwrap_or_default() } else { segment };
     }
     scans
 }

@@ -232,14 +232,14 @@ impl<'a> Builder<'a> {
         }
         self.weights_bytes += (rows * cols * size_of::<f32>()) as u64;
         self.add(tensors[0].0, DType::F32, [rows, cols], || {
-            let decode = |(found, (_, dims)): (Option<(DType, Option<Bytes>)>, &(&str, &[usize]))| {
+            let mut decoded = Vec::new();
+            for (found, (_, dims)) in found.into_iter().zip(tensors) {
                 let (dtype, bytes) = found.expect("all tensors were found");
                 let mut values = vec![0.0; dims.iter().product()];
                 dtype.decode(&bytes.expect("a build with a backend has a file"), &mut values);
-                values
-            };
-            let values: Vec<Vec<f32>> = found.into_iter().zip(tensors).map(decode).collect();
-            let bytes: Vec<u8> = compute(&values).into_iter().flat_map(f32::to_le_bytes).collect();
+                decoded.push(values);
+            }
+            let bytes: Vec<u8> = compute(&decoded).into_iter().flat_map(f32::to_le_bytes).collect();
             bytes.into()
         })
     }

@@ -93,7 +93,10 @@ fn check_tower(head: &Gguf, width: usize) -> Result<(), LoadError> {
         let grid = grid.unwrap_or_else(|| panic!("{width} x {height} pixels have no size of {hparams:?}"));
         assert_eq!(grid, layout.grid, "{width} x {height} of {hparams:?}");
         let (rows, most) = (hparams.output_rows(&layout), hparams.most_output_rows());
-        assert!((1..=most).contains(&rows), "{width} x {height}: {rows} rows of {layout:?}, at most {most}: {hparams:?}");
+        assert!(
+            (1..=most).contains(&rows),
+            "{width} x {height}: {rows} rows of {layout:?}, at most {most}: {hparams:?}"
+        );
     }
     Ok(())
 }

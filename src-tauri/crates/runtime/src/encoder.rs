@@ -80,9 +80,10 @@ impl PictureEncoder {
         self.kept.push_back((id, rows));
     }
 
-    /// Drops the kept output rows.
+    /// Drops the kept output rows and the picture in progress.
     pub(crate) fn forget(&mut self) {
         self.kept.clear();
+        self.job = None;
     }
 
     /// Computes a part of a picture in about this time. Returns its output rows when it is complete. Another picture in progress is

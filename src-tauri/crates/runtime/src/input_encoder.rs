@@ -63,6 +63,11 @@ impl InputEncoder {
         self.job.as_ref().map(|job| &job.id)
     }
 
+    /// Drops the input in progress.
+    pub(crate) fn forget(&mut self) {
+        self.job = None;
+    }
+
     /// Computes a part of an input in about this time. Returns its rows when it is complete. Another input in progress is abandoned.
     pub(crate) fn encode_some(
         &mut self,

@@ -179,8 +179,8 @@ pub(crate) fn position<'a>(
     Row::text_position((slot - saved) as u32)
 }
 
-/// What identifies the rows of a tower: a digest of its weights and its computation. The key of each row of each picture is a digest of
-/// it, and a computation has a description of some 50 KB.
+/// What identifies the rows of a tower: a digest of its weights and its computation. It is hashed again for every row, so the description of
+/// the computation, some 50 KB, is hashed once only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TowerIdentity([u8; 16]);
 
@@ -190,8 +190,8 @@ impl TowerIdentity {
     }
 }
 
-/// What identifies a picture among those for one tower. Two pictures can have the same pixels in another order: those of a wide and of a
-/// high one are squares in a column.
+/// What identifies a picture among those for one tower. The scaled pixels alone do not: a wide and a high picture of one color give the
+/// same column of squares, and other rows in the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureIdentity {
     digest: PixelDigest,

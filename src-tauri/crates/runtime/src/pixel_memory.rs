@@ -5,7 +5,7 @@
 use cairn_image::{InvalidPicture, Picture};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Maximum bytes of the scaled pixels of all requests: some 200 pictures of 900 x 900 pixels, for which a request has 50,000 rows.
+/// Maximum bytes of the scaled pixels of all requests: about 220 pictures of 900 x 900 pixels.
 pub const PIXEL_MEMORY_BYTES: usize = 512 << 20;
 
 /// Bytes of one permit.
@@ -22,7 +22,8 @@ pub enum PictureError {
     Invalid(#[from] InvalidPicture),
     /// Other requests use the memory for pixels.
     #[error(
-        "the server is busy: the images of all requests have {PIXEL_MEMORY_BYTES} bytes of pixels, the maximum; try again later"
+        "the server is busy: images of other requests use most of the {} MiB for pixels; try again later",
+        PIXEL_MEMORY_BYTES >> 20
     )]
     MemoryFull,
 }

@@ -211,13 +211,13 @@ impl Scheduler {
         match command {
             CacheCommand::Clear(done) => {
                 self.cache.clear();
-                self.forget_pictures();
+                self.forget_encoded();
                 let _ = done.send(());
             }
             CacheCommand::ForgetOwner(owner, done) => {
                 self.cache.forget_owner(&owner);
                 // Several owners may have sent a picture, and none is recorded.
-                self.forget_pictures();
+                self.forget_encoded();
                 let _ = done.send(());
             }
             CacheCommand::Lookup(keys, scope, reply) => {

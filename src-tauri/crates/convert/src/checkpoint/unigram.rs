@@ -105,6 +105,7 @@ fn model(tokenizer: &TokenizerFile) -> Result<Model, ConvertError> {
 /// Adds the table of characters, and whether blanks are merged.
 fn add_normalizer(tokenizer: &TokenizerFile, model: &mut Model) -> Result<(), ConvertError> {
     let Some(normalizer) = &tokenizer.normalizer else { return Ok(()) };
+    let mut strips = false;
     for step in normalizer.steps() {
         let regex = step.pattern.as_ref().and_then(|pattern| pattern.regex.as_deref());
         match (step.kind.as_deref(), &step.precompiled_charsmap) {
@@ -113,12 +114,15 @@ fn add_normalizer(tokenizer: &TokenizerFile, model: &mut Model) -> Result<(), Co
                 model.charsmap = bytes.map_err(|error| invalid(TOKENIZER, format!("precompiled_charsmap: {error}")))?;
             }
             (Some("Replace"), _) if regex == Some(" {2,}") => model.merges_blanks = true,
-            // Merged blanks have none at the end of a text.
-            (Some("Strip"), _) => {}
+            (Some("Strip"), _) => strips = true,
             (kind, _) => {
                 return Err(unsupported(format!("the normalizer {:?} of {TOKENIZER}", kind.unwrap_or_default())));
             }
         }
+    }
+    // Merged blanks have none at the end of a text. GGUF has no key for blanks that are only removed there.
+    if strips && !model.merges_blanks {
+        return Err(unsupported(format!("the normalizer \"Strip\" of {TOKENIZER} without merged blanks")));
     }
     Ok(())
 }

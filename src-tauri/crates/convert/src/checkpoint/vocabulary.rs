@@ -148,7 +148,7 @@ fn of_bytes(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result<
         return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
     // Tokens of images and sound of Gemma 3n have no inputs of layers.
-    let is_cut = !description.config.value("vocab_size_per_layer_input").is_null();
+    let is_cut = !description.config.value("altup_num_inputs").is_null();
     let limit = if is_cut { count(description, 0)? as u64 } else { u64::MAX };
     let added = || tokenizer.added_tokens.0.iter().filter(|token| token.id < limit);
     let ids = || model.vocab.ids.iter().map(|(_, id)| id).chain(added().map(|token| &token.id));

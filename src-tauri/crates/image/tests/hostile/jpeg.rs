@@ -68,6 +68,37 @@ pub(super) fn cases() -> Vec<Case> {
             file(&[tables(), frame(progressive, 7071, 7071, &[0x11; 3]), first.repeat(33)]),
             "it has 33 scans, and at most 32 are decoded",
         ),
+        Case::refused_early(
+            "33 scans behind a restart marker with an end",
+            file(&[
+                segment(0xd0, &[0xff, 0xd9]),
+                tables(),
+                frame(progressive, 7071, 7071, &[0x11; 3]),
+                first.repeat(33),
+            ]),
+            "it has 33 scans, and at most 32 are decoded",
+        ),
+        Case::refused_early(
+            "33 scans behind a segment in a segment",
+            file(&[
+                segment(0xd0, &[0xff, 0xe1, 0xff, 0xff]),
+                tables(),
+                frame(progressive, 7071, 7071, &[0x11; 3]),
+                first.repeat(33),
+            ]),
+            "it has 33 scans, and at most 32 are decoded",
+        ),
+        Case::refused_early(
+            "33 scans, the first with a marker that has no length",
+            file(&[
+                tables(),
+                frame(progressive, 7071, 7071, &[0x11; 3]),
+                first.clone(),
+                vec![0xff, 1, 0xff, 0xff],
+                first.repeat(32),
+            ]),
+            "it has 33 scans, and at most 32 are decoded",
+        ),
         Case::decoded(
             "50 million pixels of 4 inks",
             file(&[tables(), frame(baseline, 7071, 7071, &[0x11; 4]), scan(4, [0, 63, 0], 900_000)]),

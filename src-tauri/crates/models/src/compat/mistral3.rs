@@ -7,7 +7,7 @@ use super::layout::{CLIP_COLORS, Layout, Marker, VISION};
 use super::step::{Constant, Head, Place, Step};
 use crate::error::LoadError;
 
-/// Key of towers with heads that have pairs with an element of each half. Only the translation of Ollama's files sets it: llama.cpp's
+/// Whether the rotation turns pairs of elements i and i + d/2 (Hugging Face), and not 2i and 2i + 1 (llama.cpp's converter). Only the translation of Ollama's files sets it: llama.cpp's
 /// converter makes the elements of a pair adjacent.
 pub(crate) const ROPE_BY_HALVES: &str = "vision.rope.is_by_halves";
 

@@ -45,8 +45,8 @@ pub struct TowerHparams {
     pub deviation: [f32; 3],
     /// Width of an output row: that of the text model's embedding rows.
     pub output_length: usize,
-    /// The output row behind lines, if there is one: behind each line of a picture but the last, and behind each line of an enlarged
-    /// picture of joined squares.
+    /// The output row of a line break, if there is one: between the lines of a scaled picture, behind each line of an enlarged picture of
+    /// joined squares, and once behind a picture of one square.
     pub break_row: Option<Vec<f32>>,
     /// What the text model does with the rows of a picture.
     pub prompt: PicturePrompt,

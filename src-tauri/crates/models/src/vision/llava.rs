@@ -2,7 +2,8 @@
 //! layers, and an MLP. Pictures are squares: see [`super::tiles`]. LLaVA 1.6 has a break row behind each line of an enlarged picture.
 //!
 //! The class row precedes the patches, as in CLIP. llama.cpp appends it, which gives each patch the position of its neighbour, and then
-//! omits the first patch in place of the class row. So results differ from llama.cpp's with a class embedding, and only then.
+//! omits the first patch in place of the class row. So results differ from llama.cpp's for towers with a class embedding, and for enlarged
+//! pictures (see [`super::layout`]).
 
 use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rows};
@@ -40,7 +41,7 @@ impl VisionTower for Llava {
             .into_iter()
             .find(|name| b.has_tensor(name))
             .map_or_else(|| matrix_rows(b, "mm.0.weight"), |name| matrix_rows(b, name));
-        // A model with squares one by one was trained without it.
+        // Files with the order `flat` may contain this tensor, and their models do not use it.
         if matches!(&hparams.size, PictureSize::Tiles(tiles) if tiles.is_joined()) {
             hparams.break_row = b.optional_values(BREAK, hparams.output_length);
         }

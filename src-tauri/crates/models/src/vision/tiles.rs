@@ -63,6 +63,7 @@ impl Tiles {
         };
         let sizes = pairs.iter().map(size).collect::<Result<Vec<_>, _>>()?;
         let is_joined = match keys.str(Self::ORDER_KEY)? {
+            // Files with sizes are of LLaVA 1.6, which was trained with this order.
             None | Some("spatial_unpad") => true,
             Some("flat") => false,
             Some(_) if sizes.is_empty() => false,
@@ -121,7 +122,7 @@ impl Tiles {
 
     /// Returns the squares to which a picture of this size is enlarged, if they are joined, with groups of this number of pixels in a side.
     ///
-    /// The border is rounded as in the models' code. So a line with less than half of its pixels in the picture can be omitted.
+    /// The border is rounded as in the models' code. So a line of groups at an edge that the picture covers in part can be omitted.
     pub(super) fn joined(&self, width: usize, height: usize, group_pixels: usize) -> Option<Enlarged> {
         let squares = self.enlarged(width, height).filter(|_| self.is_joined)?;
         let [columns, lines] = squares.map(|squares| squares * self.side / group_pixels);

@@ -72,7 +72,7 @@ pub(super) struct Normalised {
 }
 
 /// Smallest and largest value of an input or an output of a product.
-type Limits = [f32; 2];
+type ValueRange = [f32; 2];
 
 impl Activation {
     /// Reads the activation of MLPs. Without a key it is that of CLIP.
@@ -124,7 +124,7 @@ impl<'a> Transformer<'a> {
 
     /// Adds a block.
     pub(super) fn push(&self, b: &mut Builder<'_>, layer: usize) -> Result<(), LoadError> {
-        let &Self { hparams, x, branch, parts, .. } = self;
+        let &Self { x, branch, parts, .. } = self;
         let name = |part: &str| format!("v.blk.{layer}.{part}");
         self.norm(b, &name("ln1"), branch);
         self.attend(b, layer)?;
@@ -142,7 +142,7 @@ impl<'a> Transformer<'a> {
                 Ok(())
             }
             Some(factor) => {
-                let why = format!("{factor} is no factor on a stream of {} elements", hparams.embedding_length);
+                let why = format!("the factor {factor} is not finite");
                 Err(LoadError::Key { key: name("out_scale.weight"), why })
             }
         }
@@ -252,7 +252,7 @@ impl<'a> Transformer<'a> {
         products: Vec<(String, BufferId)>,
     ) -> Result<(), LoadError> {
         let cols = b.plan.buffers[x.0 as usize].width;
-        let mut limited: Vec<(Projection, [Option<Limits>; 2])> = Vec::with_capacity(products.len());
+        let mut limited: Vec<(Projection, [Option<ValueRange>; 2])> = Vec::with_capacity(products.len());
         for (prefix, out) in products {
             let limits = match self.parts.normalised {
                 None => [None; 2],
@@ -287,14 +287,14 @@ impl<'a> Transformer<'a> {
 }
 
 /// Reads the limits of an input or an output of a product; none if the file has none.
-fn limits(b: &mut Builder<'_>, prefix: &str, part: &str) -> Result<Option<Limits>, LoadError> {
+fn limits(b: &mut Builder<'_>, prefix: &str, part: &str) -> Result<Option<ValueRange>, LoadError> {
     let name = |end: &str| format!("{prefix}.{part}_{end}");
     let mut end = |end: &str, default: f32| b.optional_values(&name(end), 1).map_or(default, |values| values[0]);
     let [least, most] = [end("min", f32::NEG_INFINITY), end("max", f32::INFINITY)];
     if least <= most {
         return Ok(Some([least, most]).filter(|limits| limits.iter().any(|limit| limit.is_finite())));
     }
-    Err(LoadError::Key { key: name("min"), why: format!("{least} is not below the largest value, which is {most}") })
+    Err(LoadError::Key { key: name("min"), why: format!("the range from {least} to {most} is empty") })
 }
 
 /// Names of the first and the second matrix of an MLP. Older converters exchanged them: then the first one maps to the narrow stream.

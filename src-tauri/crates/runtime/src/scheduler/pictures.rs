@@ -42,10 +42,13 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Drops the rows of encoded pictures that no sequence has.
-    pub(super) fn forget_pictures(&mut self) {
+    /// Drops the rows of encoded pictures that no sequence has, and what encoders have in progress.
+    pub(super) fn forget_encoded(&mut self) {
         if let Some(encoder) = &mut self.encoder {
             encoder.forget();
+        }
+        if let Some(stage) = &mut self.input {
+            stage.encoder.forget();
         }
     }
 }
