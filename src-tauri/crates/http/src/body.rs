@@ -6,6 +6,7 @@
 //! becomes a message of hundreds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
@@ -16,6 +17,7 @@ use cairn_wire::ErrorCode;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
@@ -167,9 +169,14 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
     }
 }
 
+/// Time of a body beside that for its bytes.
+const BODY_TIME: Duration = Duration::from_secs(60);
+/// Bytes that a body needs in each second. A slower one would hold its memory for long.
+const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+
 /// Reads a body, and takes the memory for its bytes.
 async fn read(chunks: &mut BodyDataStream, limit: &BodyLimit, memory: &BodyMemory) -> Result<Vec<u8>, ApiError> {
-    let mut json = Vec::new();
+    let (mut json, began) = (Vec::new(), Instant::now());
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| {
             ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "cannot read the request body")
@@ -178,6 +185,9 @@ async fn read(chunks: &mut BodyDataStream, limit: &BodyLimit, memory: &BodyMemor
             return Err(over_limit(limit));
         }
         json.extend_from_slice(&chunk);
+        if began.elapsed() > BODY_TIME + Duration::from_secs(json.len() as u64 / LEAST_BYTES_PER_SECOND) {
+            return Err(too_slow());
+        }
         memory.grow(json.len())?;
     }
     Ok(json)
@@ -205,8 +215,14 @@ fn too_large(text: String) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }
 
+fn too_slow() -> ApiError {
+    let text = "the request body arrives too slowly: at least 64 KiB in each second are needed";
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::InvalidRequest, text)
+}
+
 fn busy() -> ApiError {
-    let text = "the server is busy: too many large request bodies at once; try again later";
+    let most = BUDGET_BYTES >> 20;
+    let text = format!("the server is busy: the bodies of all requests have {most} MiB, the maximum; try again later");
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ServerBusy, text)
 }
 

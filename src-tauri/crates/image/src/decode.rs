@@ -71,20 +71,27 @@ pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeErro
     Picture::new(width, height, rgb).map_err(|_| DecodeError::Invalid { format, why: "it has no pixels".to_owned() })
 }
 
+/// The bytes behind a segment, which begins with its length. The length includes its own two bytes.
+fn behind(segment: &[u8]) -> &[u8] {
+    let length = segment.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
+    segment.get(length..).unwrap_or_default()
+}
+
 /// Counts the scans of a JPEG file up to its end (ITU-T T.81, annex B). A scan of a few bytes can refine all pixels.
 ///
-/// Decoders differ in what they skip of a damaged header. So of a file with one, all bytes that can begin a scan count.
+/// Decoders differ in what they skip behind markers that do not belong there. So behind the first one, all bytes count that can begin a
+/// scan.
 fn jpeg_scans(file: &[u8]) -> usize {
     const SCAN: u8 = 0xda;
     const END: u8 = 0xd9;
     let mut rest = file.get(2..).unwrap_or_default();
+    let all_scans = |part: &[u8]| part.windows(2).filter(|pair| *pair == [0xff, SCAN]).count();
     // A segment of metadata may contain another picture.
-    while let &[0xff, 0xc0..=0xcf | 0xdb..=0xfe, high, low, ..] = rest {
-        // The length of a segment includes its own two bytes.
-        rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default();
+    while let [0xff, 0xc0..=0xcf | 0xdb..=0xfe, segment @ ..] = rest {
+        rest = behind(segment);
     }
     if !rest.starts_with(&[0xff, SCAN]) {
-        return file.windows(2).filter(|pair| *pair == [0xff, SCAN]).count();
+        return all_scans(file);
     }
     let mut scans = 0;
     // Zeros and restart markers are part of the data of a scan.
@@ -95,11 +102,10 @@ fn jpeg_scans(file: &[u8]) -> usize {
         match marker {
             END => break,
             SCAN => scans += 1,
-            _ => {}
+            0xc4 | 0xdb..=0xdd | 0xe0..=0xef | 0xfe => {}
+            _ => return scans + all_scans(segment),
         }
-        let is_segment = matches!(marker, 0xc4 | 0xda..=0xdd | 0xe0..=0xef | 0xfe);
-        let length = segment.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
-        rest = if is_segment { segment.get(length..).unwrap_or_default() } else { segment };
+        rest = behind(segment);
     }
     scans
 }

@@ -8,9 +8,7 @@ use cairn_runtime::{CacheScope, ContextFullPolicy, Lease, Request};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::conversation::{
-    AnswerPrefix, Conversation, Cut, Parsing, Rendering, constraint, run_prompt_work, with_model_messages,
-};
+use super::conversation::{AnswerPrefix, Conversation, Cut, Parsing, Rendering, constraint, with_model_messages};
 use super::error::Error;
 use super::fit::Fitted;
 use super::handle::Inference;
@@ -19,6 +17,7 @@ use super::local_answer::LocalAnswer;
 use super::location::ModelLocation;
 use super::options::{self, Chosen};
 use super::overflow::{OverflowState, Turns, logged};
+use super::prompt_work::{Waiting, run_prompt_work};
 use super::tool_use::ToolUse;
 use super::trace;
 use crate::library::catalog::Model;
@@ -87,7 +86,9 @@ impl Inference {
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
         check_answers(&lease, &chat.model, "chat")?;
         let rendering = self.rendering();
-        run_prompt_work(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
+        let has_images = chat.messages.iter().any(|message| !message.images.is_empty());
+        let prepare = move |waiting: &Waiting| chat.prepare(&model, lease, chosen, rendering, started_at, waiting);
+        run_prompt_work(has_images, prepare).await
     }
 }
 
@@ -99,12 +100,13 @@ impl Chat {
         chosen: Chosen,
         rendering: Rendering,
         started_at: Instant,
+        waiting: &Waiting,
     ) -> Result<Reply, Error> {
         let rendering = Rendering { is_think_optional: self.is_think_optional, ..rendering };
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
         let conversation = conversation.with_prefix(self.prefix).with_tools(self.tools)?;
         let mut messages = with_model_messages(model, self.messages);
-        let conversation = conversation.with_images(&lease, &mut messages, self.unseen_images)?;
+        let conversation = conversation.with_images(&lease, &mut messages, self.unseen_images, waiting)?;
         let fitted = conversation.fit(messages, self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(conversation.readable(fitted.rendered.text)));

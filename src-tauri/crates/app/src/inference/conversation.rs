@@ -10,13 +10,13 @@ use cairn_runtime::{
 };
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::error::Error;
 use super::fit::{self, Fitted, Rendered};
 use super::handle::Inference;
 use super::options::Chosen;
 use super::pictures::Pictures;
+use super::prompt_work::Waiting;
 use super::tool_use::ToolUse;
 use crate::library::catalog::Model;
 use crate::library::template::{self, Choice};
@@ -62,34 +62,6 @@ pub(crate) fn with_model_messages(model: &Model, asked: Vec<prompt::Message>) ->
     }
     messages.extend(asked.into_iter().map(|message| prompt::Message { role: message.role.to_lowercase(), ..message }));
     messages
-}
-
-/// Number of prompts that are rendered at once. Each may use as much memory as the budget of a template.
-static PROMPT_WORK: Semaphore = Semaphore::const_new(4);
-
-/// Renders prompts on a blocking thread, in turn with other requests.
-pub(super) async fn run_prompt_work<T: Send + 'static, E: From<Error> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, E> {
-    let turn = PROMPT_WORK.acquire().await.expect("the semaphore is never closed");
-    run_blocking(move || {
-        // A request that is dropped does not end its work.
-        let _turn = turn;
-        work()
-    })
-    .await
-}
-
-/// Runs work on a blocking thread. Work that takes a while must not block the threads that serve clients.
-pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, E> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The daemon is shutting down.
-        Err(_) => Err(Error::EngineGone.into()),
-    }
 }
 
 /// Returns the prompt of a model without a template: the texts of the messages.
@@ -240,11 +212,12 @@ impl Conversation {
     ///
     /// # Errors
     /// When the model cannot see and there is no such text, or when an image cannot be decoded.
-    pub(crate) fn with_images(
+    pub(super) fn with_images(
         self,
         lease: &Lease,
         messages: &mut [prompt::Message],
         unseen: Option<&str>,
+        waiting: &Waiting,
     ) -> Result<Self, Error> {
         if let Some(unseen) = unseen.filter(|_| !matches!(lease.vision(), Ok(Some(_)))) {
             for message in messages {
@@ -254,7 +227,7 @@ impl Conversation {
             }
             return Ok(self);
         }
-        Ok(Self { pictures: Pictures::place(lease, &self.full_name, messages)?, ..self })
+        Ok(Self { pictures: Pictures::place(lease, &self.full_name, messages, waiting)?, ..self })
     }
 
     /// Returns a rendered text for readers, without marks.

@@ -8,9 +8,9 @@ use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::conversation::run_blocking;
 use super::error::Error;
 use super::handle::Inference;
+use super::prompt_work::run_blocking;
 use crate::values::KeepAlive;
 
 /// Most texts of one request, as in OpenAI's API. Their vectors are in memory together.

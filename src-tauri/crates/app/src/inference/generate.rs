@@ -8,7 +8,7 @@ use cairn_runtime::{CacheScope, Lease, Request};
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint, run_prompt_work};
+use super::conversation::{Conversation, Cut, Parsing, Rendering, constraint};
 use super::error::Error;
 use super::handle::Inference;
 use super::load::{Reply, check_answers};
@@ -16,6 +16,7 @@ use super::local_answer::LocalAnswer;
 use super::location::ModelLocation;
 use super::options::Chosen;
 use super::overflow::{OverflowState, logged};
+use super::prompt_work::{Waiting, run_prompt_work};
 use crate::library::catalog::Model;
 use crate::values::{KeepAlive, Overflow, Think, Truncated};
 
@@ -80,7 +81,9 @@ impl Inference {
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
         check_answers(&lease, &generate.model, "generate")?;
         let rendering = self.rendering();
-        run_prompt_work(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
+        let has_images = !generate.images.is_empty();
+        let prepare = move |waiting: &Waiting| generate.prepare(&model, lease, chosen, rendering, started_at, waiting);
+        run_prompt_work(has_images, prepare).await
     }
 }
 
@@ -92,10 +95,11 @@ impl Generate {
         chosen: Chosen,
         rendering: Rendering,
         started_at: Instant,
+        waiting: &Waiting,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
         let mut asked = [prompt::Message { images: self.images, ..prompt::Message::new("user", self.prompt) }];
-        let conversation = conversation.with_images(&lease, &mut asked, None)?;
+        let conversation = conversation.with_images(&lease, &mut asked, None, waiting)?;
         let [asked] = asked;
         let conversation = match self.template.filter(|text| !text.is_empty()) {
             Some(source) => conversation.with_template(&source)?,

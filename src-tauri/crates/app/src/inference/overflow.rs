@@ -3,9 +3,10 @@
 use cairn_prompt::Message;
 use cairn_runtime::ContextFull;
 
-use super::conversation::{Conversation, run_prompt_work};
+use super::conversation::Conversation;
 use super::error::Error;
 use super::fit;
+use super::prompt_work::run_prompt_work;
 use crate::values::{Overflow, Truncated};
 
 /// Logs what was left out and returns it; returns `None` if nothing was left out.
@@ -44,7 +45,7 @@ impl OverflowState {
         let Some(mut turns) = self.turns.take() else { return };
         let answer_tokens = full.answer_tokens;
         // Rendering a long conversation takes a while, so it runs on a blocking thread.
-        let shortened = run_prompt_work(move || Ok((turns.shorten(answer_tokens)?, turns)));
+        let shortened = run_prompt_work(false, move |_| Ok((turns.shorten(answer_tokens)?, turns)));
         match shortened.await {
             Ok((Some(Shorter { prompt, truncated }), turns)) => {
                 self.truncated = Truncated::merge(self.truncated, truncated);

@@ -9,6 +9,7 @@ use cairn_prompt::{Image, Message};
 use cairn_runtime::{Lease, PromptPicture, TowerHparams};
 
 use super::error::Error;
+use super::prompt_work::Waiting;
 
 /// Maximum number of pictures of a request. Each is decoded before the context is checked.
 const MAX_PICTURES: usize = 256;
@@ -46,7 +47,12 @@ impl Pictures {
     ///
     /// # Errors
     /// When the model cannot see, or an image cannot be decoded. Contains `name` as the model's.
-    pub(super) fn place(lease: &Lease, name: &str, messages: &mut [Message]) -> Result<Option<Self>, Error> {
+    pub(super) fn place(
+        lease: &Lease,
+        name: &str,
+        messages: &mut [Message],
+        waiting: &Waiting,
+    ) -> Result<Option<Self>, Error> {
         let images = messages.iter().map(|message| message.images.len()).sum::<usize>();
         if images == 0 {
             return Ok(None);
@@ -64,7 +70,8 @@ impl Pictures {
         let mut pictures = Self::new(tower.clone(), new_mark());
         for message in messages {
             let images = std::mem::take(&mut message.images);
-            let marks: Result<String, Error> = images.iter().map(|image| pictures.add(image)).collect();
+            let add = |image| waiting.check().and_then(|()| pictures.add(image));
+            let marks: Result<String, Error> = images.iter().map(add).collect();
             message.content.insert_str(0, &marks?);
         }
         Ok(Some(pictures))

@@ -5,10 +5,10 @@
 
 use cairn_runtime::Pooling;
 
-use super::conversation::run_blocking;
 use super::embed::{EmbedInput, MAX_TEXTS, TextEncoder, encode_each, pooling, vectors};
 use super::error::Error;
 use super::handle::Inference;
+use super::prompt_work::run_blocking;
 
 /// Request for the order of documents.
 #[derive(Debug, Clone, Default)]

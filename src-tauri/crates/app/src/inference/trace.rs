@@ -8,10 +8,11 @@ use cairn_tier::TierKind;
 use cairn_tier::tiers::{MissReason, RemovalReason};
 use serde_json::{Map, Value};
 
-use super::conversation::{Conversation, Cut, Rendering, run_prompt_work, with_model_messages};
+use super::conversation::{Conversation, Cut, Rendering, with_model_messages};
 use super::error::Error;
 use super::handle::Inference;
 use super::location::ModelLocation;
+use super::prompt_work::run_prompt_work;
 use cairn_prompt::Message;
 
 /// A prompt to look up.
@@ -69,11 +70,12 @@ impl Inference {
         let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = Rendering { is_think_optional: trace.is_think_optional, ..self.rendering() };
-        run_prompt_work(move || {
+        let has_images = trace.messages.iter().any(|message| !message.images.is_empty());
+        run_prompt_work(has_images, move |waiting| {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
             let conversation = conversation.with_tools(trace.tools)?;
             let mut messages = if trace.raw { trace.messages } else { with_model_messages(&model, trace.messages) };
-            let conversation = conversation.with_images(&lease, &mut messages, None)?;
+            let conversation = conversation.with_images(&lease, &mut messages, None, waiting)?;
             let (tokens, cut, all_tokens) = if trace.raw {
                 let text: String = messages.into_iter().map(|message| message.content).collect();
                 let tokens = conversation.encode(&text, true);

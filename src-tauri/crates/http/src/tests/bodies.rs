@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use tokio::sync::{Semaphore, mpsc};
@@ -39,6 +40,20 @@ async fn body_over_limit_of_its_route_is_rejected() {
     announced.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(2 * MIB));
     let reply = daemon.reply(announced).await;
     assert!(reply.starts_with("413 ") && reply.contains("body_too_large"), "a length is checked first: {reply}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_that_arrives_too_slowly_is_ended() {
+    let _turn = TURN.lock().await;
+    let daemon = Daemon::start();
+    let (sender, trickle) = streamed("/api/chat");
+    let send = async {
+        while sender.send(Ok(Bytes::from_static(b" "))).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (reply, ()) = tokio::join!(daemon.reply(trickle), send);
+    assert!(reply.starts_with("408 ") && reply.contains("64 KiB in each second"), "{reply}");
 }
 
 #[tokio::test]

@@ -173,7 +173,7 @@ fn text_parts_of_models_with_towers_keep_tensors_and_keys() {
         let files = open(&checkpoint(&spec).files);
         let plan = Conversion::new(&files, FileType::F32).expect("a valid checkpoint");
         let left_out = plan.left_out().expect("its tower is left out");
-        assert!(left_out.contains("only the text part of a folder is converted"), "{left_out}");
+        assert!(left_out.contains("only the text part of the folder was converted"), "{left_out}");
     }
     let files = open(&checkpoint(&llama()).files);
     assert_eq!(Conversion::new(&files, FileType::F32).expect("a valid checkpoint").left_out(), None, "no tower");
