@@ -8,7 +8,7 @@
 //! does so with all rows, so the last op here divides by the same factor.
 
 use cairn_image::Filter;
-use cairn_tensor::{BufferId, Op, Projection, Rope, RopeStyle, Rows};
+use cairn_tensor::{BufferId, Op, Rows};
 
 use super::transformer::{Activation, Normalised, Parts, Transformer};
 use super::{PicturePrompt, PictureSize, TowerHparams, TowerKind, VisionTower};
@@ -52,13 +52,18 @@ impl VisionTower for Gemma4 {
         let positions = b.rows_of(POSITIONS).unwrap_or(1);
         limit_sides(&mut hparams, positions)?;
         let width = hparams.embedding_length;
-        let rope = Some(rotation(b, &hparams)?);
+        // The first half of the pairs turns by the column.
+        let rope = Some(hparams.half_rotation(b, ROPE_BASE, [1, 0])?);
         let turned = [(); 2].map(|()| b.buffer(width));
         let normalised = Some(Normalised { turned, limited: b.buffer(width) });
         let (norm, activation) = (NormKind::Rms, Activation::read(&keys)?);
         let parts = Parts { norm, activation, is_gated: true, rope, normalised, ..Parts::default() };
         let blocks = Transformer::new(b, &hparams, parts);
-        embed_patches(b, &hparams, blocks.x, positions);
+        blocks.project_patches(b, None);
+        for (nth, component) in [1, 0].into_iter().enumerate() {
+            let table = b.nth_matrix(POSITIONS, [nth, 2], positions, width);
+            b.push(Op::AddEmbedding { x: blocks.x, table, component });
+        }
         (0..hparams.layers).try_for_each(|layer| blocks.push(b, layer))?;
         let means = pool(b, &hparams, blocks.x);
         let out = b.plan.buffer(Rows::Logits, hparams.output_length);
@@ -81,27 +86,6 @@ fn limit_sides(hparams: &mut TowerHparams, positions: usize) -> Result<(), LoadE
         }
     }
     Ok(())
-}
-
-/// Adds the rotation: the first half of the pairs turns by the column, the second by the row, from the same frequency on.
-fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadError> {
-    let frequencies = hparams.half_frequencies(ROPE_BASE)?;
-    let components = [vec![1; frequencies.len()], vec![0; frequencies.len()]].concat();
-    Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
-}
-
-/// Adds the projection of patches, and the positions of their column and their row.
-fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId, positions: usize) {
-    let &TowerHparams { embedding_length: width, patch_size: side, .. } = hparams;
-    let patch = hparams.patch_elements();
-    let input = b.buffer(patch);
-    b.push(Op::Input { out: input });
-    let weight = b.reshaped("v.patch_embd.weight", &[side, side, 3, width], width, patch);
-    b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias: None, out: x }] });
-    for (nth, component) in [1, 0].into_iter().enumerate() {
-        let table = b.nth_matrix(POSITIONS, [nth, 2], positions, width);
-        b.push(Op::AddEmbedding { x, table, component });
-    }
 }
 
 /// Adds the means of groups, which are normalised.

@@ -1,8 +1,10 @@
 //! Hyperparameters of a vision tower, and the sizes of its pictures.
 
 use cairn_image::Filter;
+use cairn_tensor::{Rope, RopeStyle};
 
 use super::tiles::Tiles;
+use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Keys, MAX_WIDTH};
 
@@ -207,6 +209,19 @@ impl TowerHparams {
         }
         let frequency = |pair: usize| base.powf(-2.0 * pair as f64 / (head_dim / 2) as f64) as f32;
         Ok((0..head_dim / 4).map(frequency).collect())
+    }
+
+    /// Adds a rotation by row and column: each half of the pairs turns by one of these components of the position, from the same frequency
+    /// on.
+    pub(super) fn half_rotation(
+        &self,
+        b: &mut Builder<'_>,
+        base: f64,
+        [first, second]: [u8; 2],
+    ) -> Result<usize, LoadError> {
+        let frequencies = self.half_frequencies(base)?;
+        let components = [vec![first; frequencies.len()], vec![second; frequencies.len()]].concat();
+        Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
     }
 
     /// Elements of the row of a patch: three colors of each pixel, in each frame.

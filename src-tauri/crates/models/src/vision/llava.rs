@@ -6,9 +6,9 @@
 //! pictures (see [`super::layout`]).
 
 use cairn_image::Filter;
-use cairn_tensor::{BufferId, Op, Projection, Rows};
+use cairn_tensor::{BufferId, Op, Rows};
 
-use super::transformer::{Activation, Parts, Transformer};
+use super::transformer::{Activation, PATCH_BIAS, Parts, Transformer};
 use super::{PicturePrompt, PictureSize, TowerHparams, TowerKind, VisionTower, matrix_rows};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -47,7 +47,7 @@ impl VisionTower for Llava {
         }
         let layers = layers(&keys, hparams.layers)?;
         let blocks = Transformer::new(b, &hparams, Parts { activation: Activation::read(&keys)?, ..Parts::default() });
-        embed_patches(b, &hparams, blocks.x)?;
+        embed_patches(b, &hparams, &blocks)?;
         if b.has_tensor("v.pre_ln.weight") {
             blocks.norm(b, "v.pre_ln", blocks.x);
         }
@@ -76,20 +76,14 @@ fn layers(keys: &Keys<'_>, blocks: usize) -> Result<usize, LoadError> {
 }
 
 /// Adds the projection of patches and their positions. The class embedding is in the row of the first position, where the patch is zero.
-fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) -> Result<(), LoadError> {
-    const BIAS: &str = "v.patch_embd.bias";
-    let &TowerHparams { embedding_length: width, patch_size: side, has_class_row, .. } = hparams;
+fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, blocks: &Transformer<'_>) -> Result<(), LoadError> {
+    let &TowerHparams { embedding_length: width, has_class_row, .. } = hparams;
     let [_, positions] = hparams.sequences(hparams.stack(1));
-    let patch = hparams.patch_elements();
-    let input = b.buffer(patch);
-    b.push(Op::Input { out: input });
-    let weight = b.reshaped("v.patch_embd.weight", &[side, side, 3, width], width, patch);
-    let bias = b.optional_vector(BIAS, width);
-    b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: x }] });
+    let bias = blocks.project_patches(b, Some(PATCH_BIAS));
     let table = match has_class_row {
         false => b.matrix(POSITIONS, positions, width),
         true if bias.is_some() => {
-            let what = format!("a vision tower with a class embedding and `{BIAS}`");
+            let what = format!("a vision tower with a class embedding and `{PATCH_BIAS}`");
             return Err(LoadError::Unsupported { what });
         }
         true => {
@@ -101,7 +95,7 @@ fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) -> Re
             })
         }
     };
-    b.push(Op::AddEmbedding { x, table, component: 0 });
+    b.push(Op::AddEmbedding { x: blocks.x, table, component: 0 });
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Projection, Rope, RopeStyle, Rows};
 
-use super::transformer::{Activation, Parts, Transformer};
+use super::transformer::{Activation, PATCH_BIAS, Parts, Transformer};
 use super::{PicturePrompt, PictureSize, TowerHparams, TowerKind, VisionTower, matrix_rows};
 use crate::build::Builder;
 use crate::compat::ROPE_BY_HALVES;
@@ -43,7 +43,7 @@ impl VisionTower for Pixtral {
         let (norm, activation) = (NormKind::Rms, Activation::read(&keys)?);
         let blocks =
             Transformer::new(b, &hparams, Parts { norm, activation, is_gated: true, rope, ..Parts::default() });
-        embed_patches(b, &hparams, blocks.x);
+        blocks.project_patches(b, Some(PATCH_BIAS));
         blocks.norm(b, "v.pre_ln", blocks.x);
         (0..hparams.layers).try_for_each(|layer| blocks.push(b, layer))?;
         let merged = merge(b, &hparams, blocks.x);
@@ -85,17 +85,6 @@ fn rotation(b: &mut Builder<'_>, keys: &Keys<'_>, hparams: &TowerHparams) -> Res
         None | Some(false) => RopeStyle::Interleaved,
     };
     Ok(b.plan.rope(Rope { components, ..Rope::new(style, [even, odd].concat()) }))
-}
-
-/// Adds the projection of patches.
-fn embed_patches(b: &mut Builder<'_>, hparams: &TowerHparams, x: BufferId) {
-    let &TowerHparams { embedding_length: width, patch_size: side, .. } = hparams;
-    let patch = hparams.patch_elements();
-    let input = b.buffer(patch);
-    b.push(Op::Input { out: input });
-    let weight = b.reshaped("v.patch_embd.weight", &[side, side, 3, width], width, patch);
-    let bias = b.optional_vector("v.patch_embd.bias", width);
-    b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: x }] });
 }
 
 /// Adds the merger of groups, and returns a row for each.

@@ -7,7 +7,7 @@
 
 use cairn_gguf::{Array, Value};
 use cairn_image::Filter;
-use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rope, RopeStyle, Rows, State, StateKind, WeightId};
+use cairn_tensor::{BufferId, HeadPart, Op, Projection, Rows, State, StateKind, WeightId};
 
 use super::transformer::{Activation, Parts, Regions, Transformer};
 use super::{PicturePrompt, TowerHparams, TowerKind, VisionTower};
@@ -47,7 +47,7 @@ impl VisionTower for Qwen25 {
         let mut hparams = scaled(&keys)?;
         hparams.window_size = Some((WINDOW_PIXELS / (hparams.patch_size * GROUP_SIZE)).max(1));
         let full_interval = keys.count("vision.n_wa_pattern", Some(FULL_INTERVAL), u32::MAX)?;
-        let rope = Some(rotation(b, &hparams)?);
+        let rope = Some(hparams.half_rotation(b, ROPE_BASE, [0, 1])?);
         let (heads, head_dim) = (hparams.heads, hparams.head_dim());
         let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Region, heads, head_dim)));
         let parts = Parts {
@@ -97,7 +97,7 @@ impl VisionTower for Qwen3 {
             hparams.frames = FRAMES.len();
         }
 
-        let rope = Some(rotation(b, &hparams)?);
+        let rope = Some(hparams.half_rotation(b, ROPE_BASE, [0, 1])?);
         let blocks = Transformer::new(b, &hparams, Parts { rope, ..Parts::default() });
         let merger = Merger::new(b, &hparams, merged);
         let out = b.plan.buffer(Rows::Logits, hparams.output_length);
@@ -129,13 +129,6 @@ fn deepstack(keys: &Keys<'_>, layers: usize) -> Result<Vec<usize>, LoadError> {
         }
         Some(_) => Err(keys.invalid(KEY, format!("it is not a list of {layers} booleans"))),
     }
-}
-
-/// Adds the rotation: half of the pairs turn by the row, and half by the column, from the same frequency on.
-fn rotation(b: &mut Builder<'_>, hparams: &TowerHparams) -> Result<usize, LoadError> {
-    let frequencies = hparams.half_frequencies(ROPE_BASE)?;
-    let components = [vec![0; frequencies.len()], vec![1; frequencies.len()]].concat();
-    Ok(b.plan.rope(Rope { components, ..Rope::new(RopeStyle::Half, frequencies.repeat(2)) }))
 }
 
 /// Adds the projection of patches.

@@ -1,7 +1,7 @@
 //! The transformer of a vision tower: blocks with attention of all patches to each other or to those of their region, norms in front of
 //! both parts, and an MLP (Dosovitskiy et al., arXiv 2010.11929), which may have a gate. Gemma 4 has more norms: see [`Normalised`].
 
-use cairn_tensor::{BufferId, Glu, HeadPart, Op, Projection, State, StateId, StateKind};
+use cairn_tensor::{BufferId, Glu, HeadPart, Op, Projection, State, StateId, StateKind, WeightId};
 
 use super::TowerHparams;
 use crate::build::Builder;
@@ -96,6 +96,8 @@ pub(super) struct Regions {
     pub(super) full_interval: usize,
 }
 
+/// Bias of the projection of patches.
+pub(super) const PATCH_BIAS: &str = "v.patch_embd.bias";
 /// Steepness of [`Activation::QuickGelu`].
 const QUICK: f32 = 1.702;
 
@@ -107,6 +109,18 @@ impl<'a> Transformer<'a> {
         let inner = b.buffer(feed_forward_length);
         let states = [(); 2].map(|()| b.plan.state(State::new(StateKind::Full, heads, hparams.head_dim())));
         Self { hparams, x, branch, qkv: [q, k, v], attended, inner, gate, states, parts }
+    }
+
+    /// Adds the projection of patches to the residual stream. Returns its bias, if the file has one of this name.
+    pub(super) fn project_patches(&self, b: &mut Builder<'_>, bias: Option<&str>) -> Option<WeightId> {
+        let &TowerHparams { embedding_length: width, patch_size: side, .. } = self.hparams;
+        let patch = self.hparams.patch_elements();
+        let input = b.buffer(patch);
+        b.push(Op::Input { out: input });
+        let weight = b.reshaped("v.patch_embd.weight", &[side, side, 3, width], width, patch);
+        let bias = bias.and_then(|name| b.optional_vector(name, width));
+        b.push(Op::MatMul { x: input, projections: vec![Projection { weight, bias, out: self.x }] });
+        bias
     }
 
     /// Adds a norm of the residual stream.
