@@ -63,7 +63,7 @@ mod tests {
         let first = store(60).expect("10,800 bytes of 16,384");
         let error = store(60).expect_err("11 of the last 5 KiB");
         assert_eq!(error, PictureError::MemoryFull, "the sum counts");
-        assert!(error.to_string().contains("536870912 bytes of pixels"), "{error}");
+        assert!(error.to_string().contains("512 MiB for pixels"), "{error}");
         let small = store(40).expect("4,800 bytes");
         assert!(store(1).is_err(), "each picture has at least one permit");
         drop(first);
