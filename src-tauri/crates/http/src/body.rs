@@ -1,25 +1,20 @@
 //! JSON request bodies and their limits. As in Ollama, the content type is ignored.
 //!
-//! A route limits the bytes of its body. All bodies together are limited by one budget, so that many clients that send
-//! slowly cannot exhaust memory. A body counts until the handler of its request ends, because the parsed request has about as many bytes
-//! and may wait long for its turn. The number of JSON values is limited before parsing, because `{}` has two bytes and
+//! A route limits the bytes of its body, and [`BodyMemory`] those of all bodies together, so that many clients that send slowly
+//! cannot exhaust memory. The number of JSON values is limited before parsing, because `{}` has two bytes and
 //! becomes a message of hundreds.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use cairn_wire::ErrorCode;
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
+use crate::body_memory::BodyMemory;
 use crate::error::ApiError;
 
 /// Limits of a route's body, as an extension of the request.
@@ -80,41 +75,10 @@ impl BodyLimit {
     }
 }
 
-/// Bytes of one permit. A body of less needs none: their number is limited by the number of connections.
-const PERMIT_BYTES: usize = 64 << 10;
-/// Bytes of all bodies together: an export and a prompt with images fit.
-const BUDGET_BYTES: usize = 320 << 20;
 /// Bytes of a refused body that are discarded. After that the connection is closed.
 pub(crate) const DRAIN_BYTES: u64 = 64 << 20;
-static BUDGET: Semaphore = Semaphore::const_new(BUDGET_BYTES / PERMIT_BYTES);
-
-/// The part of the budget that a request has. Clones share it.
-#[derive(Clone, Default)]
-struct BodyMemory(Arc<Mutex<Option<SemaphorePermit<'static>>>>);
-
-impl BodyMemory {
-    /// Takes permits for a body of this size. The first [`PERMIT_BYTES`] need none.
-    fn grow(&self, bytes: usize) -> Result<(), ApiError> {
-        let mut permit = self.0.lock();
-        let held = permit.as_ref().map_or(0, SemaphorePermit::num_permits);
-        let Some(more) = (bytes / PERMIT_BYTES).checked_sub(held).filter(|more| *more > 0) else { return Ok(()) };
-        let more = u32::try_from(more).ok().and_then(|more| BUDGET.try_acquire_many(more).ok()).ok_or_else(busy)?;
-        match &mut *permit {
-            Some(permit) => permit.merge(more),
-            none => *none = Some(more),
-        }
-        Ok(())
-    }
-}
-
-/// Middleware that frees the memory of a request's body when its handler ends.
-pub(crate) async fn hold_memory(mut request: Request, next: Next) -> Response {
-    let memory = BodyMemory::default();
-    request.extensions_mut().insert(memory.clone());
-    let response = next.run(request).await;
-    drop(memory);
-    response
-}
+/// Time to discard them.
+const DRAIN_TIME: Duration = Duration::from_secs(60);
 
 /// Extractor of a JSON body. Unknown fields are ignored.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -152,10 +116,13 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
             Some(bytes) if bytes > limit.bytes => Err(over_limit(&limit)),
             _ => read(&mut chunks, &limit, &memory).await,
         };
-        if read.as_ref().is_err_and(ApiError::is_too_large) {
-            drain(&mut chunks, DRAIN_BYTES).await;
-        }
-        let json = read?;
+        let json = match read {
+            Ok(json) => json,
+            Err(error) => {
+                tokio::spawn(tokio::time::timeout(DRAIN_TIME, async move { drain(&mut chunks, DRAIN_BYTES).await }));
+                return Err(error);
+            }
+        };
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
@@ -188,7 +155,7 @@ async fn read(chunks: &mut BodyDataStream, limit: &BodyLimit, memory: &BodyMemor
         if began.elapsed() > BODY_TIME + Duration::from_secs(json.len() as u64 / LEAST_BYTES_PER_SECOND) {
             return Err(too_slow());
         }
-        memory.grow(json.len())?;
+        memory.grow(json.len(), limit.bytes)?;
     }
     Ok(json)
 }
@@ -218,12 +185,6 @@ fn too_large(text: String) -> ApiError {
 fn too_slow() -> ApiError {
     let text = "the request body arrives too slowly: at least 64 KiB in each second are needed";
     ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::InvalidRequest, text)
-}
-
-fn busy() -> ApiError {
-    let most = BUDGET_BYTES >> 20;
-    let text = format!("the server is busy: the bodies of all requests have {most} MiB, the maximum; try again later");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ServerBusy, text)
 }
 
 #[cfg(test)]

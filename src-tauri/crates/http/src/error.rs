@@ -60,11 +60,6 @@ impl ApiError {
         Self { quotes_request: true, ..Self::bad_request(without_middle(error.to_string(), MAX_PARSER_CHARS)) }
     }
 
-    /// Whether the request body exceeds a limit.
-    pub(crate) fn is_too_large(&self) -> bool {
-        self.class.status == StatusCode::PAYLOAD_TOO_LARGE
-    }
-
     /// Creates the error for work that panicked. The panic itself is in the log.
     pub(crate) fn panicked() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, "internal error: the task was aborted")

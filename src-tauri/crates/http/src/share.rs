@@ -28,7 +28,7 @@ pub(crate) fn client(info: Option<&ClientInfo>, headers: &HeaderMap) -> Result<C
 }
 
 /// The address of a machine. A machine may choose any address of its IPv6 network of 64 bits.
-fn network(ip: IpAddr) -> String {
+pub(crate) fn network(ip: IpAddr) -> String {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => {

@@ -8,11 +8,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::*;
 use crate::body::BodyLimit;
+use crate::body_memory::BodyMemory;
 
 const MIB: usize = 1 << 20;
 /// Tests with large bodies run one after the other, because all of them use the budget of this process.
@@ -152,6 +154,28 @@ async fn half_sent_bodies_leave_room_for_small_requests() {
     let large = format!(r#"{{"model":"absent","prompt":"{}"}}"#, " ".repeat(20 * MIB));
     let large = daemon.post("/api/generate", &large).await;
     assert!(large.starts_with("404 "), "the budget is free again: {large}");
+}
+
+/// A client that sends its whole body before it reads must get the response.
+#[tokio::test]
+async fn client_that_sends_all_reads_that_the_server_is_busy() {
+    let _turn = TURN.lock().await;
+    let memory = BodyMemory::default();
+    memory.grow(320 * MIB, 320 * MIB).unwrap_or_else(|_| panic!("the whole memory"));
+    let daemon = Daemon::start();
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let routes = daemon.router.clone().into_make_service_with_connect_info::<SocketAddr>();
+    let server = tokio::spawn(async move { axum::serve(listener, routes).await });
+    let (mut stream, bytes) = (tokio::net::TcpStream::connect(address).await.expect("a connection"), 30 * MIB);
+    let head = format!("POST /api/chat HTTP/1.1\r\nHost: {address}\r\nContent-Length: {bytes}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("the head is sent");
+    stream.write_all(&vec![b' '; bytes]).await.expect("the whole body is sent");
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).await.expect("a response");
+    assert_eq!(&start, b"HTTP/1.1 503", "the memory is full");
+    server.abort();
+    drop(memory);
 }
 
 #[tokio::test]
