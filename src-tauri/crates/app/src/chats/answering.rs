@@ -256,7 +256,9 @@ impl ChatSessions {
                 }
                 () = live.stopped() => Outcome::Stopped,
             };
-            let end = app.finish(&live, &chats, outcome).await;
+            let end = catch(app.finish(&live, &chats, outcome)).await.unwrap_or_else(|panicked| {
+                app.unstored(&live, MessageState::Failed, &inference::Error::from(panicked).into())
+            });
             // A client may send the next message as soon as it receives the end.
             drop(entry);
             let complete = matches!(&end, ChatLine::Done(message) if message.state == MessageState::Complete);
@@ -350,14 +352,8 @@ impl ChatSessions {
         if state != MessageState::Failed && !is_temporary(&live.chat) {
             self.state.hot.lock().insert(live.chat.clone(), live.model_key.clone());
         }
-        let unwritten = |state, error: &Error| {
-            let AnswerProgress { content, thinking, thinking_ms, usage } = live.progress();
-            let error = Some((self.describe)(error));
-            let answer = ChatMessage { content, thinking, thinking_ms, usage, state, error, ..live.first.clone() };
-            ChatLine::Failed(Box::new(answer))
-        };
         if !live.claim_end() {
-            return unwritten(MessageState::Interrupted, &Error::ShuttingDown);
+            return self.unstored(live, MessageState::Interrupted, &Error::ShuttingDown);
         }
         let (chats, answer, now_ms) = (Arc::clone(chats), Arc::clone(live), self.now_ms());
         let written = blocking(move || {
@@ -369,9 +365,24 @@ impl ChatSessions {
             Ok(message) => ChatLine::Done(Box::new(message)),
             Err(error) => {
                 tracing::error!(%error, "cannot store an answer");
-                unwritten(MessageState::Failed, &error)
+                self.unstored(live, MessageState::Failed, &error)
             }
         }
+    }
+
+    /// Returns the last line of an answer that has no stored end.
+    fn unstored(&self, live: &Live, state: MessageState, error: &Error) -> ChatLine {
+        let AnswerProgress { content, thinking, thinking_ms, usage } = live.progress();
+        let error = Some((self.describe)(error));
+        ChatLine::Failed(Box::new(ChatMessage {
+            content,
+            thinking,
+            thinking_ms,
+            usage,
+            state,
+            error,
+            ..live.first.clone()
+        }))
     }
 }
 
