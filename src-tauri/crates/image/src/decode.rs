@@ -113,8 +113,6 @@ fn jpeg_scans(file: &[u8]) -> usize {
 /// Limits of the decoders, with this number of bytes for their own working memory.
 fn limits(bytes: u64) -> Limits {
     let mut limits = Limits::no_limits();
-    limits.max_image_width = Some(MAX_SIDE);
-    limits.max_image_height = Some(MAX_SIDE);
     limits.max_alloc = Some(bytes);
     limits
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cairn_tier::Key;
 
-use crate::scoped::Scoped;
+use crate::scoped_content::ScopedContent;
 
 /// Rows of the encoder for an input, `[tokens, width]`.
 pub(crate) type InputRows = Arc<[f32]>;
@@ -23,7 +23,7 @@ pub(crate) struct SequenceInput {
 }
 
 /// Identity of an input of a request: the key of its first row, which is a digest of all tokens.
-pub(crate) type InputId = Scoped<Key>;
+pub(crate) type InputId = ScopedContent<Key>;
 
 /// Returns the cache keys of the rows of an input.
 pub(crate) fn keys(input: &[u32]) -> Vec<Key> {

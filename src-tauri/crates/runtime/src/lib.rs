@@ -36,7 +36,7 @@ mod random;
 mod request;
 mod sampler;
 mod scheduler;
-mod scoped;
+mod scoped_content;
 mod sequence;
 mod tiled;
 mod wake;
@@ -61,7 +61,7 @@ pub use importance::ImportanceRun;
 pub use keep_alive::KeepAlive;
 pub use loaded::{Device, has_tower};
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
-pub use picture::{FIRST_PICTURE, PromptPicture, remove_cut_pictures};
+pub use picture::{FIRST_PICTURE, PromptPicture, pictures_in, remove_cut_pictures};
 pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
 pub use request::{
     Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, Request,

@@ -13,7 +13,7 @@ use cairn_tensor::Row;
 use cairn_tier::Key;
 
 use crate::pixel_memory::{MEMORY, PictureError, Pixels};
-use crate::scoped::Scoped;
+use crate::scoped_content::ScopedContent;
 
 /// The number of the first picture of a request in its prompt. No vocabulary has so many tokens.
 pub const FIRST_PICTURE: u32 = 1 << 31;
@@ -133,6 +133,11 @@ pub fn remove_cut_pictures(prompt: &mut Vec<u32>, pictures: &[PromptPicture]) {
     *prompt = whole.flatten().copied().collect();
 }
 
+/// Number of pictures in a prompt.
+pub fn pictures_in(prompt: &[u32]) -> usize {
+    spans(prompt).len()
+}
+
 /// The rows of one picture in a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PictureSpan {
@@ -199,7 +204,7 @@ pub(crate) struct PictureIdentity {
 }
 
 /// Identity of a picture of a request.
-pub(crate) type PictureId = Scoped<PictureIdentity>;
+pub(crate) type PictureId = ScopedContent<PictureIdentity>;
 
 /// Appends the cache keys of a prompt, or of tokens behind one. Pictures must be whole, and have an entry in `pictures`.
 pub(crate) fn extend_keys(

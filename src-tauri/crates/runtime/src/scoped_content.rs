@@ -9,13 +9,13 @@ use cairn_kv::CacheScope;
 
 /// Identity of a picture or an input, and the scope of the sequences that may share its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scoped<T> {
+pub(crate) struct ScopedContent<T> {
     pub(crate) content: T,
     scope: Option<Arc<str>>,
     is_incognito: bool,
 }
 
-impl<T> Scoped<T> {
+impl<T> ScopedContent<T> {
     pub(crate) fn new(content: T, scope: &CacheScope) -> Self {
         Self { content, scope: scope.name.clone(), is_incognito: scope.incognito }
     }
@@ -49,13 +49,17 @@ mod tests {
         let scopes = [(None, false), (None, true), (Some(""), false), (Some("key"), false), (Some("key"), true)];
         let scopes = scopes.map(|(name, incognito)| scope(name, incognito));
         for (a, one) in scopes.iter().enumerate() {
-            let id = Scoped::new(7, one);
+            let id = ScopedContent::new(7, one);
             assert_eq!(id.can_be_kept(), !one.incognito, "{one:?}");
-            assert_ne!(id, Scoped::new(8, one), "other content");
+            assert_ne!(id, ScopedContent::new(8, one), "other content");
             for (b, other) in scopes.iter().enumerate() {
-                assert_eq!(id == Scoped::new(7, other), a == b, "{one:?} and {other:?}");
+                assert_eq!(id == ScopedContent::new(7, other), a == b, "{one:?} and {other:?}");
                 assert_eq!(id.is_in(other), a == b, "{one:?} in {other:?}");
-                assert_eq!(id.shared() == Scoped::new(7, other).shared(), one.name == other.name, "{one:?}, {other:?}");
+                assert_eq!(
+                    id.shared() == ScopedContent::new(7, other).shared(),
+                    one.name == other.name,
+                    "{one:?}, {other:?}"
+                );
             }
         }
     }

@@ -20,7 +20,7 @@ impl SystemInfo {
             (name.unwrap_or_else(|| key.clone()), *usage)
         });
         let named: Vec<_> = named.collect();
-        let mut families = of_queues(&named);
+        let mut families = of_work(&named);
         if let Some(status) = self.cache.tier_status(&usage) {
             families.extend(of_models(&named));
             families.extend(of_tiers(&status));
@@ -41,24 +41,38 @@ const MODEL_METRICS: &[ModelMetric] = &[
     ("kvtier_restore_saved_seconds_total", "Estimated time that restores saved.", |usage| usage.saved.as_secs_f64()),
 ];
 
-/// Metrics of the queues of all models.
-fn of_queues(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
-    let pauses =
-        usage.iter().map(|(name, usage)| Sample::of(vec![("model", name.clone())], usage.unread_pauses as f64));
-    vec![
-        Family {
-            name: "cairn_queue_wait_seconds",
-            about: "Time from the acceptance of a request to its first step.",
-            kind: FamilyKind::Histogram,
-            samples: histogram(&[], &sum(usage, |usage| usage.queue_waits)),
-        },
-        Family {
-            name: "cairn_unread_pauses_total",
-            about: "Answers that made room for others because their client did not read.",
-            kind: FamilyKind::Counter,
-            samples: pauses.collect(),
-        },
-    ]
+const WORK_METRICS: &[ModelMetric] = &[
+    ("cairn_unread_pauses_total", "Answers that made room for others because their client did not read.", |usage| {
+        usage.unread_pauses as f64
+    }),
+    ("cairn_encoder_inputs_total", "Inputs that the encoders beside decoders have computed.", |usage| {
+        usage.inputs as f64
+    }),
+    ("cairn_pictures_total", "Pictures that vision towers have encoded.", |usage| usage.pictures as f64),
+    ("cairn_picture_parts_total", "Parts of pictures, each computed between two steps.", |usage| {
+        usage.picture_parts as f64
+    }),
+];
+
+/// Metrics of the work of all models.
+fn of_work(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
+    let mut families = of_table(WORK_METRICS, usage);
+    families.push(Family {
+        name: "cairn_queue_wait_seconds",
+        about: "Time from the acceptance of a request to its first step.",
+        kind: FamilyKind::Histogram,
+        samples: histogram(&[], &sum(usage, |usage| usage.queue_waits)),
+    });
+    families
+}
+
+/// Counters with a value for each model.
+fn of_table(metrics: &[ModelMetric], usage: &[(String, ModelMetrics)]) -> Vec<Family> {
+    let family = |&(name, about, value): &ModelMetric| {
+        let samples = usage.iter().map(|(model, usage)| Sample::of(vec![("model", model.clone())], value(usage)));
+        Family { name, about, kind: FamilyKind::Counter, samples: samples.collect() }
+    };
+    metrics.iter().map(family).collect()
 }
 
 /// Adds up a histogram of all models.
@@ -74,13 +88,7 @@ fn sum(usage: &[(String, ModelMetrics)], part: impl Fn(&ModelMetrics) -> Histogr
 /// Metrics per model, and histograms over all models.
 fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
     let model = |name: &str| ("model", name.to_owned());
-    let mut families: Vec<Family> = MODEL_METRICS
-        .iter()
-        .map(|&(name, about, value)| {
-            let samples = usage.iter().map(|(named, usage)| Sample::of(vec![model(named)], value(usage)));
-            Family { name, about, kind: FamilyKind::Counter, samples: samples.collect() }
-        })
-        .collect();
+    let mut families = of_table(MODEL_METRICS, usage);
     let recomputed = usage.iter().flat_map(|(named, usage)| {
         RecomputeReason::ALL.map(|why| {
             let labels = vec![model(named), ("reason", why.name().to_owned())];

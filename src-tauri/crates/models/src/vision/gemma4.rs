@@ -1,7 +1,7 @@
 //! The tower of Gemma 4 (<https://ai.google.dev/gemma/docs/core/model_card_4>): pictures of any proportions with learned positions of
 //! columns and of rows, a rotation by both, and norms around each part of a block. The means of groups of patches are projected.
 //!
-//! A head's first half turns by the column, and its second half by the row. Each half has pairs of its own. [`Normalised::turned`]
+//! A head's first half turns by the column, and its second half by the row. Each half has pairs of its own. [`NormBuffers::turned`]
 //! has the elements in an order with pairs over the whole head.
 //!
 //! The text model multiplies the embeddings of tokens by the square root of their width, but not the rows of a picture. Its plan
@@ -10,7 +10,7 @@
 use cairn_image::Filter;
 use cairn_tensor::{BufferId, Op, Rows};
 
-use super::transformer::{Activation, Normalised, Parts, Transformer};
+use super::transformer::{Activation, NormBuffers, Parts, Transformer};
 use super::{PicturePrompt, PictureSize, TowerHparams, TowerKind, VisionTower};
 use crate::build::Builder;
 use crate::error::LoadError;
@@ -55,9 +55,9 @@ impl VisionTower for Gemma4 {
         // The first half of the pairs turns by the column.
         let rope = Some(hparams.half_rotation(b, ROPE_BASE, [1, 0])?);
         let turned = [(); 2].map(|()| b.buffer(width));
-        let normalised = Some(Normalised { turned, limited: b.buffer(width) });
+        let norms = Some(NormBuffers { turned, limited: b.buffer(width) });
         let (norm, activation) = (NormKind::Rms, Activation::read(&keys)?);
-        let parts = Parts { norm, activation, is_gated: true, rope, normalised, ..Parts::default() };
+        let parts = Parts { norm, activation, is_gated: true, rope, norms, ..Parts::default() };
         let blocks = Transformer::new(b, &hparams, parts);
         blocks.project_patches(b, None);
         for (nth, component) in [1, 0].into_iter().enumerate() {

@@ -4,7 +4,7 @@
 //! go through all squares beside each other, without the border around the picture ("spatial_unpad" in the authors' code:
 //! <https://github.com/haotian-liu/LLaVA>). A tower can have a break row, which is an embedding behind lines.
 
-use super::tiles::Enlarged;
+use super::tiles::SquareGrid;
 use super::{Grid, PictureSize, TowerHparams};
 
 /// The groups of a picture that a tower computes, and the order of their rows. It depends on the size of the picture before scaling.
@@ -13,7 +13,7 @@ pub struct PictureLayout {
     /// The groups that the tower computes.
     pub grid: Grid,
     /// The enlarged picture, if the lines of its squares are joined.
-    enlarged: Option<Enlarged>,
+    enlarged: Option<SquareGrid>,
 }
 
 impl PictureLayout {
@@ -85,7 +85,7 @@ impl TowerHparams {
                 None => order,
             };
         };
-        let Some(Enlarged { squares: [columns, lines], border: [left, top] }) = layout.enlarged else {
+        let Some(SquareGrid { squares: [columns, lines], border: [left, top] }) = layout.enlarged else {
             return (0..grid.groups()).map(Some).chain(line_end).collect();
         };
         let square = side * side;

@@ -2,7 +2,7 @@
 //! the parts of an enlarged one (LLaVA 1.6: <https://llava-vl.github.io/blog/2024-01-30-llava-next/>).
 //!
 //! The pixels of a picture are its squares in a column, the whole picture first. In the prompt, the lines of an enlarged picture go through
-//! all squares beside each other ([`Enlarged`]), or its squares follow each other.
+//! all squares beside each other ([`SquareGrid`]), or its squares follow each other.
 
 use std::cmp::Reverse;
 
@@ -31,7 +31,7 @@ pub struct Tiles {
 
 /// An enlarged picture of joined squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Enlarged {
+pub(super) struct SquareGrid {
     /// Columns and rows of squares.
     pub(super) squares: [usize; 2],
     /// Groups of the border that have no rows in the prompt: columns at the left, and as many at the right; lines at the top, and as many
@@ -123,14 +123,14 @@ impl Tiles {
     /// Returns the squares to which a picture of this size is enlarged, if they are joined, with groups of this number of pixels in a side.
     ///
     /// The border is rounded as in the models' code. So a line of groups at an edge that the picture covers in part can be omitted.
-    pub(super) fn joined(&self, width: usize, height: usize, group_pixels: usize) -> Option<Enlarged> {
+    pub(super) fn joined(&self, width: usize, height: usize, group_pixels: usize) -> Option<SquareGrid> {
         let squares = self.enlarged(width, height).filter(|_| self.is_joined)?;
         let [columns, lines] = squares.map(|squares| squares * self.side / group_pixels);
         let border = match width * lines > height * columns {
             true => [0, (lines - height * columns / width) / 2],
             false => [(columns - width * lines / height) / 2, 0],
         };
-        Some(Enlarged { squares, border })
+        Some(SquareGrid { squares, border })
     }
 
     /// Cuts a picture into squares.

@@ -1,5 +1,5 @@
 //! The transformer of a vision tower: blocks with attention of all patches to each other or to those of their region, norms in front of
-//! both parts, and an MLP (Dosovitskiy et al., arXiv 2010.11929), which may have a gate. Gemma 4 has more norms: see [`Normalised`].
+//! both parts, and an MLP (Dosovitskiy et al., arXiv 2010.11929), which may have a gate. Gemma 4 has more norms: see [`NormBuffers`].
 
 use cairn_tensor::{BufferId, Glu, HeadPart, Op, Projection, State, StateId, StateKind, WeightId};
 
@@ -36,7 +36,7 @@ pub(super) struct Parts {
     /// Regions that blocks attend to, if there are any.
     pub(super) regions: Option<Regions>,
     /// Norms of heads and of the outputs of parts, if there are any.
-    pub(super) normalised: Option<Normalised>,
+    pub(super) norms: Option<NormBuffers>,
 }
 
 impl Default for Parts {
@@ -47,7 +47,7 @@ impl Default for Parts {
             is_gated: false,
             rope: None,
             regions: None,
-            normalised: None,
+            norms: None,
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) enum Activation {
 /// Memory of blocks with norms of heads and of the outputs of both parts (Gemma 4). Scores are not scaled, a block may have a factor on its
 /// output, and the inputs and outputs of products may have limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Normalised {
+pub(super) struct NormBuffers {
     /// Queries and keys with the elements of each head in another order: the first, third, second and fourth quarter.
     pub(super) turned: [BufferId; 2],
     /// An input of a product with limits that other products of it do not have.
@@ -148,7 +148,7 @@ impl<'a> Transformer<'a> {
         self.mlp(b, layer)?;
         self.norm_output(b, &name("ffn_post_norm.weight"));
         b.push(Op::Add { x, y: branch });
-        let factor = parts.normalised.and_then(|_| b.optional_values(&name("out_scale.weight"), 1));
+        let factor = parts.norms.and_then(|_| b.optional_values(&name("out_scale.weight"), 1));
         match factor.map(|values| values[0]) {
             None => Ok(()),
             Some(factor) if factor.is_finite() => {
@@ -165,7 +165,7 @@ impl<'a> Transformer<'a> {
     /// Adds the norm of a part's output.
     fn norm_output(&self, b: &mut Builder<'_>, name: &str) {
         let &TowerHparams { embedding_length: width, epsilon: eps, .. } = self.hparams;
-        if self.parts.normalised.is_some() {
+        if self.parts.norms.is_some() {
             let weight = b.vector(name, width);
             b.push(Op::RmsNorm { x: self.branch, weight, eps, group: width, out: self.branch });
         }
@@ -186,7 +186,7 @@ impl<'a> Transformer<'a> {
             let products = [("attn_q", q), ("attn_k", k), ("attn_v", v)];
             self.multiply(b, branch, products.map(|(part, out)| (name(part), out)).to_vec())?;
         }
-        if let Some(Normalised { turned, .. }) = parts.normalised {
+        if let Some(NormBuffers { turned, .. }) = parts.norms {
             self.norm_heads(b, layer);
             self.turn(b, [q, k], turned);
             [q, k] = turned;
@@ -198,7 +198,7 @@ impl<'a> Transformer<'a> {
         let regions = parts.regions.filter(|regions| !(layer + 1).is_multiple_of(regions.full_interval));
         let state = regions.map_or(states, |regions| regions.states)[layer % states.len()];
         b.push(Op::StoreKv { state, k, v });
-        let scale = if parts.normalised.is_some() { 1.0 } else { 1.0 / (head_dim as f32).sqrt() };
+        let scale = if parts.norms.is_some() { 1.0 } else { 1.0 / (head_dim as f32).sqrt() };
         b.push(Op::Attention { state, q, heads, scale, softcap: None, sinks: None, out: attended });
         self.multiply(b, attended, vec![(name("attn_out"), branch)])
     }
@@ -268,7 +268,7 @@ impl<'a> Transformer<'a> {
         let cols = b.plan.buffers[x.0 as usize].width;
         let mut limited: Vec<(Projection, [Option<ValueRange>; 2])> = Vec::with_capacity(products.len());
         for (prefix, out) in products {
-            let limits = match self.parts.normalised {
+            let limits = match self.parts.norms {
                 None => [None; 2],
                 Some(_) => [limits(b, &prefix, "input")?, limits(b, &prefix, "output")?],
             };
@@ -276,9 +276,9 @@ impl<'a> Transformer<'a> {
         }
         let count = limited.len();
         for group in limited.chunk_by(|(_, first), (_, second)| first[0] == second[0]) {
-            let input = match (group[0].1[0], self.parts.normalised) {
-                (Some([least, most]), Some(normalised)) => {
-                    let input = if group.len() == count { x } else { normalised.limited };
+            let input = match (group[0].1[0], self.parts.norms) {
+                (Some([least, most]), Some(buffers)) => {
+                    let input = if group.len() == count { x } else { buffers.limited };
                     if input != x {
                         let [from, to] = [x, input].map(|buffer| HeadPart { buffer, heads: 1, first: 0 });
                         b.push(Op::CopyHeads { from, to, width: cols });
