@@ -2630,6 +2630,8 @@ export type Truncated = {
   tokens: number;
   /** Tokens dropped from the middle of remaining messages. They are included in `tokens`. */
   cut_tokens?: number;
+  /** Number of dropped images, in dropped turns or in cut messages. The model does not see them. */
+  images?: number;
   /** Size of the context. */
   context_tokens: number;
 };

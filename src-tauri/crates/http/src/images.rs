@@ -19,9 +19,13 @@ pub(crate) fn decode(text: &str) -> Result<Image, ApiError> {
 
 /// Decodes the image in a `data:` URL.
 pub(crate) fn of_url(url: &str) -> Result<Image, ApiError> {
-    let data = url.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
+    // The scheme and the encoding are not case-sensitive (RFC 2397, RFC 3986).
+    let data = url.split_once(',').and_then(|(head, data)| {
+        let head = head.to_ascii_lowercase();
+        (head.starts_with("data:") && head.ends_with(";base64")).then_some(data)
+    });
     match data {
-        Some((_, text)) => decode(text),
+        Some(text) => decode(text),
         None => {
             Err(ApiError::bad_request("an image must be in a data: URL with base64; this server fetches no images"))
         }

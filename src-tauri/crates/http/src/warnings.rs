@@ -24,15 +24,24 @@ pub(crate) fn add_of_answer(warnings: &mut Vec<String>, finish: &Finish) {
 }
 
 fn left_out(usage: &Usage) -> Option<String> {
-    let Truncated { reason, tokens, context_tokens, .. } = usage.truncated?;
+    let Truncated { reason, tokens, images, context_tokens, .. } = usage.truncated?;
     let (left_out, context) = (thousands(tokens), thousands(context_tokens));
+    let images = match images {
+        0 => String::new(),
+        1 => " and 1 image".to_owned(),
+        images => format!(" and {} images", thousands(images.into())),
+    };
     Some(match reason {
         Overflow::PromptTooLong => {
             let all = thousands(usage.prompt_tokens.saturating_add(tokens));
-            format!("prompt cut: {left_out} of {all} tokens left out; the context is {context} tokens. {ADVICE}")
+            format!(
+                "prompt cut: {left_out} of {all} tokens{images} left out; the context is {context} tokens. {ADVICE}"
+            )
         }
         Overflow::ContextFull => {
-            format!("context full: {left_out} earlier tokens left out; the context is {context} tokens. {ADVICE}")
+            format!(
+                "context full: {left_out} earlier tokens{images} left out; the context is {context} tokens. {ADVICE}"
+            )
         }
     })
 }
@@ -70,5 +79,12 @@ mod tests {
              Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit",
         );
         assert_eq!(left_out(&Usage::default()), None, "the whole prompt fits");
+        for (images, expected) in
+            [(1, "prompt cut: 7 of 7 tokens and 1 image left out;"), (2, " and 2 images left out;")]
+        {
+            let truncated = Truncated { tokens: 7, images, ..Truncated::empty(Overflow::PromptTooLong, 4096) };
+            let warning = left_out(&Usage { truncated: Some(truncated), ..Usage::default() }).expect("a warning");
+            assert!(warning.contains(expected), "{warning}");
+        }
     }
 }

@@ -30,7 +30,6 @@ pub use timestamp::Timestamp;
 pub use usage::{Overflow, Truncated, Usage};
 
 /// Whether a count is omitted in the JSON.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }

@@ -70,6 +70,9 @@ pub struct Truncated {
     /// Tokens dropped from the middle of remaining messages. They are included in `tokens`.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub cut_tokens: u64,
+    /// Number of dropped images, in dropped turns or in cut messages. The model does not see them.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub images: u32,
     /// Size of the context.
     pub context_tokens: u64,
 }
@@ -88,7 +91,7 @@ impl Truncated {
     /// Creates an empty value: nothing was dropped.
     #[must_use]
     pub fn empty(reason: Overflow, context_tokens: u64) -> Self {
-        Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, context_tokens }
+        Self { reason, turns: 0, messages: 0, tokens: 0, cut_tokens: 0, images: 0, context_tokens }
     }
 
     /// Adds the counts of both. The reason and the context size are those of `second`, which happened later.
@@ -100,6 +103,7 @@ impl Truncated {
             messages: first.messages + second.messages,
             tokens: first.tokens + second.tokens,
             cut_tokens: first.cut_tokens + second.cut_tokens,
+            images: first.images + second.images,
             ..second
         })
     }
@@ -195,7 +199,14 @@ mod tests {
     #[test]
     fn truncations_add_up_over_an_answer() {
         let some = |reason, turns: u64, cut_tokens: u64| {
-            Some(Truncated { turns, messages: 2 * turns, tokens: 100, cut_tokens, ..Truncated::empty(reason, 512) })
+            Some(Truncated {
+                turns,
+                messages: 2 * turns,
+                tokens: 100,
+                cut_tokens,
+                images: turns as u32,
+                ..Truncated::empty(reason, 512)
+            })
         };
         let (first, second) = (some(Overflow::PromptTooLong, 3, 7), some(Overflow::ContextFull, 1, 0));
         let expected = Truncated {
@@ -204,6 +215,7 @@ mod tests {
             messages: 8,
             tokens: 200,
             cut_tokens: 7,
+            images: 4,
             context_tokens: 512,
         };
         assert_eq!(Truncated::merge(first, second), Some(expected), "the sum has the last reason");

@@ -16,6 +16,11 @@ it("request that does not fit has a line with the counts and the remedy", () => 
   for (const reason of ["prompt_too_long", "context_full"] as const) expect(line(reason), reason).toMatch(/12,345.*4,096.*OLLAMA_CONTEXT_LENGTH.*num_ctx/);
 });
 
+it("images that do not fit are counted", () => {
+  const truncated = { reason: "prompt_too_long" as const, turns: 1, messages: 1, tokens: 9, context_tokens: 64, images: 2 };
+  expect(leftOut({ prompt_tokens: 40, truncated })).toMatch(/limit\. The model does not see 2 images\.$/);
+});
+
 it("request that fits has no line", () => {
   expect(leftOut({ prompt_tokens: 4000 })).toBeUndefined();
 });

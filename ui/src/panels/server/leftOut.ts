@@ -5,6 +5,7 @@ import { t } from "../../i18n";
 /** What was left out and how to avoid it; undefined if the request fits. */
 export function leftOut({ truncated, prompt_tokens }: Pick<LoggedRequest, "truncated" | "prompt_tokens">): string | undefined {
   if (!truncated) return undefined;
-  const { reason, tokens, context_tokens } = truncated;
-  return t(`server.left_out_${reason}`, { tokens, all: (prompt_tokens ?? 0) + tokens, room: context_tokens });
+  const { reason, tokens, images, context_tokens } = truncated;
+  const line = t(`server.left_out_${reason}`, { tokens, all: (prompt_tokens ?? 0) + tokens, room: context_tokens });
+  return images ? `${line} ${t("server.left_out_images", { images })}` : line;
 }

@@ -126,6 +126,7 @@ impl Chat {
             messages: dropped as u64,
             tokens: (all_tokens - request.prompt.len()) as u64,
             cut_tokens: cut_tokens as u64,
+            images: conversation.lost_images(&request.prompt),
             ..Truncated::empty(Overflow::PromptTooLong, conversation.context_tokens as u64)
         };
         let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
@@ -144,7 +145,7 @@ impl Chat {
             truncated: logged(truncated, &conversation.model),
             model: conversation.model.clone(),
             context_tokens: conversation.context_tokens as u64,
-            turns: Some(Turns::new(conversation, messages, request.prompt.len())),
+            turns: Some(Turns::new(conversation, messages, &request.prompt)),
         };
         let answer = LocalAnswer::new(lease, request, Some(parser), false, overflow, started_at);
         let answer = answer.with_cache_miss(cache_miss).with_tool_use(self.tool_use).with_ignored_options(ignored);

@@ -6,7 +6,8 @@ use std::time::UNIX_EPOCH;
 use cairn_grammar::{Constraint, Matcher, Part};
 use cairn_prompt::{self as prompt, AnswerParser, CallLimits, ThinkingStart};
 use cairn_runtime::{
-    AdapterUse, Constrained, ContextFullPolicy, Lease, PromptPicture, Request, ThinkingTags, remove_cut_pictures,
+    AdapterUse, Constrained, ContextFullPolicy, Lease, PromptPicture, Request, ThinkingTags, pictures_in,
+    remove_cut_pictures,
 };
 use cairn_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value, json};
@@ -241,6 +242,11 @@ impl Conversation {
     /// The pictures of the prompt.
     pub(crate) fn pictures(&self) -> &[PromptPicture] {
         self.pictures.as_ref().map_or(&[], Pictures::list)
+    }
+
+    /// Number of images of the conversation that a shortened prompt lacks.
+    pub(crate) fn lost_images(&self, prompt: &[u32]) -> u32 {
+        (self.pictures().len() - pictures_in(prompt)) as u32
     }
 
     /// Returns what an answer must match: the format, calls of the tools, or either.

@@ -137,9 +137,10 @@ impl Generate {
         let ignored = chosen.ignored.clone();
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
         let (cut_tokens, context_tokens) = (cut_tokens as u64, conversation.context_tokens as u64);
+        let images = conversation.lost_images(&request.prompt);
         let nothing = Truncated::empty(Overflow::PromptTooLong, context_tokens);
         let overflow = OverflowState {
-            truncated: logged(Truncated { tokens: cut_tokens, cut_tokens, ..nothing }, &conversation.model),
+            truncated: logged(Truncated { tokens: cut_tokens, cut_tokens, images, ..nothing }, &conversation.model),
             context_tokens,
             model: conversation.model,
             turns: None,

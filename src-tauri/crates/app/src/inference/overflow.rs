@@ -11,8 +11,8 @@ use crate::values::{Overflow, Truncated};
 
 /// Logs what was left out and returns it; returns `None` if nothing was left out.
 pub(crate) fn logged(truncated: Truncated, model: &str) -> Option<Truncated> {
-    (truncated.tokens > 0).then(|| {
-        let Truncated { reason, turns, messages, tokens, cut_tokens, context_tokens } = truncated;
+    (truncated.tokens > 0 || truncated.images > 0).then(|| {
+        let Truncated { reason, turns, messages, tokens, cut_tokens, images, context_tokens } = truncated;
         tracing::warn!(
             model,
             ?reason,
@@ -20,6 +20,7 @@ pub(crate) fn logged(truncated: Truncated, model: &str) -> Option<Truncated> {
             messages,
             tokens,
             cut_tokens,
+            images,
             context_tokens,
             "the context is full: dropped a part of the conversation"
         );
@@ -78,6 +79,8 @@ pub(crate) struct Turns {
     messages: Vec<Message>,
     /// Tokens of these messages.
     tokens: usize,
+    /// Images that the prompt lacks so far.
+    lost_images: u32,
 }
 
 /// A shortened prompt, and what was dropped.
@@ -87,8 +90,10 @@ pub(crate) struct Shorter {
 }
 
 impl Turns {
-    pub(crate) fn new(conversation: Conversation, messages: Vec<Message>, tokens: usize) -> Self {
-        Self { conversation, messages, tokens }
+    /// Of a prompt that contains `messages` or, if it was cut, most of them.
+    pub(crate) fn new(conversation: Conversation, messages: Vec<Message>, prompt: &[u32]) -> Self {
+        let lost_images = conversation.lost_images(prompt);
+        Self { conversation, messages, tokens: prompt.len(), lost_images }
     }
 
     /// Shortens the prompt of an answer with `answer_tokens` tokens. Drops enough turns to free half of the space that
@@ -104,13 +109,15 @@ impl Turns {
             return Ok(None);
         };
         let prompt = fitted.rendered.tokens;
+        let lost_images = self.conversation.lost_images(&prompt);
         let truncated = Truncated {
             turns: fitted.turns as u64,
             messages: fitted.dropped as u64,
             tokens: (self.tokens - prompt.len()) as u64,
+            images: lost_images.saturating_sub(self.lost_images),
             ..Truncated::empty(Overflow::ContextFull, context_tokens as u64)
         };
-        (self.messages, self.tokens) = (fitted.messages, prompt.len());
+        (self.messages, self.tokens, self.lost_images) = (fitted.messages, prompt.len(), lost_images);
         Ok(Some(Shorter { prompt, truncated: logged(truncated, &self.conversation.model) }))
     }
 }

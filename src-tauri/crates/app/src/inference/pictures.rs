@@ -15,10 +15,10 @@ use super::prompt_work::Waiting;
 const MAX_PICTURES: usize = 256;
 /// Maximum number of pixels of all pictures of a request: eight of the largest, or 33 photos of 12 million. A small file can have
 /// many pixels, and other requests wait while they are decoded.
-const MAX_PIXELS: u64 = 8 * cairn_image::MAX_PIXELS;
+const MAX_REQUEST_PIXELS: u64 = 8 * cairn_image::MAX_PIXELS;
 
 /// Maximum bytes of the scaled pixels of a request: half of the memory for those of all requests, which stay until the answer ends.
-const MAX_SCALED_BYTES: usize = cairn_runtime::PIXEL_MEMORY_BYTES / 2;
+const MAX_REQUEST_SCALED_BYTES: usize = cairn_runtime::PIXEL_MEMORY_BYTES / 2;
 
 /// The pictures of a conversation.
 #[derive(Debug, Clone)]
@@ -78,7 +78,13 @@ impl Pictures {
     }
 
     fn new(tower: TowerHparams, mark: String) -> Self {
-        Self { tower, mark, pictures: Vec::new(), left_pixels: MAX_PIXELS, left_scaled_bytes: MAX_SCALED_BYTES }
+        Self {
+            tower,
+            mark,
+            pictures: Vec::new(),
+            left_pixels: MAX_REQUEST_PIXELS,
+            left_scaled_bytes: MAX_REQUEST_SCALED_BYTES,
+        }
     }
 
     /// Adds a picture and returns its mark.
@@ -88,7 +94,7 @@ impl Pictures {
             DecodeError::TooManyPixels { width, height }
                 if u64::from(width) * u64::from(height) <= cairn_image::MAX_PIXELS =>
             {
-                Error::TooManyPixels { max: MAX_PIXELS }
+                Error::TooManyPixels { max: MAX_REQUEST_PIXELS }
             }
             source => Error::Image { number, source },
         };
@@ -96,7 +102,7 @@ impl Pictures {
         self.left_pixels -= u64::from(picture.width()) * u64::from(picture.height());
         let scaled = PromptPicture::new(&picture, &self.tower)?;
         let left = self.left_scaled_bytes.checked_sub(scaled.pixel_bytes());
-        self.left_scaled_bytes = left.ok_or(Error::TooManyPixelBytes { max: MAX_SCALED_BYTES })?;
+        self.left_scaled_bytes = left.ok_or(Error::TooManyPixelBytes { max: MAX_REQUEST_SCALED_BYTES })?;
         self.pictures.push(scaled);
         Ok(format!("{0}{1}{0}", self.mark, number - 1))
     }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use cairn_app::inference::{Constraint, Message, ToolCall, ToolUse};
-use cairn_wire::anthropic::{Block, Blocks, MessagesRequest, Role, Tool};
+use cairn_app::inference::{Constraint, Image, Message, ToolCall, ToolUse};
+use cairn_wire::anthropic::{Block, Blocks, ImageSource, MessagesRequest, Role, Tool};
 use cairn_wire::{Level, Think, excerpt};
 use serde_json::{Map, Value, json};
 
@@ -133,22 +133,19 @@ fn add_message(
             Block::Text { text } => texts.push(text),
             Block::Thinking { thinking } => message.thinking = Some(thinking),
             Block::RedactedThinking {} => {}
-            Block::Image { source } => message.images.push(match source.kind.as_str() {
-                "base64" => images::decode(&source.data)?,
-                _ => return Err(ApiError::bad_request("an image must be in base64; this server fetches no images")),
-            }),
+            Block::Image { source } => message.images.push(image(&source)?),
             Block::ToolUse { id, name, input } => {
                 let arguments = if input.is_null() { json!({}) } else { input };
                 called.insert(id.clone(), name.clone());
                 message.tool_calls.push(ToolCall { id: Some(id), name, arguments });
             }
             Block::ToolResult { tool_use_id, content, is_error } => {
-                let content = content.map(text).transpose()?.unwrap_or_default();
+                let (content, images) = content.map(result).transpose()?.unwrap_or_default();
                 let content = if is_error == Some(true) { format!("Error: {content}") } else { content };
                 let tool_name = called.get(&tool_use_id).cloned();
                 results += 1;
                 let tool_call_id = Some(tool_use_id);
-                all.push(Message { tool_name, tool_call_id, ..Message::new("tool", content) });
+                all.push(Message { tool_name, tool_call_id, images, ..Message::new("tool", content) });
             }
         }
     }
@@ -160,18 +157,38 @@ fn add_message(
     Ok(())
 }
 
-/// Returns the text of blocks that can only be texts.
+/// Returns the text of a system message.
 fn text(blocks: Blocks) -> Result<String, ApiError> {
+    let (text, images) = result(blocks)?;
+    if images.is_empty() { Ok(text) } else { Err(ApiError::bad_request("a system message contains an image")) }
+}
+
+/// Returns the text and the images of a tool's result, for example a screenshot.
+fn result(blocks: Blocks) -> Result<(String, Vec<Image>), ApiError> {
     let list = match blocks {
-        Blocks::Text(text) => return Ok(text),
+        Blocks::Text(text) => return Ok((text, Vec::new())),
         Blocks::List(list) => list,
     };
-    let text = |block: Block| match block {
-        Block::Text { text } => Ok(text),
-        _ => Err(ApiError::bad_request("a system message or tool result contains a block that is not a text")),
-    };
-    let texts: Vec<String> = list.into_iter().map(text).collect::<Result<_, ApiError>>()?;
-    Ok(texts.join("\n"))
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
+    for block in list {
+        match block {
+            Block::Text { text } => texts.push(text),
+            Block::Image { source } => images.push(image(&source)?),
+            _ => {
+                return Err(ApiError::bad_request(
+                    "a system message or tool result contains a block that is neither a text nor an image",
+                ));
+            }
+        }
+    }
+    Ok((texts.join("\n"), images))
+}
+
+fn image(source: &ImageSource) -> Result<Image, ApiError> {
+    match source.kind.as_str() {
+        "base64" => images::decode(&source.data),
+        _ => Err(ApiError::bad_request("an image must be in base64; this server fetches no images")),
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +224,21 @@ mod tests {
         assert_eq!(found[2].thinking.as_deref(), Some("Hm."), "the reasoning");
         assert_eq!(found[2].tool_calls[0].arguments, json!({"a": 1}), "the arguments");
         assert_eq!(found[3].tool_name.as_deref(), Some("add"), "the name of the call");
+    }
+
+    #[test]
+    fn results_of_tools_may_have_images() {
+        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}});
+        let result = |block: &Value| {
+            let content = json!([{"type": "text", "text": "The screen:"}, block]);
+            json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": content}]}]})
+        };
+        let found = messages(&mut request(result(&image))).expect("a result with an image");
+        assert_eq!((found.len(), &*found[0].role, &*found[0].content), (1, "tool", "The screen:"));
+        assert_eq!(found[0].images, [Image { bytes: b"hi".to_vec() }], "the image of the result");
+        let thinking = json!({"type": "thinking", "thinking": ""});
+        assert!(messages(&mut request(result(&thinking))).is_err(), "another block");
+        assert!(messages(&mut request(json!({"system": [image]}))).is_err(), "a system message with an image");
     }
 
     #[test]

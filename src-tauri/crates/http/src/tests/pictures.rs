@@ -73,6 +73,24 @@ async fn answers_depend_on_the_image_in_every_api() {
     let reply = ask("/v1/messages", json!({"model": "sees", "max_tokens": 3, "messages": [message]})).await;
     let tokens = |name: &str| reply["usage"][name].as_u64().unwrap_or_default();
     assert!(tokens("input_tokens") + tokens("cache_read_input_tokens") > ROWS, "{reply}");
+
+    let screenshot = |image: &str| {
+        let source = json!({"type": "base64", "media_type": "image/png", "data": image});
+        let result =
+            json!({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": source}]});
+        let call = json!({"type": "tool_use", "id": "t", "name": "screen", "input": {}});
+        let messages = json!([{"role": "user", "content": "Look"}, {"role": "assistant", "content": [call]},
+                              {"role": "user", "content": [result]}]);
+        json!({"model": "sees", "max_tokens": 1, "messages": messages})
+    };
+    let input = |reply: &Value| {
+        let tokens = |name: &str| reply["usage"][name].as_u64().unwrap_or_default();
+        tokens("input_tokens") + tokens("cache_read_input_tokens")
+    };
+    let seen = input(&ask("/v1/messages", screenshot(RED)).await);
+    let mut text = screenshot(RED);
+    text["messages"][2]["content"][0]["content"] = json!("");
+    assert!(seen >= input(&ask("/v1/messages", text).await) + ROWS, "the image in the result of a tool");
 }
 
 #[tokio::test]
@@ -107,6 +125,33 @@ async fn broken_images_are_refused_with_their_number() {
     let many = vec![BLACK; 257];
     let (status, reply) = daemon.json("/api/chat", chat("sees", &many)).await;
     assert!(status == 400 && reply.to_string().contains("257 images; the maximum is 256"), "{reply}");
+}
+
+#[tokio::test]
+async fn images_that_do_not_fit_are_a_warning() {
+    let daemon = daemon();
+    let turn = |image: &str| {
+        [json!({"role": "user", "content": "Look", "images": [image]}), json!({"role": "assistant", "content": "Yes"})]
+    };
+    let question = json!({"role": "user", "content": "the river is all water and light and stone ".repeat(4)});
+    let messages: Vec<Value> = turn(RED).into_iter().chain(turn(BLACK)).chain([question]).collect();
+    let ask = async |messages: &[Value], context: usize| {
+        let options = json!({"num_predict": 1, "num_ctx": context});
+        let (status, reply) = daemon
+            .json("/api/chat", json!({"model": "sees", "messages": messages, "stream": false, "options": options}))
+            .await;
+        assert_eq!(status, 200, "{reply}");
+        reply
+    };
+    let whole = ask(&messages, 512).await;
+    assert_eq!(whole["truncated"], Value::Null, "the whole conversation fits: {whole}");
+    let cut = ask(&messages, 64).await;
+    assert_eq!((&cut["truncated"]["turns"], &cut["truncated"]["images"]), (&json!(2), &json!(2)), "{cut}");
+    assert!(cut["warnings"].to_string().contains(" and 2 images left out"), "{cut}");
+    let mut last = messages[4].clone();
+    last["images"] = json!([RED]);
+    let cut = ask(&[last], 32).await;
+    assert_eq!(cut["truncated"]["images"], 1, "a picture in the middle of a cut message: {cut}");
 }
 
 #[tokio::test]
