@@ -5,6 +5,7 @@ import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
 import { Daemon } from "./daemon.mjs";
+import { edges } from "./edges.mjs";
 import { errors } from "./errors.mjs";
 import { journey } from "./journey.mjs";
 import { leaving } from "./leaving.mjs";
@@ -21,7 +22,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, errors, windows, restart };
+const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */
@@ -29,7 +30,7 @@ const ENV = { firstDownload: NO_REGISTRY };
 /** Tests that select their languages themselves. */
 const OWN_LANGUAGES = ["choices", "looks", "sights", "panels", "errors"];
 /** Tests without texts of the interface, or with few: English is enough, unless all languages are requested. */
-const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "access", "windows", "restart", "first"];
+const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "access", "windows", "restart", "first", "edges"];
 const everyLanguage = process.argv.includes("--every-language");
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith("--"));
 const browser = await launch();

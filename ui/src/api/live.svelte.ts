@@ -2,6 +2,7 @@
 // and the page is visible. A browser allows six connections to a server, so a hidden page closes its streams.
 import { platform } from "../platform";
 import { ApiError, stream } from "./client";
+import { onRenewed } from "./session";
 
 const RETRY_MS = [500, 1000, 2000, 5000];
 const HIDDEN_MS = 5000;
@@ -15,6 +16,8 @@ export class Live<T> {
   #again = new Set<() => void>();
   /** Whether lines may have been missed. */
   #missed = false;
+  /** Whether the daemon refused the request, which is then not repeated. */
+  #refused = false;
 
   constructor(
     readonly path: string,
@@ -41,9 +44,18 @@ export class Live<T> {
 
   #start(): void {
     if (this.#abort !== undefined || this.#watchers === 0) return;
+    this.#refused = false;
     const abort = new AbortController();
     this.#abort = abort;
     void this.#run(abort.signal);
+  }
+
+  /** Opens the stream again if the daemon refused it. */
+  retry(): void {
+    if (!this.#refused) return;
+    this.#abort = undefined;
+    this.#missed = true;
+    this.#start();
   }
 
   #stop(): void {
@@ -71,7 +83,10 @@ export class Live<T> {
         this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
         // A refused request is not repeated, only an absent daemon is. In a window, a 401 passes: the new token may not be known yet.
         const passes = this.error.status === 401 && platform.kind === "tauri";
-        if (this.error.status >= 400 && this.error.status < 500 && !passes) return;
+        if (this.error.status >= 400 && this.error.status < 500 && !passes) {
+          this.#refused = true;
+          return;
+        }
       }
       this.#missed = true;
       const pause = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)] ?? 5000;
@@ -98,6 +113,8 @@ export function live<T>(path: string): Live<T> {
   }
   return found as Live<T>;
 }
+
+onRenewed(() => all.forEach((one) => one.retry()));
 
 if (typeof document !== "undefined") {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -4,8 +4,8 @@ const platform = vi.hoisted(() => ({ kind: "tauri", server: vi.fn() }));
 vi.mock("../platform", () => ({ platform }));
 
 import { get } from "./client";
-import { Live } from "./live.svelte";
-import { reopen } from "./session";
+import { live, Live } from "./live.svelte";
+import { onRenewed, renew, reopen } from "./session";
 
 /** The running daemon: its address and token. */
 let runs = { address: "http://a", token: "one" };
@@ -51,6 +51,29 @@ describe("restarted daemon", () => {
     await vi.waitFor(() => expect(received).toHaveBeenCalled(), { timeout: 5000 });
     leave();
   });
+});
+
+it("new address in the same tab renews its session, and refused streams continue", async () => {
+  platform.kind = "browser";
+  platform.server.mockResolvedValue({ address: "http://a" });
+  const location = { hash: "", pathname: "/ui/", search: "" };
+  vi.stubGlobal("location", location);
+  vi.stubGlobal("history", { replaceState: (_state: unknown, _title: string, url: string) => void (location.hash = new URL(url, "http://a").hash) });
+  const answer = fetch;
+  vi.stubGlobal("fetch", (url: string, options: { headers: Record<string, string> }) => (url.endsWith("/app/session") ? Promise.resolve(new Response('{"token":"one"}')) : answer(url, options as never)));
+  const received = vi.fn();
+  const refused = live<unknown>("/app/refused");
+  const leave = refused.watch(received);
+  await vi.waitFor(() => expect(refused.error?.status).toBe(401));
+  const heard = vi.fn();
+  const forget = onRenewed(heard);
+  location.hash = "#t=fresh";
+  await renew();
+  expect(location.hash, "the ticket is removed").toBe("");
+  expect(heard).toHaveBeenCalledOnce();
+  await vi.waitFor(() => expect(received).toHaveBeenCalledWith({ well: true }));
+  forget();
+  leave();
 });
 
 it("tab without a session fails once", async () => {

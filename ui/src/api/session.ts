@@ -58,6 +58,21 @@ export function session(): Promise<ServerInfo> {
   return opened;
 }
 
+const listeners = new Set<() => void>();
+
+/** Calls back after each renewal of the session, until the returned function is called. */
+export function onRenewed(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** Exchanges the ticket of a new address in this tab. Requests that were refused can then be sent again. */
+export async function renew(): Promise<void> {
+  opened = undefined;
+  await session();
+  for (const listener of listeners) listener();
+}
+
 /** Forgets the session, so that the next request asks again: the daemon may have restarted at another address. */
 export function reopen(): void {
   opened = undefined;

@@ -81,6 +81,17 @@ export class UiSettings {
     }
   }
 
+  /** Applies a change by another window of this browser. */
+  stored({ key, newValue }: Pick<StorageEvent, "key" | "newValue">): void {
+    if (key !== KEY || newValue === null) return;
+    try {
+      const { values } = JSON.parse(newValue) as { values?: unknown };
+      this.#values = { ...this.#values, ...validSettings(values), ...this.#unsent };
+    } catch {
+      // Another program wrote something else.
+    }
+  }
+
   get values(): UiValues {
     return this.#values;
   }

@@ -98,3 +98,13 @@ it("older answer does not replace a newer one", async () => {
   await second;
   expect(settings.values.theme).toBe("light");
 });
+
+it("change by another window of the browser applies at once", () => {
+  const settings = new UiSettings(world().api);
+  settings.stored({ key: KEY, newValue: '{"values":{"theme":"dark","text_size":"big"}}' });
+  expect(settings.values).toEqual({ ...STANDARD, theme: "dark" });
+  settings.stored({ key: "other", newValue: '{"values":{"theme":"light"}}' });
+  settings.stored({ key: KEY, newValue: "not JSON" });
+  settings.stored({ key: KEY, newValue: null });
+  expect(settings.values.theme).toBe("dark");
+});

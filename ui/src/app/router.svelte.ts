@@ -1,5 +1,5 @@
 // Routes are in the address's fragment, `#/models/discover`, in the window and in browsers.
-import { takeTicket } from "../api/session";
+import { renew, takeTicket } from "../api/session";
 
 function read(): string[] {
   if (typeof location === "undefined") return [];
@@ -38,7 +38,11 @@ export const router = new Router();
 
 if (typeof window !== "undefined") {
   window.addEventListener("hashchange", () => {
-    router.parts = read();
+    const { ticket, rest } = takeTicket(location.hash);
+    if (ticket === undefined || rest !== "") router.parts = read();
+    if (ticket === undefined) return;
+    // An address of `cairn ui` in a tab that already shows the interface: the screen stays.
+    void renew().then(() => replace(...router.parts), () => {});
   });
 }
 
