@@ -1,10 +1,41 @@
 // Edges that new users met: a new address in an old tab, two windows, a daemon that ends during an answer, keys and small windows.
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { check, open } from "./browser.mjs";
 import { text } from "./words.mjs";
 
 export async function edges(browser, daemon) {
   console.log("edges");
   await renewed(browser, daemon);
+  await missingFile(browser, daemon);
+}
+
+/** A copy of Pebble whose file disappears. */
+async function missingFile(browser, daemon) {
+  await fetch(`${daemon.address}/api/copy`, { method: "POST", body: JSON.stringify({ source: "pebble", destination: "stone" }) });
+  const blobs = join(daemon.home, "models/blobs");
+  const [largest] = readdirSync(blobs).sort((a, b) => statSync(join(blobs, b)).size - statSync(join(blobs, a)).size);
+  rmSync(join(blobs, largest));
+  const { page, context } = await open(browser, daemon);
+  await page.goto(`${daemon.address}/ui/#/models/installed`);
+  const badge = page.locator(`tr:has-text('stone') .fit:has-text('${text("models.fit_missing")}')`);
+  await badge.waitFor();
+  await badge.click();
+  await page.waitForSelector(`.sum button:has-text('${text("models.repair")}')`);
+  check(true, "a model whose file is gone is marked, and can be downloaded again");
+  await page.goto(`${daemon.address}/ui/#/chat`);
+  await page.evaluate(() => localStorage.setItem("cairn.model", "stone:latest"));
+  await page.reload();
+  await page.waitForSelector(".model-picker:has-text('stone')");
+  const before = await page.locator(".chat-row").count();
+  await page.fill(".composer textarea", "Hello");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".refused");
+  await page.waitForFunction(() => document.querySelector(".composer textarea")?.value === "Hello");
+  await page.waitForFunction((count) => document.querySelectorAll(".chat-row").length === count && location.hash === "#/chat", before);
+  check(true, "a refused first message leaves no empty chat, and its text stays");
+  await fetch(`${daemon.address}/api/delete`, { method: "DELETE", body: JSON.stringify({ model: "stone" }) });
+  await context.close();
 }
 
 async function renewed(browser, daemon) {

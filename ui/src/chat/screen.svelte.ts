@@ -140,9 +140,10 @@ export class ChatScreen {
   /**
    * Sends the text of the shown chat; creates a new chat first if there is none, and calls `onCreated` with its id if it is still shown. A
    * message sent before the chat or the list of models has loaded waits for them. If it is not accepted, its text returns to the
-   * composer.
+   * composer. A new chat
+   * whose first message is refused is removed, and `onCreated` is called with `undefined`.
    */
-  async send(onCreated: (id: string) => void, { anyLength = false } = {}): Promise<void> {
+  async send(onCreated: (id: string | undefined) => void, { anyLength = false } = {}): Promise<void> {
     if (this.busy) return;
     const [from, place, visit, draft] = [this.#shown, this.#place, this.#visit, this.draft];
     let conversation = this.conversation;
@@ -181,6 +182,7 @@ export class ChatScreen {
         ...(sent.images.length > 0 ? { images: sent.images.map((image) => image.data) } : {}),
       });
       if (accepted) unsent = NOTHING;
+      else if (from === "" && (await this.#removeEmpty(conversation, draft, onCreated))) conversation = undefined;
       else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(errorLine(conversation.refused));
     } catch (error) {
       if (visit === this.#visit) this.refused = error;
@@ -218,7 +220,7 @@ export class ChatScreen {
   }
 
   /** Creates a chat and shows it, unless the user has navigated away. Text written meanwhile moves with it. */
-  async #create(draft: Draft, visit: number, onCreated: (id: string) => void): Promise<Conversation> {
+  async #create(draft: Draft, visit: number, onCreated: (id: string | undefined) => void): Promise<Conversation> {
     const { temporary, ...rest } = draft;
     const chat = await api.createChat({ ...defined(rest), ...(temporary ? { temporary } : {}) });
     const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
@@ -232,6 +234,30 @@ export class ChatScreen {
       onCreated(chat.id);
     }
     return conversation;
+  }
+
+  /** Removes a chat whose first message was refused. Returns whether its composer is now that of a new chat. */
+  async #removeEmpty(conversation: Conversation, draft: Draft, onCreated: (id: undefined) => void): Promise<boolean> {
+    const { id, refused } = conversation;
+    if (refused === undefined || refused.offline) return false;
+    try {
+      // The daemon may have stored the message before it failed.
+      if ((await api.getChat(id)).message_count > 0) return false;
+      await api.deleteChat(id, true);
+    } catch {
+      return false;
+    }
+    if (conversation !== this.conversation) {
+      toasts.error(errorLine(refused));
+      return true;
+    }
+    this.close();
+    this.draft = draft;
+    this.refused = refused;
+    this.#restoreUnsent("", this.unsent(id));
+    this.keepUnsent(id, NOTHING);
+    onCreated(undefined);
+    return true;
   }
 
   chooseModel(model: string): void {

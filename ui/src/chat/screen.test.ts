@@ -7,7 +7,7 @@ import type { TagsModel } from "../api/types";
 import { ChatScreen } from "./screen.svelte";
 
 // The daemon is simulated; the tests in `e2e` use a real one.
-vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
+vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), deleteChat: vi.fn(), prefetchChat: vi.fn() }));
 
 const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", message_count: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
 const pebble: TagsModel = { name: "pebble:latest", model: "pebble:latest", modified_at: "", size: 1, digest: "", details: { parent_model: "", format: "gguf", family: "", families: null, parameter_size: "", quantization_level: "" } };
@@ -132,6 +132,48 @@ describe("message sent before the data has loaded", () => {
     write(screen, "", 1);
     await screen.send(vi.fn());
     expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toMatchObject({ images: ["AA"] });
+  });
+});
+
+describe("new chat whose first message is refused", () => {
+  const refusal = new ApiError(500, "the model file is missing");
+  const refuse = (error: ApiError) =>
+    vi.mocked(api.sendMessage).mockImplementation(async function* () {
+      await Promise.resolve();
+      throw error;
+    });
+
+  it("is removed, and its text returns to the new chat", async () => {
+    const [screen, created] = [new ChatScreen(), vi.fn()];
+    vi.mocked(api.sendMessage).mockImplementation(async function* () {
+      write(screen, "later");
+      throw await Promise.resolve(refusal);
+    });
+    screen.begin({ system: "brief" });
+    write(screen, "x");
+    await screen.send(created);
+    expect(api.deleteChat).toHaveBeenCalledExactlyOnceWith("c", true);
+    expect(created.mock.calls).toEqual([["c"], [undefined]]);
+    expect([screen.conversation, screen.refused, screen.unsent("").text, screen.draft.system]).toEqual([undefined, refusal, "x\nlater", "brief"]);
+  });
+
+  it("is kept if the daemon has a message, is away, or cannot remove it", async () => {
+    for (const [error, count] of [[refusal, 1], [new ApiError(0, "offline"), 0]] as const) {
+      refuse(error);
+      vi.mocked(api.getChat).mockResolvedValue({ ...chat, message_count: count });
+      const screen = new ChatScreen();
+      write(screen, "x");
+      await screen.send(vi.fn());
+      expect([screen.conversation?.id, screen.unsent("c").text]).toEqual(["c", "x"]);
+    }
+    expect(api.deleteChat).not.toHaveBeenCalled();
+    refuse(refusal);
+    vi.mocked(api.getChat).mockResolvedValue(chat);
+    vi.mocked(api.deleteChat).mockRejectedValue(boom);
+    const screen = new ChatScreen();
+    write(screen, "x");
+    await screen.send(vi.fn());
+    expect([screen.conversation?.id, screen.unsent("c").text]).toEqual(["c", "x"]);
   });
 });
 

@@ -83,7 +83,7 @@ export class Discover {
     const size = (card: Card) => card.model.variants.find((variant) => variant.size > 0)?.size ?? Infinity;
     if (this.sort === "popular") cards.sort((a, b) => (b.model.downloads ?? 0) - (a.model.downloads ?? 0));
     if (this.sort === "small") cards.sort((a, b) => size(a) - size(b));
-    const order = { fits: 0, loaded: 0, slow: 1, unknown: 2, too_big: 3 };
+    const order = { fits: 0, loaded: 0, slow: 1, unknown: 2, too_big: 3, missing: 3 };
     if (this.fitsFirst) cards.sort((a, b) => order[a.fit?.verdict ?? "unknown"] - order[b.fit?.verdict ?? "unknown"]);
     return cards;
   }

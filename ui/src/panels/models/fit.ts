@@ -18,7 +18,7 @@ export interface Shape {
   valueLength?: number;
 }
 
-export type Verdict = "fits" | "slow" | "too_big" | "loaded" | "unknown";
+export type Verdict = "fits" | "slow" | "too_big" | "loaded" | "missing" | "unknown";
 
 /** A verdict with its figures. */
 export interface Fit {

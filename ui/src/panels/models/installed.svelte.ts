@@ -23,6 +23,8 @@ export interface ModelRow {
   freesBytes: number | undefined;
   library: UsageResponse["libraries"][number]["library"] | undefined;
   check: Check | undefined;
+  /** Whether files of the model are missing on the disk. */
+  isMissing: boolean;
 }
 
 export class Installed {
@@ -76,12 +78,14 @@ export class Installed {
       .filter((model) => !words || `${model.name} ${model.details.quantization_level} ${model.details.family}`.toLowerCase().includes(words))
       .map((model) => {
         const library = this.usage?.libraries.find((one) => one.models.some((used) => used.model === model.name));
+        const used = library?.models.find((one) => one.model === model.name);
         return {
           model,
           loaded: this.loaded.find((one) => one.name === model.name),
-          freesBytes: library?.library.role === "own" ? library.models.find((used) => used.model === model.name)?.own_bytes : undefined,
+          freesBytes: library?.library.role === "own" ? used?.own_bytes : undefined,
           library: library?.library,
           check: this.checks[model.name],
+          isMissing: (used?.missing ?? 0) > 0,
         };
       });
   }
@@ -89,6 +93,7 @@ export class Installed {
   fit(row: ModelRow): Fit {
     const tokens = Math.min(row.loaded?.context_length ?? this.contextTokens, row.model.details.context_length ?? Infinity);
     const fit = judge(row.model.size, this.shapes[row.model.name] ?? {}, tokens, this.room);
+    if (row.isMissing) return { ...fit, verdict: "missing", shortBytes: 0 };
     // A loaded model fits.
     return row.loaded ? { ...fit, verdict: "loaded", shortBytes: 0 } : fit;
   }

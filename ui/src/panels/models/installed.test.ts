@@ -80,3 +80,12 @@ it("failed actions are reported", async () => {
   await models.unload("a:1");
   expect(models.error).toBe("it is in use");
 });
+
+it("model with a missing file does not fit", async () => {
+  const [library] = usage.libraries;
+  const { models } = installed({ usage: async () => ({ ...usage, libraries: [{ ...library!, models: [{ model: "a:1", own_bytes: 8, shared_bytes: 2, missing: 1 }] }] }) });
+  models.room = { totalBytes: 1e9, availableBytes: 1e9 };
+  await models.load();
+  const verdicts = models.rows.map((row) => models.fit(row).verdict);
+  expect(verdicts).toEqual(["missing", "loaded"]);
+});
