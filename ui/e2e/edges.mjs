@@ -1,13 +1,16 @@
 // Edges that new users met: a new address in an old tab, two windows, a daemon that ends during an answer, keys and small windows.
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { answer } from "./answer.mjs";
 import { check, open } from "./browser.mjs";
+import { Replay } from "./replay.mjs";
 import { text } from "./words.mjs";
 
 export async function edges(browser, daemon) {
   console.log("edges");
   await renewed(browser, daemon);
   await missingFile(browser, daemon);
+  await killed(browser, daemon);
 }
 
 /** A copy of Pebble whose file disappears. */
@@ -61,4 +64,30 @@ async function renewed(browser, daemon) {
   await other.waitForFunction(() => document.documentElement.dataset.theme === "dark", undefined, { timeout: 5_000 });
   check(true, "a theme reaches other windows at once");
   await context.close();
+}
+
+/** The daemon ends in the middle of an answer and starts again. */
+async function killed(browser, daemon) {
+  const replay = await Replay.before(daemon);
+  [replay.pieces, replay.perSecond] = [answer(2_000), 50];
+  const { page, context } = await open(browser, replay);
+  await page.fill(".composer textarea", "Hello");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("article.assistant[aria-busy='true'] .prose");
+  await page.waitForSelector(".caret");
+  await daemon.kill();
+  replay.cut();
+  const report = page.locator("article.assistant .broken");
+  await report.waitFor();
+  const words = await report.textContent();
+  check(words.includes(text("common.offline")) || words.includes(text("chat.state_interrupted")), `a daemon that ended is reported in the answer: ${words.trim()}`);
+  check((await page.locator(".caret").count()) === 0, "no caret blinks without a daemon");
+  await daemon.run();
+  await report.getByText(text("errors.unauthorized")).waitFor();
+  check(true, "a restarted daemon, which refuses the session of a browser, is reported there");
+  await page.evaluate((url) => void (location.href = url), replay.ticket());
+  await page.waitForSelector(`article.assistant .broken button:has-text('${text("chat.continue")}')`, { timeout: 30_000 });
+  check(true, "the interrupted answer can be continued once the daemon is back");
+  await context.close();
+  replay.close();
 }

@@ -14,6 +14,8 @@ export class Replay {
   /** The proxy serves the interface itself, so requests of pages are not intercepted. */
   servesInterface = true;
   #chats = new Map();
+  /** Breaks the running answer. */
+  #cut = () => {};
 
   static async before(daemon) {
     const replay = new Replay();
@@ -31,6 +33,11 @@ export class Replay {
 
   app(...request) {
     return this.daemon.app(...request);
+  }
+
+  /** Breaks the connection of the running answer, whose text so far stays. */
+  cut() {
+    this.#cut();
   }
 
   close() {
@@ -96,6 +103,11 @@ export class Replay {
       answer.end();
     }, TICK_MS);
     answer.on("close", () => clearInterval(timer));
+    this.#cut = () => {
+      const broken = { ...begun, content: pieces.slice(0, sent).join(""), state: "interrupted" };
+      this.#chats.set(chat, { messages: [...before, user, broken], before: 0, total: before.length + 2 });
+      answer.destroy();
+    };
   }
 }
 

@@ -3,12 +3,19 @@
 import { models as api } from "./models";
 import type { PsModel, TagsModel } from "./types";
 
-class Models {
+/** Bounds of the time until the list of loaded models is requested again. */
+const SHORTEST_MS = 5_000;
+const LONGEST_MS = 3_600_000;
+/** Time that the daemon takes to unload a model. */
+const UNLOAD_MS = 500;
+
+export class Models {
   installed = $state.raw<readonly TagsModel[]>([]);
   loaded = $state.raw<readonly PsModel[]>([]);
   /** Whether the list has been loaded once. */
   hasList = $state(false);
 
+  #expiry: ReturnType<typeof setTimeout> | undefined;
   #resolveList = (): void => {};
   readonly #listed = new Promise<void>((resolve) => (this.#resolveList = resolve));
 
@@ -16,7 +23,7 @@ class Models {
     const [tags, ps] = await Promise.allSettled([api.tags(), api.loaded()]);
     if (tags.status === "rejected") throw tags.reason;
     this.installed = tags.value;
-    if (ps.status === "fulfilled") this.loaded = ps.value;
+    if (ps.status === "fulfilled") this.takeLoaded(ps.value);
     this.hasList = true;
     this.#resolveList();
   }
@@ -27,7 +34,17 @@ class Models {
   }
 
   async refreshLoaded(): Promise<void> {
-    this.loaded = await api.loaded();
+    this.takeLoaded(await api.loaded());
+  }
+
+  /** Applies a list of loaded models, and requests it again when the first of them expires. */
+  takeLoaded(loaded: readonly PsModel[]): void {
+    this.loaded = loaded;
+    clearTimeout(this.#expiry);
+    if (loaded.length === 0) return;
+    const firstMs = Math.min(...loaded.map((model) => Date.parse(model.expires_at))) - Date.now();
+    const waitMs = Math.min(LONGEST_MS, Math.max(SHORTEST_MS, firstMs + UNLOAD_MS));
+    this.#expiry = setTimeout(() => void this.refreshLoaded().catch(() => {}), Number.isFinite(waitMs) ? waitMs : LONGEST_MS);
   }
 
   find(name: string | undefined): TagsModel | undefined {

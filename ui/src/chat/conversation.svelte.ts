@@ -9,6 +9,8 @@ const PAGE = 60;
 const FLUSH_MS = 24;
 /** Most delay between two streams of the server. */
 const LATE_MS = 200;
+/** Longest pause between attempts to reach the daemon. */
+const RECONNECT_MS = 5_000;
 
 export class Conversation {
   chat = $state.raw<api.Chat | undefined>(undefined);
@@ -23,6 +25,10 @@ export class Conversation {
   /** Id of the streaming answer. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
+  /** Why the answer whose stream broke cannot be followed: the daemon is away, or has restarted and refuses the session. */
+  lost = $state.raw<ApiError | undefined>(undefined);
+  /** Ends the pause before the next attempt to reach the daemon. */
+  #reconnect = (): void => {};
   #abort = $state.raw<AbortController | undefined>(undefined);
   #closed = false;
   #loadingOlder: Promise<void> | undefined;
@@ -40,6 +46,8 @@ export class Conversation {
     readonly id: string,
     /** Called when an answer has ended. */
     readonly ended: (answer: api.Message) => void = () => {},
+    /** Called with the first delta of an answer: its model is loaded. */
+    readonly began: () => void = () => {},
   ) {}
 
   get busy(): boolean {
@@ -282,6 +290,7 @@ export class Conversation {
     this.#broke = false;
     let accepted = false;
     let streamed: Streamed | undefined;
+    let hasBegun = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const flush = (): void => {
       timer = undefined;
@@ -305,12 +314,17 @@ export class Conversation {
           streamed = undefined;
           this.#put(whole);
           this.ended(whole);
-        } else if (streamed?.take(line, performance.now())) timer ??= setTimeout(flush, FLUSH_MS);
+        } else if (streamed?.take(line, performance.now())) {
+          timer ??= setTimeout(flush, FLUSH_MS);
+          if (!hasBegun) this.began();
+          hasBegun = true;
+        }
       }
     } catch (error) {
       if (!abort.signal.aborted) {
         const refused = asApiError(error);
-        this.refused = refused;
+        // A broken answer is reported in its place, as long as the daemon cannot be reached.
+        if (streamed === undefined) this.refused = refused;
         this.#broke = refused.offline;
       }
     } finally {
@@ -323,19 +337,39 @@ export class Conversation {
     return accepted;
   }
 
+  /** Tries now to reach the daemon. */
+  reconnect(): void {
+    this.#reconnect();
+  }
+
   /** Recovers from a broken stream; the daemon may still be generating, or have restarted. */
   async #lost(): Promise<void> {
-    for (let wait = 300; wait < 10_000 && !this.#closed; wait *= 2) {
-      await new Promise((resume) => setTimeout(resume, wait));
+    this.lost = new ApiError(0, "the connection broke");
+    try {
+      await this.#recover();
+    } finally {
+      this.lost = undefined;
+    }
+  }
+
+  async #recover(): Promise<void> {
+    for (let wait = 300; !this.#closed; wait = Math.min(RECONNECT_MS, wait * 2)) {
+      await new Promise<void>((resume) => {
+        this.#reconnect = resume;
+        setTimeout(resume, wait);
+      });
+      // Events of chats, which reconnect as well, may have begun to follow the answer.
+      if (this.#closed || this.busy) return;
       try {
         const chat = await api.getChat(this.id);
         this.refused = undefined;
         await this.reload();
         this.chat = chat;
+        this.lost = undefined;
         if (chat.answering) await this.#attach();
         return;
-      } catch {
-        // Still offline.
+      } catch (error) {
+        this.lost = asApiError(error);
       }
     }
   }

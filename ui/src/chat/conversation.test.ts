@@ -111,6 +111,36 @@ describe("an answer", () => {
     expect(conversation.refused, "no error is left").toBeUndefined();
   });
 
+  it("reconnects until the daemon is back, however long that takes", async () => {
+    vi.useFakeTimers();
+    try {
+      const began = vi.fn();
+      const conversation = new Conversation("c", () => {}, began);
+      await conversation.open();
+      const a2 = message("a2", "q1", "assistant", { content: "", state: "answering" });
+      vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { text: "l" }, new ApiError(0, "network")));
+      vi.mocked(api.getChat).mockRejectedValue(new ApiError(0, "network"));
+      const following = conversation.regenerate(a1);
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(began, "at the first delta").toHaveBeenCalledOnce();
+      expect([conversation.lost?.offline, conversation.busy, conversation.refused]).toEqual([true, false, undefined]);
+      const tries = vi.mocked(api.getChat).mock.calls.length;
+      conversation.reconnect();
+      await vi.advanceTimersByTimeAsync(1);
+      expect(vi.mocked(api.getChat).mock.calls.length, "at once on request").toBe(tries + 1);
+      vi.mocked(api.getChat).mockRejectedValue(new ApiError(401, "unauthorized"));
+      await vi.advanceTimersByTimeAsync(6_000);
+      expect(conversation.lost?.status, "a restarted daemon refuses the session").toBe(401);
+      vi.mocked(api.getChat).mockResolvedValue(chat);
+      vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a2, content: "Hel", state: "interrupted" }], total: 2, before: 0 });
+      await vi.advanceTimersByTimeAsync(6_000);
+      await following;
+      expect([conversation.lost, conversation.messages.at(-1)?.state]).toEqual([undefined, "interrupted"]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("running answer is followed on open", async () => {
     vi.mocked(api.getChat).mockResolvedValue({ ...chat, answering: true });
     const half = { ...a1, content: "Ha", state: "answering" as const };

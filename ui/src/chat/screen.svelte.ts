@@ -107,7 +107,7 @@ export class ChatScreen {
     if (this.conversation?.id === id) return;
     this.close();
     if (id === undefined) return;
-    this.conversation = new Conversation(id, (answer) => this.#ended(answer));
+    this.conversation = new Conversation(id, (answer) => this.#ended(answer), () => this.#began());
     void this.conversation.open();
     // Restores cached data from slow tiers while the user still reads.
     void api.prefetchChat(id).catch(() => {});
@@ -223,7 +223,7 @@ export class ChatScreen {
   async #create(draft: Draft, visit: number, onCreated: (id: string | undefined) => void): Promise<Conversation> {
     const { temporary, ...rest } = draft;
     const chat = await api.createChat({ ...defined(rest), ...(temporary ? { temporary } : {}) });
-    const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
+    const conversation = new Conversation(chat.id, (answer) => this.#ended(answer), () => this.#began());
     conversation.chat = chat;
     conversation.loading = false;
     if (visit === this.#visit) {
@@ -291,6 +291,10 @@ export class ChatScreen {
     if (value === undefined) delete options[name];
     else options[name] = value;
     this.change({ options });
+  }
+
+  #began(): void {
+    void models.refreshLoaded().catch(() => {});
   }
 
   #ended(answer: api.Message): void {
