@@ -14,3 +14,12 @@ export async function faults(page) {
   });
   return wide ? ["wider than the window", ...found] : found;
 }
+
+/** Skipped levels of headings, and controls whose accessible name lacks their visible words. */
+export async function names(page) {
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { runOnly: { type: "rule", values: ["heading-order", "label-content-name-mismatch"] } });
+    return violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 90)).join(", ")}`);
+  });
+}

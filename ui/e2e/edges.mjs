@@ -1,13 +1,20 @@
 // Edges that new users met: a new address in an old tab, two windows, a daemon that ends during an answer, keys and small windows.
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { answer } from "./answer.mjs";
 import { check, open } from "./browser.mjs";
+import { names } from "./axe.mjs";
 import { Replay } from "./replay.mjs";
+import { stream } from "./samples.mjs";
 import { text } from "./words.mjs";
+
+const OUT = join(import.meta.dirname, "out");
 
 export async function edges(browser, daemon) {
   console.log("edges");
+  mkdirSync(OUT, { recursive: true });
+  await keyboard(browser, daemon);
+  await narrow(browser, daemon);
   await renewed(browser, daemon);
   await missingFile(browser, daemon);
   await killed(browser, daemon);
@@ -38,6 +45,53 @@ async function missingFile(browser, daemon) {
   await page.waitForFunction((count) => document.querySelectorAll(".chat-row").length === count && location.hash === "#/chat", before);
   check(true, "a refused first message leaves no empty chat, and its text stays");
   await fetch(`${daemon.address}/api/delete`, { method: "DELETE", body: JSON.stringify({ model: "stone" }) });
+  await context.close();
+}
+
+/** Reached by keyboard only: the skip link, and a list with one tab stop a row. */
+async function keyboard(browser, daemon) {
+  const at = new Date().toISOString();
+  const chats = ["One", "Two"].map((title) => ({ id: title, title, pinned: false, created_at: at, updated_at: at, head: "m", messages: [{ id: "m", role: "user", content: `${title}\n\n- a`, created_at: at, state: "complete" }] }));
+  await daemon.app("POST", "/app/chats/import", { export: { format: "cairn-chats", version: 1, exported_at: at, chats } });
+  const { page, context } = await open(browser, daemon);
+  await page.waitForSelector(".chat-row");
+  const found = [];
+  for (const route of ["chat", "models/installed", "models/discover", "models/downloads", "cache", "hardware", "server", "settings"]) {
+    await page.goto(`${daemon.address}/ui/#/${route}`);
+    await page.waitForSelector("main h1, main .title");
+    await page.waitForTimeout(300);
+    found.push(...(await names(page)).map((one) => `${route}: ${one}`));
+  }
+  check(found.length === 0, `no heading is skipped, and names contain the visible words: ${found.join(" | ")}`);
+  await page.goto(`${daemon.address}/ui/#/chat`);
+  await page.waitForSelector(".chat-row .chat-more");
+  await page.evaluate(() => (document.body.setAttribute("tabindex", "-1"), document.body.focus()));
+  await page.keyboard.press("Tab");
+  check((await page.evaluate(() => document.activeElement?.textContent)) === text("shell.skip"), "the first tab stop skips to the content");
+  await page.keyboard.press("Enter");
+  check(await page.evaluate(() => document.activeElement?.matches("main")), "the focus is in the content");
+  await page.locator(".chat-row a").first().focus();
+  await page.keyboard.press("Tab");
+  check(await page.evaluate(() => document.activeElement === document.querySelectorAll(".chat-row a")[1]), "a row of the list is one tab stop");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForSelector(".menu .menu-item:focus");
+  await page.keyboard.press("Escape");
+  check(await page.evaluate(() => document.activeElement === document.querySelectorAll(".chat-row a")[1]), "the right arrow opens the menu of a row, and Esc returns to it");
+  await context.close();
+}
+
+/** In a narrow window the text of an error has the width of its card. */
+async function narrow(browser, daemon) {
+  const { page, context } = await open(browser, daemon, { width: 400, height: 800 });
+  const error = { error: "connection refused", code: "registry_unreachable", params: { reason: "connection refused" } };
+  await stream(page, daemon, "/app/downloads/events", { downloads: [{ id: 1, model: "qwen3:0.6b", state: "failed", total: 0, completed: 0, bytes_per_second: 0, held_bytes: 0, detached: true, error }] });
+  await page.reload();
+  await page.goto(`${daemon.address}/ui/#/models/downloads`);
+  const words = page.locator(".drow .notice > .grow");
+  await words.waitFor();
+  await page.screenshot({ path: join(OUT, "download-failed-400.png") });
+  const { width } = await words.boundingBox();
+  check(width >= 220, `the error of a download has room at 400 px: ${width} px`);
   await context.close();
 }
 

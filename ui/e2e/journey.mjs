@@ -67,7 +67,7 @@ export async function journey(browser, daemon) {
   check(true, "deleting can be undone");
 
   console.log("stop");
-  await page.keyboard.press("Control+n");
+  await page.keyboard.press("Alt+n");
   await page.waitForSelector(".new-chat");
   await page.fill(".composer textarea", "Tell me everything about the cache, the tiers, pulling and quantisation, in many sentences.");
   await page.keyboard.press("Enter");

@@ -94,7 +94,7 @@ async function once(browser, replay, seconds, seed) {
   const drawn = () => page.$eval("article.latest .prose", (one) => one.innerHTML.replace(/<!--[^>]*-->/g, ""));
   const streamed = await drawn();
   const hash = await page.evaluate(() => location.hash);
-  await page.keyboard.press("Control+n");
+  await page.keyboard.press("Alt+n");
   await page.waitForSelector(".new-chat");
   await page.evaluate((hash) => (location.hash = hash), hash);
   await page.waitForSelector("article.latest .msg-foot");

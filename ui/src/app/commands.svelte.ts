@@ -1,10 +1,13 @@
 // Commands of shortcuts and the palette, in one table. Screens register handlers for theirs.
 import { isMac } from "../components";
+import { platform } from "../platform";
 
 export interface Command {
   id: string;
   /** `mod` is Cmd on a Mac and Ctrl elsewhere. */
   combo?: string;
+  /** Its shortcut in a browser, which keeps some shortcuts for itself. */
+  browserCombo?: string;
   /** Needs the chat screen, which is opened for it. */
   chat?: boolean;
   /** Not in the palette. */
@@ -14,8 +17,8 @@ export interface Command {
 }
 
 export const COMMANDS: readonly Command[] = [
-  { id: "new_chat", combo: "mod+n", chat: true },
-  { id: "new_temporary", combo: "mod+shift+n", chat: true },
+  { id: "new_chat", combo: "mod+n", browserCombo: "alt+n", chat: true },
+  { id: "new_temporary", combo: "mod+shift+n", browserCombo: "shift+alt+n", chat: true },
   { id: "palette", combo: "mod+k", hidden: true },
   { id: "find", combo: "mod+f", chat: true },
   { id: "search_chats", combo: "mod+shift+f", chat: true },
@@ -32,6 +35,11 @@ export const COMMANDS: readonly Command[] = [
   { id: "theme" },
   { id: "language" },
 ];
+
+/** The default shortcut of a command where the interface runs. */
+export function defaultCombo({ combo = "", browserCombo = combo }: Command, kind = platform.kind): string {
+  return kind === "browser" ? browserCombo : combo;
+}
 
 /** Returns `false` if the command did not apply. */
 export type Handler = () => unknown;

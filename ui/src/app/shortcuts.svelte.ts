@@ -1,7 +1,7 @@
 // Shortcuts: the defaults of the tables, and the user's changes.
 import { uiSettings } from "../api/uiSettings.svelte";
 import { changeSetting } from "./changeSetting";
-import { COMMANDS } from "./commands.svelte";
+import { COMMANDS, defaultCombo } from "./commands.svelte";
 import { PANELS } from "./panels";
 
 export interface Shortcut {
@@ -17,7 +17,7 @@ const GO = "go_";
 
 /** All actions that can have a shortcut: commands, then screens. */
 export const SHORTCUTS: readonly Shortcut[] = [
-  ...COMMANDS.map(({ id, combo = "", fixed = false }) => ({ id, label: `shell.do_${id}`, usual: combo, fixed })),
+  ...COMMANDS.map((command) => ({ id: command.id, label: `shell.do_${command.id}`, usual: defaultCombo(command), fixed: command.fixed ?? false })),
   ...PANELS.map(({ id, title }, at) => ({ id: GO + id, label: title, usual: `mod+${at + 1}`, fixed: false })),
 ];
 

@@ -15,6 +15,7 @@ describe("announced text", () => {
   });
   it("leaves out code and Markdown syntax", () => {
     check(["**Bold** [link](http://x.test). ```"], ["Bold link."]);
+    check(["Call `load_model_file` with _care_ and __two__ names: a_b. "], ["Call load_model_file with care and two names: a_b."]);
     check(["See. \n```js\nlet a. b\n", "See. \n```js\nlet a. b\n```\nDone. "], ["See.", "Done."]);
   });
 });

@@ -7,7 +7,9 @@ function plain(markdown: string): string {
   return markdown
     .replace(/^ {0,3}(```|~~~)[\s\S]*?^ {0,3}\1[^\n]*$/gm, " ")
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
-    .replace(/[*_`#>|]+/g, " ")
+    .replace(/[*`#>|]+/g, " ")
+    // Underscores within a word belong to it: `snake_case`.
+    .replace(/(?<![\p{L}\p{N}])_+|_+(?![\p{L}\p{N}])/gu, " ")
     .replace(/\s+/g, " ")
     .trim();
 }

@@ -59,11 +59,8 @@ export class ChatList {
     return all.filter((group) => group.chats.length > 0);
   });
 
-  warmths: Record<api.Warmth, number> = $derived.by(() => {
-    const counts = { hot: 0, warm: 0, disk: 0, cold: 0 };
-    for (const chat of [...this.pinned, ...this.chats]) counts[chat.warmth] += 1;
-    return counts;
-  });
+  /** Numbers of listed chats by the place of their cached rows. The trash and folders do not change them. */
+  warmths = $state.raw<Record<api.Warmth, number>>({ hot: 0, warm: 0, disk: 0, cold: 0 });
 
   get hasMore(): boolean {
     return this.#next !== undefined;
@@ -83,6 +80,7 @@ export class ChatList {
       this.folders = page.folders;
       this.notices = page.notices ?? [];
       this.#next = page.next;
+      this.#count();
       this.failed = undefined;
     } catch (error) {
       if (turn === this.#requests) this.failed = errorLine(error);
@@ -103,6 +101,7 @@ export class ChatList {
         const loadedIds = new Set(this.chats.map((chat) => chat.id));
         this.chats = [...this.chats, ...page.chats.filter((chat) => !loadedIds.has(chat.id))];
         this.#next = page.next;
+        this.#count();
       })
       .catch(() => {})
       .finally(() => (this.#more = undefined));
@@ -124,6 +123,14 @@ export class ChatList {
       else this.#take(event.removed);
     }
     if (event.chat !== undefined) this.#put(event.chat);
+    this.#count();
+  }
+
+  #count(): void {
+    if (this.trash || this.folder !== undefined) return;
+    const counts = { hot: 0, warm: 0, disk: 0, cold: 0 };
+    for (const chat of [...this.pinned, ...this.chats]) counts[chat.warmth] += 1;
+    this.warmths = counts;
   }
 
   find(id: string | undefined): api.ChatSummary | undefined {

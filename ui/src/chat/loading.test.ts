@@ -38,3 +38,24 @@ it("notices of the server are shown until a list has none", async () => {
   await again;
   expect(list.notices).toEqual([]);
 });
+
+it("trash and folders do not change the counts of cached chats", async () => {
+  const list = new ChatList();
+  const first = requests.length;
+  const all = list.load();
+  requests[first]?.answer([], { chats: [{ id: "a", warmth: "hot" }, { id: "b", warmth: "cold" }] as ChatsResponse["chats"] });
+  await all;
+  const counts = { hot: 1, warm: 0, disk: 0, cold: 1 };
+  expect(list.warmths).toEqual(counts);
+  for (const where of [{ trash: true }, { folder: "Work" }]) {
+    const shown = list.show(where);
+    requests.at(-1)?.answer([], { chats: [{ id: "c", warmth: "disk" }] as ChatsResponse["chats"] });
+    await shown;
+    list.apply({ chat: { id: "d", warmth: "disk", updated_at: "", pinned: false } as never });
+    expect(list.warmths).toEqual(counts);
+  }
+  const back = list.show({});
+  requests.at(-1)?.answer([], { chats: [{ id: "b", warmth: "warm" }] as ChatsResponse["chats"] });
+  await back;
+  expect(list.warmths).toEqual({ hot: 0, warm: 1, disk: 0, cold: 0 });
+});

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { clock, duration, inBytes, tokens, when } from "./format";
+import { clock, contextSize, duration, inBytes, tokens, when } from "./format";
 
 it("large byte counts of a text become sizes", () => {
   const replaced = (text: string) => inBytes(text).replaceAll("\u00a0", " ");
@@ -9,6 +9,10 @@ it("large byte counts of a text become sizes", () => {
 
 it("token counts are shortened to thousands and millions", () => {
   expect([7, 12_600, 430_000, 999_499, 999_500, 2_880_000, 41_230_000].map(tokens)).toEqual(["7", "12.6k", "430k", "999k", "1M", "2.88M", "41.2M"]);
+});
+
+it("context sizes are stated in powers of two", () => {
+  expect([512, 2048, 4096, 131_072, 1_048_576, 5500].map(contextSize)).toEqual(["512", "2k", "4k", "128k", "1M", "5.5k"]);
 });
 
 it("day begins with hour 0", () => {

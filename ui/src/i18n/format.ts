@@ -46,6 +46,15 @@ export function tokens(value: number): string {
   return `${number(value / 1000, value < 100_000 ? 1 : 0)}k`;
 }
 
+const KIB_TOKENS = 1024;
+
+/** A context size, as models state it: `4k` for 4,096, `1M` for 1,048,576. */
+export function contextSize(value: number): string {
+  if (value < KIB_TOKENS || value % KIB_TOKENS !== 0) return tokens(value);
+  const thousands = value / KIB_TOKENS;
+  return thousands % KIB_TOKENS === 0 ? `${number(thousands / KIB_TOKENS)}M` : `${number(thousands)}k`;
+}
+
 const FORMS = {
   // Without an hour cycle, English writes 24 for the hour after midnight.
   time: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
