@@ -128,14 +128,14 @@ async function killed(browser, daemon) {
   await page.fill(".composer textarea", "Hello");
   await page.keyboard.press("Enter");
   await page.waitForSelector("article.assistant[aria-busy='true'] .prose");
-  await page.waitForSelector(".caret");
+  await page.waitForSelector(".with-caret");
   await daemon.kill();
   replay.cut();
   const report = page.locator("article.assistant .broken");
   await report.waitFor();
   const words = await report.textContent();
   check(words.includes(text("common.offline")) || words.includes(text("chat.state_interrupted")), `a daemon that ended is reported in the answer: ${words.trim()}`);
-  check((await page.locator(".caret").count()) === 0, "no caret blinks without a daemon");
+  check((await page.locator(".caret, .with-caret").count()) === 0, "no caret blinks without a daemon");
   await daemon.run();
   await report.getByText(text("errors.unauthorized")).waitFor();
   check(true, "a restarted daemon, which refuses the session of a browser, is reported there");

@@ -26,13 +26,20 @@ it("main tier and saved time are reported", () => {
 });
 
 it("pages of the loaded model count as device", () => {
-  expect(resume(usage({ cached_tokens: 12_304 }))).toMatchObject({ tier: "device" });
-  const mostly = resume(usage({ cached_tokens: 12_304, ssd_tokens: 256 }));
+  expect(resume(usage({ cached_tokens: 12_304, prompt_ms: 60 }))).toMatchObject({ tier: "device" });
+  const mostly = resume(usage({ cached_tokens: 12_304, ssd_tokens: 256, prompt_ms: 60 }));
   expect(mostly, "a small part from another tier is not the main one").toMatchObject({ tier: "device" });
 });
 
-it("miss has a reason; first and short prompts have no badge", () => {
-  expect(resume(usage({ recomputed: "changed" }))).toEqual({ kind: "again", prompt: 12_380, reason: "changed" });
-  expect(resume(usage({}))).toBeUndefined();
-  expect(resume(usage({ prompt_tokens: 12, cached_tokens: 8, recomputed: "changed" }))).toBeUndefined();
+it("savings of less than a second have no badge", () => {
+  expect(resume(usage({ cached_tokens: 12_304, ssd_tokens: 12_304, restore_ms: 180, instead_of_ms: 1_180 }))).toMatchObject({ kind: "kept" });
+  expect(resume(usage({ cached_tokens: 12_304, ssd_tokens: 12_304, restore_ms: 180, instead_of_ms: 1_179 }))).toBeUndefined();
+  expect(resume(usage({ prompt_tokens: 330, cached_tokens: 312, prompt_ms: 20 })), "18 tokens took 20 ms").toBeUndefined();
+  expect(resume(usage({ prompt_tokens: 330, cached_tokens: 330, recomputed: "whole" }))).toBeUndefined();
+});
+
+it("miss has a reason; first and fast prompts have no badge", () => {
+  expect(resume(usage({ recomputed: "changed", prompt_ms: 9_000 }))).toEqual({ kind: "again", prompt: 12_380, reason: "changed" });
+  expect(resume(usage({ prompt_ms: 9_000 }))).toBeUndefined();
+  expect(resume(usage({ prompt_tokens: 120, cached_tokens: 8, recomputed: "changed", prompt_ms: 300 }))).toBeUndefined();
 });
