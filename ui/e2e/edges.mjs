@@ -14,6 +14,7 @@ export async function edges(browser, daemon) {
   console.log("edges");
   mkdirSync(OUT, { recursive: true });
   await keyboard(browser, daemon);
+  await find(browser, daemon);
   await narrow(browser, daemon);
   await renewed(browser, daemon);
   await missingFile(browser, daemon);
@@ -77,6 +78,33 @@ async function keyboard(browser, daemon) {
   await page.waitForSelector(".menu .menu-item:focus");
   await page.keyboard.press("Escape");
   check(await page.evaluate(() => document.activeElement === document.querySelectorAll(".chat-row a")[1]), "the right arrow opens the menu of a row, and Esc returns to it");
+  await context.close();
+}
+
+/** Words of a chat are counted and marked, and no mark stays. */
+async function find(browser, daemon) {
+  const at = new Date().toISOString();
+  const messages = [
+    { id: "m1", role: "user", content: "A bird?", created_at: at, state: "complete" },
+    { id: "m2", parent: "m1", role: "assistant", content: "Two **bird**s, and a `Bird` in code.", created_at: at, state: "complete" },
+  ];
+  await daemon.app("POST", "/app/chats/import", { export: { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: "birds", title: "Birds", pinned: false, created_at: at, updated_at: at, head: "m2", messages }] } });
+  const { page, context } = await open(browser, daemon);
+  await page.click(".chat-row a:has-text('Birds')");
+  await page.waitForSelector("article.assistant .prose");
+  await page.keyboard.press("Control+f");
+  await page.keyboard.type("bird");
+  const marked = () => page.evaluate(() => [...(CSS.highlights.get("find") ?? [])].map(String));
+  const current = () => page.evaluate(() => [...(CSS.highlights.get("find-current") ?? [])].map((range) => `${range} ${range.startContainer.parentElement.tagName}`));
+  await page.waitForFunction(() => CSS.highlights.get("find-current")?.size === 1);
+  check((await marked()).join() === "bird,bird,Bird", `the words are marked: ${await marked()}`);
+  check((await page.textContent(".find-bar [role=status]")).includes("3"), "each occurrence counts");
+  check((await current()).join() === "Bird CODE", `the last one is current: ${await current()}`);
+  await page.keyboard.press("Enter");
+  check((await current()).join() === "bird STRONG", `Enter goes to the one before: ${await current()}`);
+  await page.screenshot({ path: join(OUT, "find.png") });
+  await page.keyboard.press("Escape");
+  check((await marked()).length === 0 && (await page.locator(".found").count()) === 0, "Esc removes the marks");
   await context.close();
 }
 

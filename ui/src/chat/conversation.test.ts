@@ -4,7 +4,7 @@ import * as api from "../api/chats";
 import { ApiError } from "../api/client";
 import type { ErrorBody } from "../api/types";
 import { Conversation } from "./conversation.svelte";
-import { Find, holding } from "./find.svelte";
+import { Find, matchesIn, occurrences } from "./find.svelte";
 
 // The daemon is simulated line by line; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({
@@ -259,12 +259,15 @@ it("loading older messages stops when none arrive", async () => {
   const find = new Find(conversation);
   find.text = "a1";
   await find.look();
-  expect(find.found, "loaded messages are searched").toEqual(["a1"]);
+  expect(find.found, "loaded messages are searched").toEqual([{ message: "a1", nth: 0 }]);
   expect(requests, "once each").toBe(2);
 });
 
-it("find returns messages with the words", () => {
-  const messages = [message("A bird", undefined, "user"), message("sings", "x", "assistant"), message("BIRDS", "y", "user")];
-  expect(holding(messages, " bird ")).toEqual(["A bird", "BIRDS"]);
-  expect(holding(messages, "  ")).toEqual([]);
+it("find returns each occurrence of the words", () => {
+  const messages = [message("A bird", undefined, "user"), message("sings", "x", "assistant"), message("BIRDS, a birdbird", "y", "user")];
+  const found = matchesIn(messages, " bird ").map((match) => `${match.message} ${match.nth}`);
+  expect(found).toEqual(["A bird 0", "BIRDS, a birdbird 0", "BIRDS, a birdbird 1", "BIRDS, a birdbird 2"]);
+  expect(matchesIn(messages, "  ")).toEqual([]);
+  expect(occurrences("aaa A", "aa"), "without overlaps").toEqual([0]);
+  expect(occurrences("\u0130 bird", "bird"), "a letter whose length changes with its case").toEqual([2]);
 });
