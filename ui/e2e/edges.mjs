@@ -15,6 +15,7 @@ export async function edges(browser, daemon) {
   mkdirSync(OUT, { recursive: true });
   await keyboard(browser, daemon);
   await find(browser, daemon);
+  await actions(browser, daemon);
   await narrow(browser, daemon);
   await renewed(browser, daemon);
   await missingFile(browser, daemon);
@@ -105,6 +106,36 @@ async function find(browser, daemon) {
   await page.screenshot({ path: join(OUT, "find.png") });
   await page.keyboard.press("Escape");
   check((await marked()).length === 0 && (await page.locator(".found").count()) === 0, "Esc removes the marks");
+  await context.close();
+}
+
+/** Actions where people look for them: in the palette, the list of models, and a pasted link. */
+async function actions(browser, daemon) {
+  const { page, context } = await open(browser, daemon);
+  const palette = async (words, label) => {
+    await page.keyboard.press("Control+k");
+    await page.fill(".palette input", words);
+    await page.locator(".palette .menu-item", { hasText: label }).first().click();
+  };
+  await page.waitForSelector(".chat-row");
+  await palette(text("shell.theme_dark"), text("shell.theme_dark"));
+  await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
+  await palette(text("settings.of_network_proxy"), text("settings.of_network_proxy"));
+  await page.waitForFunction(() => location.hash === "#/settings/network");
+  check(true, "the palette has themes and settings");
+  await palette(text("shell.do_import_model"), text("shell.do_import_model"));
+  await page.waitForSelector(`dialog[open]:has-text('${text("models.import_title")}')`);
+  check((await page.evaluate(() => location.hash)) === "#/models/installed", "the palette opens the import of a model file");
+  await page.keyboard.press("Escape");
+  await page.click(`tr:has-text('pebble') button[aria-label*='${text("models.chat_about")}']`);
+  await page.waitForSelector(".new-chat");
+  await page.waitForSelector(".model-picker:has-text('pebble')");
+  check(true, "a chat begins from the list of models");
+  await page.goto(`${daemon.address}/ui/#/models/discover`);
+  await page.waitForSelector("article.model");
+  await page.fill("input[type=search]", "ollama run qwen3:0.6b");
+  await page.waitForSelector(".pasted");
+  check((await page.locator("article.model").count()) === 0, "a pasted link leaves no old results");
   await context.close();
 }
 

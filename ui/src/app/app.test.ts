@@ -51,6 +51,9 @@ describe("palette", () => {
     expect(matches(entries, "mod").map((entry) => entry.label)).toEqual(["Models", "Choose the model"]);
     expect(matches(entries, "the mod").map((entry) => entry.label)).toEqual(["Choose the model"]);
     expect(rank("abc", "x")).toBeUndefined();
+    const worded = [{ id: "a", group: "g", label: "Proxy", words: "Settings network HTTPS_PROXY", run: () => {} }, { id: "b", group: "g", label: "Network", run: () => {} }];
+    const found = (query: string): string[] => matches(worded, query).map((entry) => entry.label);
+    expect([found("settings proxy"), found("network"), found("proxy nothing")], "other words rank last").toEqual([["Proxy"], ["Network", "Proxy"], []]);
   });
 });
 

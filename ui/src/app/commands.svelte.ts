@@ -10,6 +10,8 @@ export interface Command {
   browserCombo?: string;
   /** Needs the chat screen, which is opened for it. */
   chat?: boolean;
+  /** Acts on the shown chat; without one it is not in the palette. */
+  shown?: boolean;
   /** Not in the palette. */
   hidden?: boolean;
   /** The shortcut cannot be changed: closing dialogs depends on it. */
@@ -29,6 +31,17 @@ export const COMMANDS: readonly Command[] = [
   { id: "copy_answer", combo: "mod+shift+c", chat: true },
   { id: "copy_code", combo: "mod+shift+;", chat: true },
   { id: "stop", combo: "escape", chat: true, hidden: true, fixed: true },
+  { id: "chat_rename", chat: true, shown: true },
+  { id: "chat_pin", chat: true, shown: true },
+  { id: "chat_move", chat: true, shown: true },
+  { id: "chat_delete", chat: true, shown: true },
+  { id: "chat_export_md", chat: true, shown: true },
+  { id: "chat_export_json", chat: true, shown: true },
+  { id: "export_all", chat: true },
+  { id: "import_chats", chat: true },
+  { id: "import_ollama", chat: true },
+  { id: "trash", chat: true },
+  { id: "import_model" },
   { id: "downloads", combo: "mod+shift+j" },
   { id: "settings", combo: "mod+," },
   { id: "shortcuts", combo: "mod+/" },

@@ -6,6 +6,8 @@ export interface Entry {
   id: string;
   group: string;
   label: string;
+  /** Other words for it, which are found but not shown. */
+  words?: string | undefined;
   /** Default: the icon of its group. */
   icon?: Component<{ class?: string }> | undefined;
   combo?: string | undefined;
@@ -25,12 +27,19 @@ export function rank(label: string, query: string): number | undefined {
   return worst;
 }
 
+/** Matches among the other words rank below all matches of labels. */
+const BY_WORDS = 3;
+
+function fitOf({ label, words }: Entry, query: string): number | undefined {
+  return rank(label, query) ?? (words !== undefined && rank(`${label} ${words}`, query) !== undefined ? BY_WORDS : undefined);
+}
+
 /** Matching entries, the best of each group first; groups keep their order. */
 export function matches(entries: readonly Entry[], query: string): Entry[] {
   if (query.trim() === "") return [...entries];
   const groups = [...new Set(entries.map((entry) => entry.group))];
   return entries
-    .map((entry) => ({ entry, fit: rank(entry.label, query) }))
+    .map((entry) => ({ entry, fit: fitOf(entry, query) }))
     .filter((one): one is { entry: Entry; fit: number } => one.fit !== undefined)
     .sort((a, b) => groups.indexOf(a.entry.group) - groups.indexOf(b.entry.group) || a.fit - b.fit)
     .map((one) => one.entry);

@@ -27,6 +27,11 @@ export interface ModelRow {
   isMissing: boolean;
 }
 
+/** Whether a chat with the model can begin: it generates text, and its files are here. */
+export function canChat({ model, isMissing }: Pick<ModelRow, "model" | "isMissing">): boolean {
+  return !isMissing && (model.capabilities === undefined || model.capabilities.includes("completion"));
+}
+
 export class Installed {
   list = $state.raw<TagsModel[] | undefined>(undefined);
   loaded = $state.raw<PsModel[]>([]);

@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import type { ModelsApi } from "../../api/models";
 import type { PsModel, TagsModel, UsageResponse, VerifyLine } from "../../api/types";
-import { Installed } from "./installed.svelte";
+import { canChat, Installed } from "./installed.svelte";
 
 const details = { parent_model: "", format: "gguf", family: "llama", families: null, parameter_size: "1B", quantization_level: "Q4_K_M" };
 const model = (name: string, size = 10): TagsModel => ({ name, model: name, modified_at: "", size, digest: "", details });
@@ -88,4 +88,9 @@ it("model with a missing file does not fit", async () => {
   await models.load();
   const verdicts = models.rows.map((row) => models.fit(row).verdict);
   expect(verdicts).toEqual(["missing", "loaded"]);
+});
+
+it("chat is offered for models that generate text and are complete", () => {
+  const check = (capabilities: string[] | undefined, isMissing: boolean): boolean => canChat({ model: { ...model("a"), capabilities }, isMissing });
+  expect([check(undefined, false), check(["completion", "tools"], false), check(["embedding"], false), check(["completion"], true)]).toEqual([true, true, false, false]);
 });
