@@ -16,7 +16,11 @@ export async function errors(browser, daemon) {
   const refused = page.locator(".refused");
   await refused.waitFor({ timeout: 20_000 });
   const text = (await refused.textContent()).trim();
-  check(text === `没有模型“${MISSING}”。`, `a missing model is reported in Chinese: ${text}`);
+  check(text.startsWith(`没有模型“${MISSING}”。`), `a missing model is reported in Chinese: ${text}`);
+  await refused.getByRole("button", { name: "选择其他模型" }).click();
+  await page.waitForSelector(".picker-list");
+  check(true, "its button opens the list of models");
+  await page.keyboard.press("Escape");
 
   await daemon.app("POST", "/app/downloads", { model: UNREACHABLE });
   await page.goto(`${daemon.address}/ui/#/models/downloads`);

@@ -1,8 +1,6 @@
 // Changes a setting of the interface and reports a refusal.
 import { uiSettings, type UiValues } from "../api/uiSettings.svelte";
-import { toasts } from "../components";
-import { errorLine } from "../i18n";
-
+import { reportError } from "./reportError";
 export function changeSetting(change: Partial<UiValues>): void {
-  uiSettings.set(change).catch((error: unknown) => toasts.error(errorLine(error)));
+  uiSettings.set(change).catch((error: unknown) => reportError(error));
 }

@@ -2,8 +2,7 @@
 import { models as api } from "../api/models";
 import { models } from "../api/models.svelte";
 import type { Setting } from "../api/types";
-import { toasts } from "../components";
-import { errorLine, has, LANGUAGES, t } from "../i18n";
+import { has, LANGUAGES, t } from "../i18n";
 import { settingAbout, settingLabel } from "../i18n/settings";
 import { changeSetting } from "./changeSetting";
 import { commands, COMMANDS } from "./commands.svelte";
@@ -12,6 +11,7 @@ import { PANELS } from "./panels";
 import { navigate } from "./router.svelte";
 import { shortcuts } from "./shortcuts.svelte";
 import { theme, THEMES } from "./theme.svelte";
+import { reportError } from "./reportError";
 
 /** Rows of the settings with controls of their own, by section. */
 const OWN_ROWS: Record<string, readonly string[]> = {
@@ -49,7 +49,7 @@ function choiceEntries(): Entry[] {
 
 function modelEntries(chatWith: Actions["chatWith"]): Entry[] {
   const unload = (name: string): void => {
-    api.unload(name).then(() => models.refreshLoaded(), (error: unknown) => toasts.error(errorLine(error)));
+    api.unload(name).then(() => models.refreshLoaded(), (error: unknown) => reportError(error));
   };
   return models.installed.flatMap(({ name }) => [
     { id: `model ${name}`, group: "model", label: name, words: t("shell.details"), run: () => navigate("models", "installed", name) },

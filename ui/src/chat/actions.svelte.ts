@@ -2,8 +2,9 @@
 import * as api from "../api/chats";
 import { navigate, router } from "../app/router.svelte";
 import { toasts } from "../components";
-import { errorLine, t } from "../i18n";
+import { t } from "../i18n";
 import { chatList } from "./list.svelte";
+import { reportError } from "../app/reportError";
 
 /** An open dialog: a new title, a folder, or a permanent deletion. */
 class OpenDialog {
@@ -17,7 +18,7 @@ async function trying(act: () => Promise<unknown>): Promise<boolean> {
     await act();
     return true;
   } catch (error) {
-    toasts.error(errorLine(error));
+    reportError(error);
     return false;
   }
 }

@@ -1,12 +1,13 @@
 // Export and import of chats as files.
 import * as api from "../api/chats";
 import { toasts } from "../components";
-import { errorLine, t } from "../i18n";
+import { t } from "../i18n";
 import { platform } from "../platform";
 import { chatList } from "./list.svelte";
+import { reportError } from "../app/reportError";
 
 function showError(error: unknown): void {
-  toasts.error(errorLine(error));
+  reportError(error);
 }
 
 /** A file name for a title, valid on every system. */

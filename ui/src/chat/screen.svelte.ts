@@ -6,11 +6,11 @@ import { cacheTotals } from "../api/cache.svelte";
 import { uiSettings } from "../api/uiSettings.svelte";
 import { models } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
-import { toasts } from "../components";
-import { errorLine, t } from "../i18n";
+import { t } from "../i18n";
 import { splitByVision, type Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 import { checkLength, contextTokens, type TooLong } from "./tooLong";
+import { reportError } from "../app/reportError";
 
 const MODEL_KEY = "cairn.model";
 
@@ -183,10 +183,10 @@ export class ChatScreen {
       });
       if (accepted) unsent = NOTHING;
       else if (from === "" && (await this.#removeEmpty(conversation, draft, onCreated))) conversation = undefined;
-      else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(errorLine(conversation.refused));
+      else if (conversation !== this.conversation && conversation.refused !== undefined) reportError(conversation.refused);
     } catch (error) {
       if (visit === this.#visit) this.refused = error;
-      else toasts.error(errorLine(error));
+      else reportError(error);
     } finally {
       this.#starting.delete(place);
       this.#restoreUnsent(conversation?.id ?? from, unsent);
@@ -248,7 +248,7 @@ export class ChatScreen {
       return false;
     }
     if (conversation !== this.conversation) {
-      toasts.error(errorLine(refused));
+      reportError(refused);
       return true;
     }
     this.close();
