@@ -69,7 +69,8 @@ impl ChatSessions {
         let answering = self.state.live.lock().contains_key(id);
         let hot = self.state.hot.lock().contains_key(id);
         let temporary = is_temporary(id);
-        let warmth = match hot || answering {
+        // A chat that waits for its first answer is not hot yet: its prompt is being computed.
+        let warmth = match hot {
             // Rows of a temporary chat are not cached.
             _ if temporary => Warmth::Cold,
             true => Warmth::Hot,

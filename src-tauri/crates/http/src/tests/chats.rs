@@ -347,6 +347,8 @@ async fn events_report_answers_and_deletions() {
         String::from_utf8(bytes.to_vec()).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answering: Vec<bool> = lines.iter().filter_map(|line| line["chat"]["answering"].as_bool()).collect();
     assert_eq!(answering, [true, false], "the answer starts and finishes: {lines:?}");
+    let warmth: Vec<&str> = lines.iter().filter_map(|line| line["chat"]["warmth"].as_str()).collect();
+    assert_eq!(warmth, ["cold", "hot"], "the chat is cached once it has an answer: {lines:?}");
     assert_eq!(lines.last().unwrap()["removed"], fixture.chat.as_str(), "the chat is removed: {lines:?}");
 }
 
