@@ -34,17 +34,21 @@ impl LayerKinds {
     }
 
     /// Completes the kinds of a model that may list them elsewhere: in `attention.recurrent_layers`, or as the last of each
-    /// `full_attention_interval` layers (default 4).
+    /// `full_attention_interval` layers (default 4). The list precedes the interval, as in llama.cpp.
     pub(crate) fn or_interval(self, keys: &Keys<'_>, layers: usize) -> Result<Self, LoadError> {
+        let listed = listed_attention(keys)?;
         if self.attention.contains(&false) {
             self.check(keys, layers)?;
+            let mut pairs = listed.iter().flatten().zip(&self.attention);
+            if let Some(layer) = pairs.position(|(listed, counted)| listed != counted) {
+                let [kind, heads] = if self.attention[layer] { ["recurrent", "some"] } else { ["not recurrent", "no"] };
+                let why = format!("layer {layer} is {kind}, but `{KV_HEADS}` gives it {heads} heads");
+                return Err(keys.invalid(RECURRENT, why));
+            }
             return Ok(self);
         }
-        let (key, mut attention): (_, Vec<bool>) = match keys.get(RECURRENT) {
-            Some(Value::Array(Array::Bool(recurrent))) => {
-                (RECURRENT, recurrent.iter().map(|recurrent| !recurrent).collect())
-            }
-            Some(_) => return Err(keys.invalid(RECURRENT, "it is not a list of truth values")),
+        let (key, mut attention): (_, Vec<bool>) = match listed {
+            Some(attention) => (RECURRENT, attention),
             None => {
                 let interval = keys.count(INTERVAL, Some(4), u32::MAX)?;
                 (INTERVAL, (1..=layers).map(|layer| layer.is_multiple_of(interval)).collect())
@@ -75,4 +79,19 @@ impl LayerKinds {
     pub(crate) fn has_attention(&self, layer: usize) -> bool {
         self.attention.get(layer).copied().unwrap_or(true)
     }
+}
+
+/// Reads which layers have attention from `attention.recurrent_layers`: truth values, or 0 and 1 as llama.cpp saves models.
+fn listed_attention(keys: &Keys<'_>) -> Result<Option<Vec<bool>>, LoadError> {
+    let numbers = match keys.get(RECURRENT) {
+        None => return Ok(None),
+        Some(Value::Array(Array::Bool(recurrent))) => {
+            return Ok(Some(recurrent.iter().map(|recurrent| !recurrent).collect()));
+        }
+        Some(_) => keys.list(RECURRENT)?,
+    };
+    let is_truth = |numbers: &Vec<u32>| numbers.iter().all(|number| *number <= 1);
+    let numbers =
+        numbers.filter(is_truth).ok_or_else(|| keys.invalid(RECURRENT, "it is not a list of truth values"))?;
+    Ok(Some(numbers.into_iter().map(|number| number == 0).collect()))
 }

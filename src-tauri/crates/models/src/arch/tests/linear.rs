@@ -53,9 +53,28 @@ fn invalid_lists_of_layers_are_refused() {
     check_refused("attention.recurrent_layers", vec![true], text);
     let text = "metadata key `qwen35.attention.recurrent_layers`: it is not a list of truth values";
     check_refused("attention.recurrent_layers", 1u32, text);
+    check_refused("attention.recurrent_layers", vec![1u32, 2], text);
     let text = "metadata key `qwen35.attention.head_count_kv`: 3 numbers for 2 layers";
     check_refused("attention.head_count_kv", vec![0u32, 2, 2], text);
     check_refused("pooling_type", 1u32, "an embedding model of qwen35 is not supported");
+}
+
+#[test]
+fn contradicting_lists_of_layers_are_refused() {
+    let mut model = Tiny::new("qwen35", 1);
+    model.set("attention.head_count_kv", vec![0, KV_HEADS as u32]);
+    for (recurrent, layer) in [([false, true], "layer 0 is not recurrent"), ([true, true], "layer 1 is recurrent")] {
+        model.set("attention.recurrent_layers", recurrent.to_vec());
+        let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("the lists differ").to_string();
+        let heads = if layer.ends_with("not recurrent") { "no" } else { "some" };
+        let text = format!(
+            "metadata key `qwen35.attention.recurrent_layers`: {layer}, but `attention.head_count_kv` gives it {heads} heads"
+        );
+        assert_eq!(error, text, "the error of loading");
+    }
+    let expected = plan(&Tiny::new("qwen35", 1));
+    model.set("attention.recurrent_layers", vec![true, false]);
+    assert_eq!(plan(&model), expected, "the lists agree");
 }
 
 #[test]
@@ -119,6 +138,8 @@ fn layers_are_listed_in_three_ways() {
     listed.set("attention.recurrent_layers", vec![true, false, false]);
     listed.set("full_attention_interval", 7u32);
     assert_eq!(plan(&listed), expected, "a list of truth values precedes the interval");
+    listed.set("attention.recurrent_layers", vec![1u32, 0, 0]);
+    assert_eq!(plan(&listed), expected, "numbers are truth values, too");
     let mut counted = model.clone();
     counted.set("attention.head_count_kv", vec![0, KV_HEADS as u32]);
     counted.set("full_attention_interval", 7u32);
