@@ -63,7 +63,7 @@ use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
 use crate::check::{self, PoolSizes};
 use crate::page::{Kv, PageId};
-use crate::plan::{BufferId, Plan, PlanId};
+use crate::plan::{BufferId, Op, Plan, PlanId};
 use crate::snapshot::SnapshotId;
 use crate::state::{RecurrentId, StateId};
 use crate::team::{Team, Worker};
@@ -140,9 +140,12 @@ impl Cpu {
         let threads = self.scratch.iter_mut().filter_map(|scratch| scratch.get_mut().squares.take());
         let mut found: Vec<InputSquares> = Vec::new();
         for (op, matrices) in squares::join(threads) {
-            let Some((_, projections)) = self.plans[plan.0 as usize].plan.ops[op].product() else { continue };
-            for projection in projections {
-                let name = &self.weights[projection.weight.0 as usize].name;
+            let weights: Vec<WeightId> = match &self.plans[plan.0 as usize].plan.ops[op] {
+                Op::MatMulHeads { weight, .. } => vec![*weight],
+                op => op.product().into_iter().flat_map(|(_, projections)| projections).map(|one| one.weight).collect(),
+            };
+            for weight in weights {
+                let name = &self.weights[weight.0 as usize].name;
                 // Several weights can be parts of one tensor, with the same inputs.
                 if found.iter().all(|squares| squares.name != *name) {
                     found.push(InputSquares { name: name.clone(), matrices: matrices.clone() });

@@ -81,10 +81,38 @@ pub fn compute(
 #[cfg(test)]
 mod tests {
     use cairn_convert::Importance;
-    use cairn_gguf::{DType, Gguf};
+    use cairn_gguf::{DType, Gguf, Tensor};
     use cairn_testkit::{ModelSpec, Types, tiny_llama};
 
     use super::*;
+
+    /// Checks that the matrices of layers that `is_expected` selects have entries.
+    fn check_entries(importance: &Importance, head: &Gguf, is_expected: impl Fn(&Tensor) -> bool) {
+        let tensors = head.tensors().iter().filter(|tensor| tensor.name.starts_with("blk.") && is_expected(tensor));
+        let mut count = 0;
+        for tensor in tensors {
+            let values = importance.of(tensor).unwrap_or_else(|| panic!("{} has an entry", tensor.name));
+            assert!(values.iter().all(|value| *value > 0.0), "{}: every column has inputs", tensor.name);
+            count += 1;
+        }
+        assert!(count > 0, "the model has such tensors");
+    }
+
+    #[test]
+    fn matrices_by_head_of_latent_attention_have_entries() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("m.gguf");
+        let spec = cairn_testkit::presets::tiny(&cairn_testkit::families::DEEPSEEK2);
+        cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
+        let (text, mut file) = ("the quick brown fox jumps over the lazy dog. ".repeat(200), Vec::new());
+        compute(&path, ("fox.txt", &text), Some(1), &mut file, &mut |_, _| ()).expect("it computes");
+        let head = Gguf::parse(&std::fs::read(&path).expect("written")).expect("a valid model");
+        let importance = Importance::parse(&file).expect("a valid importance matrix");
+        importance.check(&head).expect("it belongs to the model");
+        check_entries(&importance, &head, |tensor| {
+            ["attn_k_b.weight", "attn_v_b.weight"].iter().any(|name| tensor.name.ends_with(name))
+        });
+    }
 
     #[test]
     fn computed_matrix_has_an_entry_for_each_matrix_of_the_layers() {
@@ -101,11 +129,7 @@ mod tests {
         let head = cairn_gguf::Gguf::parse(&std::fs::read(&path).expect("written")).expect("a valid model");
         let importance = Importance::parse(&file).expect("a valid importance matrix");
         importance.check(&head).expect("it belongs to the model");
-        let matrices = head.tensors().iter().filter(|t| t.name.starts_with("blk.") && t.dims.len() == 2);
-        for tensor in matrices {
-            let values = importance.of(tensor).unwrap_or_else(|| panic!("{} has an entry", tensor.name));
-            assert!(values.iter().all(|value| *value > 0.0), "{}: every column has inputs", tensor.name);
-        }
+        check_entries(&importance, &head, |tensor| tensor.dims.len() == 2);
         let counts = Gguf::parse(&file).expect("a GGUF file");
         let first = counts.tensors().iter().find(|tensor| tensor.name.ends_with(".counts")).expect("counts");
         let count = f32::from_le_bytes(file[first.offset as usize..][..4].try_into().expect("four bytes"));

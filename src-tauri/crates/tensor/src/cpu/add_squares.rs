@@ -28,6 +28,14 @@ impl Step<'_> {
                     }
                 }
             }
+            Op::MatMulHeads { from, weight, .. } => {
+                let (columns, width) = (self.weights[weight.0 as usize].cols, self.width(from.buffer));
+                let matrices = squares.entry(op).or_insert_with(|| vec![MatrixSquares::default(); from.heads]);
+                for row in self.own_rows(worker, from.buffer) {
+                    let x = read(from.buffer, row);
+                    (0..from.heads).for_each(|head| add(matrices, head, &x[from.range(head, columns, width)]));
+                }
+            }
             _ => {}
         }
     }

@@ -2,7 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BufferId, HeadPart, Limits, Op, Plan, Reference, Rows, State, StateId, StateKind, Values, WeightId,
+    Backend, Batch, BufferId, HeadPart, Input, Limits, Op, PageId, Plan, Reference, Row, Rows, State, StateId,
+    StateKind, Values, Weight, WeightId,
 };
 
 use crate::common::{Random, all_variants, cpu, matrix};
@@ -56,6 +57,44 @@ fn products_and_copies_by_head_agree_with_the_oracle() {
                 bench.plan.push(Op::CopyHeads { from: part(single, 1, 3), to: part(to, heads, outer + 1), width: 4 });
                 to
             });
+        }
+    }
+}
+
+#[test]
+fn squared_inputs_of_a_product_by_head_are_added_for_each_head() {
+    let (heads, inner, outer, first, count) = (3, 32, 8, 5, 70);
+    let stride = inner + first + 2;
+    let mut random = Random(3);
+    let inputs: Vec<f32> = (0..count * heads * stride).map(|_| random.unit()).collect();
+    let column = |head: usize, column: usize| {
+        let rows = inputs.chunks(heads * stride);
+        rows.map(|row| f64::from(row[head * stride + first + column]).powi(2)).sum::<f64>()
+    };
+    for threads in [1, 3] {
+        let mut backend = cpu(all_variants()[0], threads);
+        let weight = matrix(&mut random, DType::F32, heads * outer, inner, 0.3);
+        let weight = backend.upload(Weight { name: "by head".to_owned(), ..weight }).expect("the weight is sound");
+        let mut plan = Plan::default();
+        let [x, to] = [heads * stride, heads * outer].map(|width| plan.buffer(Rows::Batch, width));
+        let part = |buffer, first| HeadPart { buffer, heads, first };
+        plan.push(Op::Input { out: x });
+        plan.push(Op::MatMulHeads { from: part(x, first), weight, to: part(to, 0) });
+        let plan = backend.prepare(plan, Limits { rows: count, logit_rows: 1 }).expect("the plan is sound");
+        backend.grow_pages(2).expect("two pages can be had");
+        backend.collect_squares();
+        let row = |at: u32| Row { input: Input::Embedding(at), ..Row::text(0, 0, at, false) };
+        let (rows, tables) = ((0..count as u32).map(row).collect(), vec![vec![PageId(0), PageId(1)]]);
+        backend.run(plan, &Batch { rows, tables, embeddings: inputs.clone(), ..Batch::default() }).expect("it runs");
+        let squares = backend.take_squares(plan);
+        let [found] = &squares[..] else { panic!("one weight: {squares:?}") };
+        assert_eq!((found.name.as_str(), found.matrices.len()), ("by head", heads), "{threads} threads");
+        for (head, matrix) in found.matrices.iter().enumerate() {
+            assert_eq!((matrix.inputs, matrix.sums.len()), (count as u64, inner), "{threads} threads, head {head}");
+            for (at, sum) in matrix.sums.iter().enumerate() {
+                let expected = column(head, at);
+                assert!((sum - expected).abs() < 1e-9 * expected, "{threads} threads: {sum} instead of {expected}");
+            }
         }
     }
 }
