@@ -29,6 +29,7 @@ mod masks;
 mod metrics;
 mod model_thread;
 mod model_use;
+mod not_finite;
 mod picture;
 mod pixel_memory;
 mod queue;
@@ -64,6 +65,6 @@ pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
 pub use picture::{FIRST_PICTURE, PromptPicture, pictures_in, remove_cut_pictures};
 pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
 pub use request::{
-    Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, Request,
-    RestoreUsage, Sampling, TokenLogprob, Usage,
+    Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, NotFinite,
+    Request, RestoreUsage, Sampling, TokenLogprob, Usage,
 };

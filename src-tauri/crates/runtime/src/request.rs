@@ -200,6 +200,35 @@ pub enum Displaced {
     Late,
 }
 
+/// Computed numbers that are not finite: NaN or infinity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFinite {
+    /// The logits of a model.
+    #[error(
+        "the model's logits are not finite numbers: its file may be damaged; check it with `cairn verify`, and its weights with \
+         `cairn gguf verify`"
+    )]
+    Logits,
+    /// The logits of a model with an adapter.
+    #[error(
+        "the model's logits are not finite numbers with its adapter, which may be damaged or have too large weights; use a smaller \
+         `adapter_scale`, or a model without the adapter"
+    )]
+    AdaptedLogits,
+    /// The output rows of a vision tower.
+    #[error(
+        "the vision tower's output for the image is not finite: the tower's file may be damaged; check its weights with \
+         `cairn gguf verify`"
+    )]
+    Picture,
+    /// The output rows of the encoder beside a decoder.
+    #[error(
+        "the encoder's output for the prompt is not finite: the model's file may be damaged; check its weights with \
+         `cairn gguf verify`"
+    )]
+    Input,
+}
+
 /// Why a generation failed after the request was accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GenerateError {
@@ -234,6 +263,9 @@ pub enum GenerateError {
     /// No token can follow under the constraint, or the constraint needs too much work.
     #[error("the answer cannot continue under its constraint: {0}")]
     Constraint(String),
+    /// Computed numbers are not finite.
+    #[error(transparent)]
+    NotFinite(#[from] NotFinite),
     /// The answer was ended to make room for another model.
     #[error("the answer was ended to make room for another model: {0}")]
     Displaced(Displaced),

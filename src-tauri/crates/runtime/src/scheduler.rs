@@ -260,6 +260,15 @@ impl Scheduler {
         }
     }
 
+    /// Ends some of the sequences with an error that does not concern the others.
+    fn fail_some(&mut self, active: &mut Vec<Sequence>, error: &GenerateError, is_failed: impl Fn(&Sequence) -> bool) {
+        for mut failed in active.extract_if(.., |sequence| is_failed(sequence)) {
+            failed.fail(error.clone());
+            self.cache.close(failed.seq);
+            self.is_crowded = false;
+        }
+    }
+
     /// Computes one batch and sends its tokens.
     fn step(
         &mut self,
@@ -318,7 +327,12 @@ impl Scheduler {
         finished.sort_unstable();
         self.is_crowded &= finished.is_empty();
         for index in finished.into_iter().rev() {
-            self.cache.close(active.remove(index).seq);
+            let sequence = active.remove(index);
+            if sequence.has_invalid_rows {
+                self.cache.discard(sequence.seq);
+            } else {
+                self.cache.close(sequence.seq);
+            }
         }
         Ok(())
     }

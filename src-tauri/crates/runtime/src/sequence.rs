@@ -23,6 +23,7 @@ use crate::generation::EventSender;
 use crate::input::SequenceInput;
 use crate::logprobs::Logprobs;
 use crate::model_use::ModelUse;
+use crate::not_finite;
 use crate::picture::{PromptPicture, SequencePicture, TowerIdentity};
 use crate::queue::QueuePlace;
 use crate::request::{
@@ -102,6 +103,8 @@ pub(crate) struct Sequence {
     pub(crate) served: Served,
     /// Whether a slice of it was abandoned since its last computed token.
     pub(crate) lost_slice: bool,
+    /// Whether numbers that were computed from its rows are not finite, so that the rows must not be cached.
+    pub(crate) has_invalid_rows: bool,
 }
 
 impl Sequence {
@@ -137,6 +140,7 @@ impl Sequence {
             unread_since: None,
             served: (0, 0),
             lost_slice: false,
+            has_invalid_rows: false,
         };
         sequence.read_history();
         sequence
@@ -217,6 +221,11 @@ impl Sequence {
 
     /// Chooses the next token from the last token's logits. This depends on nothing else but the sequence.
     pub(crate) fn choose(&mut self, logits: &mut [f32]) {
+        if let Err(error) = not_finite::check_logits(logits, !self.adapters().is_empty()) {
+            self.has_invalid_rows = true;
+            self.chosen = Some(Err(error));
+            return;
+        }
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.copy_logits(logits);
         }
@@ -491,8 +500,8 @@ pub(crate) mod tests {
         (blocked, generation)
     }
 
-    /// The last event of a sequence under a constraint, if all logits have this value.
-    fn last_event(logit: f32, temperature: f32) -> Option<Event> {
+    /// The last event of a sequence under the constraint `ab`, if all logits but that of a token with another text have this value.
+    fn last_event(logit: f32, other: f32, temperature: f32) -> Option<Event> {
         let tokenizer = tokenizer();
         let pieces = (0..tokenizer.vocab_size() as u32).map(|id| tokenizer.piece(id));
         let vocabulary = Vocabulary::new(pieces, tokenizer.end_ids()).expect("the vocabulary is valid");
@@ -501,9 +510,12 @@ pub(crate) mod tests {
         let sampling = Sampling { temperature, ..Sampling::default() };
         let request = Request { sampling, ..Request::default() };
         let (mut sequence, mut generation) = sequence(request, Some(constraint), &tokenizer, 9);
+        let [disallowed] = tokenizer.encode("in", EncodeOptions::default())[..] else { panic!("`in` is one token") };
         let mut steps = 0;
         let mut extend = || {
-            sequence.choose(&mut vec![logit; tokenizer.vocab_size()]);
+            let mut logits = vec![logit; tokenizer.vocab_size()];
+            logits[disallowed as usize] = other;
+            sequence.choose(&mut logits);
             sequence.extend()
         };
         while !extend() {
@@ -516,11 +528,13 @@ pub(crate) mod tests {
     #[test]
     fn constrained_sequence_without_finite_logits_fails() {
         for temperature in [0.0, 1.0] {
-            let finished = last_event(0.5, temperature);
+            let finished = last_event(0.5, 0.5, temperature);
             assert!(matches!(finished, Some(Event::Finish(Finish { reason: FinishReason::Stop, .. }))), "{finished:?}");
             for logit in [f32::NAN, f32::NEG_INFINITY] {
-                let failed = last_event(logit, temperature);
+                let failed = last_event(logit, 0.5, temperature);
                 assert!(matches!(failed, Some(Event::Error(GenerateError::Constraint(_)))), "{logit}: {failed:?}");
+                let failed = last_event(logit, logit, temperature);
+                assert!(matches!(failed, Some(Event::Error(GenerateError::NotFinite(_)))), "{logit}: {failed:?}");
             }
         }
     }

@@ -7,12 +7,13 @@ use cairn_tensor::{Batch, Input, Row};
 use super::encoder_part::next_part;
 use super::{BATCH_ROWS, Scheduler};
 use crate::input_encoder::{EncodedInput, InputStage};
-use crate::request::GenerateError;
+use crate::not_finite;
+use crate::request::{GenerateError, NotFinite};
 use crate::sequence::Sequence;
 
 impl Scheduler {
     /// Encodes a part of the next input, if any sequence needs one, and stores the rows of complete ones.
-    pub(super) fn read_inputs(&mut self, active: &mut [Sequence]) -> Result<(), GenerateError> {
+    pub(super) fn read_inputs(&mut self, active: &mut Vec<Sequence>) -> Result<(), GenerateError> {
         if self.input.is_none() {
             return Ok(());
         }
@@ -23,7 +24,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn encode_input(&mut self, active: &mut [Sequence]) -> Result<(), GenerateError> {
+    fn encode_input(&mut self, active: &mut Vec<Sequence>) -> Result<(), GenerateError> {
         let Some(InputStage { encoder, .. }) = &mut self.input else { return Ok(()) };
         let needs = |sequence: &Sequence| {
             !sequence.is_blocked() && !sequence.is_waiting() && sequence.unencoded_input().is_some()
@@ -39,7 +40,10 @@ impl Scheduler {
         let rows_in_input = 0..input.len();
         self.shares.charge(active[index].client(), began.elapsed());
         self.has_changed = true;
-        if let Some(EncodedInput { rows, took }) = encoded {
+        let Some(EncodedInput { rows, took }) = encoded else { return Ok(()) };
+        if let Err(error) = not_finite::check_rows(&rows, NotFinite::Input) {
+            self.fail_some(active, &error, |sequence| sequence.unencoded_input_id().as_ref() == Some(&id));
+        } else {
             self.counters.count(|metrics| metrics.inputs += 1);
             self.cache.add_compute_time(rows_in_input, took);
             active.iter_mut().for_each(|sequence| sequence.set_input_rows(&id, &rows));

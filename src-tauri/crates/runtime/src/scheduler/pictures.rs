@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use super::Scheduler;
 use super::encoder_part::next_part;
-use crate::request::GenerateError;
+use crate::not_finite;
+use crate::request::{GenerateError, NotFinite};
 use crate::sequence::Sequence;
 
 impl Scheduler {
     /// Encodes a part of the next picture, if any sequence needs one.
-    pub(super) fn encode_pictures(&mut self, active: &mut [Sequence]) -> Result<(), GenerateError> {
+    pub(super) fn encode_pictures(&mut self, active: &mut Vec<Sequence>) -> Result<(), GenerateError> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         let mut needed = Vec::new();
         for (index, sequence) in active.iter_mut().enumerate() {
@@ -34,7 +35,10 @@ impl Scheduler {
         self.shares.charge(active[index].client(), took);
         self.counters.count(|metrics| metrics.picture_parts += 1);
         self.has_changed = true;
-        if let Some(rows) = encoded {
+        let Some(rows) = encoded else { return Ok(()) };
+        if let Err(error) = not_finite::check_rows(&rows, NotFinite::Picture) {
+            self.fail_some(active, &error, |sequence| sequence.next_picture_id().as_ref() == Some(&id));
+        } else {
             self.counters.count(|metrics| metrics.pictures += 1);
             active.iter_mut().for_each(|sequence| sequence.set_picture_rows(&id, &rows));
             encoder.keep(id, rows);

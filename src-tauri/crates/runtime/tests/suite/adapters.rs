@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cairn_gguf::{DType, Gguf, Writer};
-use cairn_runtime::{AdapterSource, AdapterUse, Engine, Finish, Lease, LoadError, LoadOptions, Request, Source};
+use cairn_runtime::{
+    AdapterSource, AdapterUse, Engine, Finish, GenerateError, Lease, LoadError, LoadOptions, NotFinite, Request, Source,
+};
 use cairn_tier::WeightsDigest;
 use tempfile::TempDir;
 
-use super::common::{answer, config, greedy, model, prompt};
+use super::common::{answer, config, fill_tensors, greedy, model, prompt};
 use super::tiers;
 
 const RANK: u64 = 4;
@@ -115,6 +117,29 @@ async fn tiers_restore_rows_of_the_same_adapter_only() {
     assert_eq!(restored(&unknown, &[(0, 1.0)]).await, 0, "its rows were not stored");
     assert_eq!(restored(&[], &[]).await, 0, "the model without adapters");
     assert_eq!(restored(&[], &[]).await, 899, "its own rows");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adapter_whose_products_overflow_fails_with_an_error_that_names_it() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = model(&folder, 1);
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let source = adapter(&folder, &path, 1);
+    fill_tensors(&source.path, |_| Some(1e30));
+    let lease = load(&engine, &path, &[source]).await.expect("its numbers are finite");
+    // Less than a page, so that all rows belong to the failed sequence.
+    let short = |uses: &[(u32, f32)]| Request { prompt: prompt(3, 40), ..with(3, uses) };
+    for _ in 0..2 {
+        let failed = [short(&[(0, 1.0)]), short(&[])].map(|request| lease.generate(request));
+        let [adapted, plain] = failed.map(answer);
+        let error = adapted.await.expect_err("its logits are no numbers");
+        assert!(matches!(error, GenerateError::NotFinite(NotFinite::AdaptedLogits)), "{error}");
+        assert!(error.to_string().contains("adapter"), "{error}");
+        plain.await.expect("a request without the adapter is answered");
+    }
+    let lease = Arc::new(lease);
+    let lookup = tokio::task::spawn_blocking(move || lease.lookup_prefix(&prompt(3, 40), &[], None));
+    assert_eq!(lookup.await.expect("it does not panic").memory_tokens, 0, "no rows of the failed sequence are cached");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cairn_gguf::DType;
+use cairn_gguf::{DType, Gguf};
 use cairn_hardware::Machine;
 use cairn_runtime::{
     Engine, EngineConfig, Event, Finish, GenerateError, Generation, KeepAlive, Lease, LoadOptions, Request, Sampling,
@@ -45,6 +45,22 @@ pub(crate) fn prompt(seed: u32, tokens: u32) -> Vec<u32> {
 pub(crate) fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
     Request { prompt, sampling, max_tokens: Some(tokens), ..Request::default() }
+}
+
+/// Replaces the values of F32 tensors in a file: all those of a tensor for which `value` gives a number.
+pub(crate) fn fill_tensors(path: &Path, value: impl Fn(&str) -> Option<f32>) {
+    let mut bytes = std::fs::read(path).expect("the file was written");
+    let head = Gguf::parse(&bytes).expect("a valid file");
+    let mut filled = 0;
+    for tensor in head.tensors() {
+        let Some(value) = value(&tensor.name) else { continue };
+        assert_eq!(tensor.dtype, DType::F32, "{}", tensor.name);
+        let values = &mut bytes[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize];
+        values.chunks_exact_mut(4).for_each(|x| x.copy_from_slice(&value.to_le_bytes()));
+        filled += 1;
+    }
+    assert!(filled > 0, "the file has such a tensor");
+    std::fs::write(path, bytes).expect("the folder is writable");
 }
 
 /// Reads a generation to its end.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use cairn_gguf::{Array, Gguf, Value, Writer};
 use cairn_runtime::{
     Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, Generation, KeepAlive, LoadError, LoadOptions,
-    Request, Sampling, Source,
+    NotFinite, Request, Sampling, Source,
 };
 use tempfile::TempDir;
 
-use crate::common::{answer, config, greedy, lease, model, prompt};
+use crate::common::{answer, config, fill_tensors, greedy, lease, model, prompt};
 
 /// Timeout, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,6 +131,26 @@ async fn unknown_token_fails_its_own_request_only() {
         "the other generation continues"
     );
     assert_eq!(engine.loaded().len(), 1, "the model stays loaded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logits_that_are_not_finite_fail_the_request() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    for (seed, value) in [(1, f32::NAN), (2, f32::INFINITY)] {
+        let path = model(&folder, seed);
+        fill_tensors(&path, |tensor| (tensor == "output_norm.weight").then_some(value));
+        let lease = lease(&engine, &path).await;
+        let at_once = [0.0, 0.8].map(|temperature| {
+            let sampling = Sampling { temperature, ..Sampling::default() };
+            lease.generate(Request { sampling, ..greedy(prompt(1, 20), 5) })
+        });
+        for events in at_once {
+            let error = answer(events).await.expect_err("no token can be chosen");
+            assert!(matches!(error, GenerateError::NotFinite(NotFinite::Logits)), "{value}: {error}");
+            assert!(error.to_string().contains("`cairn gguf verify`"), "{error}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use cairn_gguf::DType;
 use cairn_runtime::{
-    CacheScope, Engine, EngineConfig, Finish, FinishReason, GenerateError, Lease, LoadOptions, Request, Sampling,
-    Source,
+    CacheScope, Engine, EngineConfig, Finish, FinishReason, GenerateError, Lease, LoadOptions, NotFinite, Request,
+    Sampling, Source,
 };
 use cairn_testkit::{ModelSpec, Types, families};
 use cairn_tier::WeightsDigest;
 use tempfile::TempDir;
 
-use super::common::{answer, config, greedy, prompt};
+use super::common::{answer, config, fill_tensors, greedy, prompt};
 use super::tiers;
 
 fn model(folder: &TempDir, seed: u64) -> PathBuf {
@@ -68,6 +68,20 @@ async fn answers_to_inputs_are_independent_of_batch_and_cache() {
     let other = Engine::start(config()).expect("a kernel variant runs");
     let other = self::lease(&other, &path).await;
     assert_eq!(ask(&other, greedy([input(7), vec![5]].concat(), 24)).await.tokens, longer.tokens, "an empty cache");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encoder_with_weights_that_are_not_finite_fails_the_request() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = model(&folder, 1);
+    fill_tensors(&path, |tensor| (tensor == "enc.blk.0.attn_q.weight").then_some(f32::NAN));
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let lease = lease(&engine, &path).await;
+    let at_once = [1, 1, 2].map(|seed| lease.generate(greedy(prompt(seed, 50), 5)));
+    for events in at_once {
+        let error = answer(events).await.expect_err("the rows are no numbers");
+        assert!(matches!(error, GenerateError::NotFinite(NotFinite::Input)), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

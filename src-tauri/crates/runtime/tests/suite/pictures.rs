@@ -7,8 +7,8 @@ use cairn_gguf::{DType, Gguf};
 use cairn_image::Picture;
 use cairn_models::ModelFile;
 use cairn_runtime::{
-    CacheScope, Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, PictureSize,
-    Projector, PromptPicture, Request, Source, remove_cut_pictures,
+    CacheScope, Engine, Event, Finish, GenerateError, Lease, LoadOptions, Logprob, ModelMetrics, NotFinite,
+    PictureSize, Projector, PromptPicture, Request, Source, remove_cut_pictures,
 };
 use cairn_tensor::{Backend, Batch, Input, Limits, PageId, Reference, Row};
 use cairn_testkit::tower::{TowerKind, TowerSpec};
@@ -16,7 +16,7 @@ use cairn_testkit::{ModelSpec, families};
 use cairn_tier::WeightsDigest;
 use tempfile::TempDir;
 
-use super::common::{answer, config, greedy, prompt};
+use super::common::{answer, config, fill_tensors, greedy, prompt};
 use super::tiers::{engine, tiers, unload};
 
 /// Elements of a row of the text model.
@@ -424,6 +424,31 @@ async fn impossible_pictures_are_refused_and_other_requests_are_not() {
     let error = loaded.vision().expect_err("the tower is for another model").to_string();
     assert!(error.contains("rows of 96 elements for a model with rows of 64"), "{error}");
     answer(loaded.generate(greedy(prompt(1, 9), 3))).await.expect("text can be answered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tower_with_weights_that_are_not_finite_fails_requests_with_pictures_only() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let files = files(&folder);
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let question = with_pictures(&[prompt(1, 20), prompt(2, 10)]);
+    for (name, value) in [("mm.input_projection.weight", f32::NAN), ("v.blk.0.ffn_up.bias", f32::INFINITY)] {
+        std::fs::write(&files[1], tower().write()).expect("the folder is writable");
+        fill_tensors(&files[1], |tensor| (tensor == name).then_some(value));
+        let lease = lease(&engine, &files).await;
+        let running = lease.generate(greedy(prompt(9, 10), 40));
+        for _ in 0..2 {
+            let both = [3, 5].map(|seed| lease.generate(request(question.clone(), &[picture(seed)])));
+            for events in both {
+                let error = answer(events).await.expect_err("the rows are no numbers");
+                assert!(matches!(error, GenerateError::NotFinite(NotFinite::Picture)), "{name}: {error}");
+            }
+        }
+        answer(running).await.expect("another answer continues");
+        answer(lease.generate(greedy(prompt(1, 9), 3))).await.expect("text can be answered");
+        drop(lease);
+        assert!(engine.unload("m"), "the model was loaded");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
