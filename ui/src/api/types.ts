@@ -2450,6 +2450,8 @@ export type ShowResponse = {
   template_reason?: string;
   /** Why chats with the model fail because of its template. Cairn's own field. */
   template_problem?: string;
+  /** Why the model cannot see images although it has a vision tower. Cairn's own field. */
+  vision_problem?: string;
   /** Whether the model has no chat template: it gets the plain texts and continues them. Cairn's own field. */
   continues_text?: boolean;
   system?: string;

@@ -82,6 +82,7 @@ fn model_rows(shown: &ShowResponse) -> Vec<Vec<String>> {
         ("quantization", shown.details.quantization_level.clone()),
         ("template", shown.template_reason.clone()),
         ("template problem", shown.template_problem.clone().unwrap_or_default()),
+        ("vision problem", shown.vision_problem.clone().unwrap_or_default()),
         ("origin", shown.origin.clone().unwrap_or_default()),
     ];
     rows.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| vec![name.to_owned(), value]).collect()

@@ -117,6 +117,16 @@ pub enum LoadError {
         /// The feature.
         what: String,
     },
+    /// A vision tower of another model.
+    #[error(
+        "the vision tower has rows of {tower} elements, and the model has rows of {model}: it is the tower of another model"
+    )]
+    TowerWidth {
+        /// Elements of an output row of the tower.
+        tower: usize,
+        /// Elements of an embedding row of the model.
+        model: usize,
+    },
     /// Tensors are missing or have another shape or type than the metadata says.
     #[error("{}", faults_text(.faults))]
     Tensors {

@@ -27,7 +27,7 @@ use cairn_tensor::{Backend, Plan, Rows};
 use crate::block::deepstack::deepstack_layers;
 use crate::build::{Builder, Source};
 use crate::compat;
-use crate::error::LoadError;
+use crate::error::{LoadError, TensorFault};
 use crate::file::ModelFile;
 use crate::hparams::{Keys, MAX_WIDTH};
 use hparams::TowerKind;
@@ -83,9 +83,7 @@ pub fn check(head: &Gguf, width: usize) -> Result<(TowerHparams, u64), LoadError
     let hparams = build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
     if hparams.output_length != width {
-        let what =
-            format!("a vision tower with rows of {} elements for a model with rows of {width}", hparams.output_length);
-        return Err(LoadError::Unsupported { what });
+        return Err(LoadError::TowerWidth { tower: hparams.output_length, model: width });
     }
     let limits = hparams.limits();
     let elements = |buffer: &Buffer| match buffer.rows {
@@ -98,10 +96,16 @@ pub fn check(head: &Gguf, width: usize) -> Result<(TowerHparams, u64), LoadError
 }
 
 /// Width of the embedding rows of the text model with this head, which is translated.
-pub fn input_width(model: &Gguf) -> Option<usize> {
-    let width = model.tensor("token_embd.weight")?.dims.first().copied()? as usize;
-    let keys = Keys::new(model.metadata()).ok()?;
-    Some(width.saturating_mul(1 + deepstack_layers(&keys).ok()?))
+///
+/// # Errors
+/// When the model has no embedding table, or its keys are invalid.
+pub fn input_width(model: &Gguf) -> Result<usize, LoadError> {
+    const TABLE: &str = "token_embd.weight";
+    let width = model.tensor(TABLE).and_then(|table| table.dims.first().copied());
+    let missing = || LoadError::Tensors { faults: vec![TensorFault::Missing { name: TABLE.to_owned() }] };
+    let width = width.ok_or_else(missing)? as usize;
+    let keys = Keys::new(model.metadata())?;
+    Ok(width.saturating_mul(1 + deepstack_layers(&keys)?))
 }
 
 /// Returns the head of the tower in the file with this head, which is not translated: the file's own, or that of the tower

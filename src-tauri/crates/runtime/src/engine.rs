@@ -32,11 +32,12 @@ use crate::command::{Command, CommandSender};
 use crate::config::{EngineConfig, LoadOptions, ModelId, Projector, Source};
 use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
-use crate::loaded::{Device, LoadedModel, Loading, TowerFile, tower_bytes};
+use crate::loaded::{Device, LoadedModel, Loading, TowerFile};
 use crate::metrics::{Counters, ModelMetrics};
 use crate::model_use::ModelUses;
 use crate::random::Random;
 use crate::scheduler::FLUSH_TIMEOUT;
+use crate::tower::tower_bytes;
 
 /// Context size of requests that do not set one.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;

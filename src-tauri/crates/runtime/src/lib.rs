@@ -40,6 +40,7 @@ mod scheduler;
 mod scoped_content;
 mod sequence;
 mod tiled;
+mod tower;
 mod wake;
 
 pub use adapters::AdapterSource;
@@ -60,7 +61,7 @@ pub use error::LoadError;
 pub use generation::Generation;
 pub use importance::ImportanceRun;
 pub use keep_alive::KeepAlive;
-pub use loaded::{Device, has_tower};
+pub use loaded::Device;
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
 pub use picture::{FIRST_PICTURE, PromptPicture, pictures_in, remove_cut_pictures};
 pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
@@ -68,3 +69,4 @@ pub use request::{
     Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, NotFinite,
     Request, RestoreUsage, Sampling, TokenLogprob, Usage,
 };
+pub use tower::check_vision;

@@ -28,6 +28,7 @@ use crate::picture::TowerIdentity;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scheduler::BATCH_ROWS;
+use crate::tower;
 
 /// Tokens that an encoder has memory for at least, so that no small context needs another load.
 const MIN_INPUT_TOKENS: usize = 64;
@@ -284,7 +285,7 @@ impl Drop for LoadedModel {
 fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Result<PictureEncoder, LoadError> {
     let TowerFile { file, weights } = tower;
     let tower = cairn_models::vision::load(&file, width, &mut backend)?;
-    check_tower_rows(&tower.hparams)?;
+    tower::check_rows(&tower.hparams)?;
     let weights = match weights {
         Some(WeightsDigest(digest)) => digest.to_vec(),
         None => salt.to_le_bytes().to_vec(),
@@ -294,17 +295,6 @@ fn encoder(tower: TowerFile, width: usize, mut backend: Cpu, salt: u64) -> Resul
     let facts = (&tower.plan, &tower.hparams, caps.backend, caps.variant, caps.numerics_rev);
     let identity = TowerIdentity::new(&[&weights, format!("{facts:?}").as_bytes()]);
     PictureEncoder::new(file, Box::new(backend), tower, identity)
-}
-
-/// Checks that a step of the text model has room for the rows of a picture that attend to each other.
-fn check_tower_rows(tower: &TowerHparams) -> Result<(), LoadError> {
-    let rows = tower.most_output_rows();
-    if tower.prompt.is_causal || rows <= BATCH_ROWS {
-        return Ok(());
-    }
-    let what =
-        format!("a vision tower with {rows} rows for a picture, more than {BATCH_ROWS} that attend to each other");
-    Err(cairn_models::LoadError::Unsupported { what }.into())
 }
 
 /// The tiers of a model. The fingerprint covers the whole plans: with the weights, they determine all that is computed
@@ -411,26 +401,6 @@ fn tensor_bytes(gguf: &Gguf) -> u64 {
 /// Memory that a model needs. All tensors count, also those that the family does not read.
 fn total_bytes(gguf: &Gguf, need: &MemoryRequirements) -> u64 {
     tensor_bytes(gguf).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes)
-}
-
-/// Whether the file with the head `tower` has a vision tower that can be loaded for the model with the head `model`. Both are as in
-/// their files.
-pub fn has_tower(tower: &Gguf, model: &Gguf) -> bool {
-    let head = cairn_models::vision::head(tower).ok().flatten();
-    head.is_some_and(|head| usable_tower_bytes(&head, model).is_some())
-}
-
-/// Memory of the vision tower that will be loaded: a separate file's, or the model's own. None if it cannot be used.
-pub(crate) fn tower_bytes(file: &ModelFile, projector: Option<&ModelFile>) -> u64 {
-    let head = projector.unwrap_or(file).tower();
-    head.and_then(|head| usable_tower_bytes(head, file.gguf())).unwrap_or(0)
-}
-
-/// Memory of the tower with this head, if it can be loaded for a model.
-fn usable_tower_bytes(head: &Gguf, model: &Gguf) -> Option<u64> {
-    let width = cairn_models::vision::input_width(model)?;
-    let (hparams, bytes) = cairn_models::vision::check(head, width).ok()?;
-    check_tower_rows(&hparams).ok().map(|()| bytes)
 }
 
 /// Checks that the model fits into the memory that is available now, with `tower_bytes` for its vision tower.

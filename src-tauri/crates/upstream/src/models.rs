@@ -176,6 +176,7 @@ pub(crate) async fn show(client: &UpstreamClient, model: &str) -> Result<ShowRes
         template: shown.template,
         template_reason: String::new(),
         template_problem: None,
+        vision_problem: None,
         continues_text: false,
         system: shown.system,
         details: plausible(shown.details),

@@ -19,10 +19,11 @@ use cairn_disk::RealDisk;
 use cairn_store::{Layer, LayerKind, Library, LibraryWriter, MAX_LAYERS, ModelRef, WriteError};
 use serde_json::{Map, Value, json};
 
-use crate::library::catalog::{ADAPTER, is_pebble};
+use crate::library::catalog::{ADAPTER, PROJECTOR, is_pebble};
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
-use crate::library::{pebble, template};
+use crate::library::head::Head;
+use crate::library::{head, pebble, template};
 use adapter::UploadedAdapter;
 use base::Base;
 use cairn_prompt::Message;
@@ -37,9 +38,9 @@ const MAX_FIELD_BYTES: usize = 256;
 pub struct Create {
     /// Name of the new model. An existing model of that name is replaced.
     pub name: String,
-    /// Base model, which is pulled if it is missing. If set, `files` is ignored.
+    /// Base model, which is pulled if it is missing.
     pub from: String,
-    /// Uploaded files: the client's names, and digests.
+    /// Uploaded files: the client's names, and digests. Beside a base model, a vision tower or an adapter, which are added to it.
     pub files: Option<Vec<(String, String)>>,
     /// Adapters, as names and digests.
     pub adapters: Vec<(String, String)>,
@@ -77,6 +78,8 @@ pub(crate) struct Checked {
     /// Path of the importance matrix.
     imatrix: Option<PathBuf>,
     adapter: Option<UploadedAdapter>,
+    /// Layers of files that are added to the base model.
+    added: Vec<Layer>,
 }
 
 impl Create {
@@ -104,7 +107,7 @@ impl ModelLibrary {
         let reserve_bytes = self.settings.downloads.reserve_bytes();
         let writer = LibraryWriter::open(library, &RealDisk)?.with_reserve(reserve_bytes);
         let mut base = match (create.base_model(), &create.files) {
-            (Some(from), _) => self.base_of_model(from, &writer, steps)?,
+            (Some(from), _) => self.base_of_model(from, &writer, steps)?.with(&checked.added),
             (None, Some(files)) => {
                 // With an importance matrix, the weights are quantized after the conversion.
                 let direct = checked.quantize.filter(|_| checked.imatrix.is_none());
@@ -129,6 +132,26 @@ impl ModelLibrary {
         self.engine.check_adapter(&model, &adapter).map_err(Error::AdapterUnusable)
     }
 
+    /// Checks the vision tower of the layers, if there is one. One that was sent must fit the model. Text models with another tower,
+    /// or one that this version cannot compute, are usable without it.
+    fn check_tower(&self, layers: &[Layer], is_new: bool, steps: &mut Steps<'_>) -> Result<(), Error> {
+        let library = self.catalog.own_library();
+        let head = |kind: LayerKind| -> Result<Option<Head>, Error> {
+            let layer = layers.iter().find(|layer| layer.kind == kind);
+            layer.map(|layer| head::read(&library.blob(layer)?)).transpose()
+        };
+        let Some(model) = head(LayerKind::Model)? else { return Ok(()) };
+        let tower = head(LayerKind::Other(PROJECTOR.to_owned()))?;
+        match cairn_runtime::check_vision(&model.gguf, tower.as_ref().map(|tower| &tower.gguf)) {
+            Ok(_) => Ok(()),
+            Err(reason) if is_new && tower.is_some() => Err(Error::TowerUnusable(reason)),
+            Err(reason) => {
+                steps.warning(format!("the model cannot see images: {reason}"));
+                Ok(())
+            }
+        }
+    }
+
     fn finish(
         &self,
         create: &Create,
@@ -137,6 +160,10 @@ impl ModelLibrary {
         writer: &LibraryWriter<'_>,
         steps: &mut Steps<'_>,
     ) -> Result<(), Error> {
+        let is_of_files = create.base_model().is_none();
+        let has_new = |media_type: &str| is_of_files || checked.added.iter().any(|layer| is_kind(layer, media_type));
+        self.check_tower(&base.layers, has_new(PROJECTOR), steps)?;
+        let has_new_adapter = has_new(ADAPTER);
         if let Some(target) = checked.quantize.filter(|target| base.weights != Some(*target)) {
             self.quantise(base, target, checked.imatrix.as_deref(), writer, steps)?;
         }
@@ -150,7 +177,7 @@ impl ModelLibrary {
             layers.retain(|layer| layer.kind != adapter.kind);
             layers.push(adapter);
             self.check_adapter(layers)?;
-        } else if create.base_model().is_none() {
+        } else if has_new_adapter {
             self.check_adapter(&base.layers)?;
         }
         let layers = &mut base.layers;
@@ -175,6 +202,10 @@ impl ModelLibrary {
         steps.status("success".to_owned());
         Ok(())
     }
+}
+
+fn is_kind(layer: &Layer, media_type: &str) -> bool {
+    matches!(&layer.kind, LayerKind::Other(kind) if kind == media_type)
 }
 
 fn non_empty(text: &Option<String>) -> Option<&str> {
@@ -211,7 +242,15 @@ impl Create {
             Some(digest) => Some(files::blob(digest, library)?),
             None => None,
         };
-        Ok(Checked { name, quantize, imatrix, adapter: UploadedAdapter::of(&self.adapters, library)? })
+        let added = match (self.base_model(), &self.files) {
+            (Some(from), Some(files)) => files::added(files, from, library)?,
+            _ => Vec::new(),
+        };
+        let adapter = UploadedAdapter::of(&self.adapters, library)?;
+        if adapter.is_some() && added.iter().any(|layer| is_kind(layer, ADAPTER)) {
+            return Err(Error::ManyAdapters);
+        }
+        Ok(Checked { name, quantize, imatrix, adapter, added })
     }
 
     /// Returns the new fields of the model's config.

@@ -138,6 +138,36 @@ pub enum Error {
     /// An adapter that the model cannot use.
     #[error("the adapter cannot be used with this model: {0}")]
     AdapterUnusable(LoadError),
+    /// A base model and another one's weights in one create request.
+    #[error(
+        "the request has two base models, {:?} and the file {:?}; a model has one: remove the name or the file. An adapter is sent \
+         as such: ADAPTER in a Modelfile, `adapters` in a request",
+        excerpt(.from),
+        excerpt(.file)
+    )]
+    TwoBases {
+        /// The base model's name, as the client sent it.
+        from: String,
+        /// The client's name of the file.
+        file: String,
+    },
+    /// Several vision towers in one create request.
+    #[error(
+        "{:?} and {:?} are both vision towers, and a model has one; send one of them",
+        excerpt(.first),
+        excerpt(.second)
+    )]
+    ManyTowers {
+        /// The client's name of one.
+        first: String,
+        /// The client's name of another.
+        second: String,
+    },
+    /// A vision tower that the model cannot use.
+    #[error(
+        "the vision tower cannot be used with this model: {0}; send the tower (mmproj) that was published with the model, or none"
+    )]
+    TowerUnusable(LoadError),
     /// Several adapters in one create request.
     #[error("only one adapter is currently supported")]
     ManyAdapters,

@@ -34,6 +34,8 @@ pub struct Shown {
     pub template_reason: String,
     /// Why chats with the model fail because of its template.
     pub template_problem: Option<String>,
+    /// Why the model cannot see images although it has a vision tower.
+    pub vision_problem: Option<String>,
     /// Whether the model has no chat template: it gets the plain texts and continues them.
     pub continues_text: bool,
     /// System message of the model.
@@ -68,22 +70,23 @@ impl ModelLibrary {
             Source::File(path) => head::read(path)?,
             Source::Builtin { .. } => pebble::head(),
         };
-        let has_vision = has_vision(&model, &head.gguf);
+        let vision = check_vision(&model, &head.gguf);
         let mut shown = shown(model, &head.gguf, self.settings.models.go_template, verbose);
-        if has_vision {
-            shown.summary.capabilities.push(VISION.to_owned());
+        match vision {
+            Ok(true) => shown.summary.capabilities.push(VISION.to_owned()),
+            Ok(false) => {}
+            Err(reason) => shown.vision_problem = Some(reason),
         }
         Ok(shown)
     }
 }
 
-/// Whether the engine can compute the vision tower of a model: that of its projector, or the one in its file.
-fn has_vision(model: &Model, gguf: &Gguf) -> bool {
-    let projector = model.projectors.first().map(|path| head::read(path).map(|head| head.gguf));
-    match projector {
-        None => cairn_runtime::has_tower(gguf, gguf),
-        Some(projector) => projector.is_ok_and(|projector| cairn_runtime::has_tower(&projector, gguf)),
-    }
+/// Whether a model has a vision tower: in its projector or its own file. Returns the reason if the engine cannot compute it.
+fn check_vision(model: &Model, gguf: &Gguf) -> Result<bool, String> {
+    let projector = model.projectors.first().map(|path| head::read(path)).transpose();
+    let projector = projector.map_err(|error| error.to_string())?;
+    let checked = cairn_runtime::check_vision(gguf, projector.as_ref().map(|projector| &projector.gguf));
+    checked.map_err(|error| error.to_string())
 }
 
 fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) -> Shown {
@@ -137,6 +140,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
         template,
         template_reason,
         template_problem,
+        vision_problem: None,
         continues_text,
         info,
         tensors: tensors.collect(),

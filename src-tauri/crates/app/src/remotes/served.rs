@@ -96,6 +96,7 @@ fn listed_only(upstream: &Upstream, model: &str) -> ShowResponse {
         template: String::new(),
         template_reason: String::new(),
         template_problem: None,
+        vision_problem: None,
         continues_text: false,
         system: String::new(),
         details: listed.details,

@@ -51,6 +51,7 @@ fn response(shown: Shown) -> ShowResponse {
         template: shown.template,
         template_reason: shown.template_reason,
         template_problem: shown.template_problem,
+        vision_problem: shown.vision_problem,
         continues_text: shown.continues_text,
         system: shown.system,
         details: super::details(&shown.summary.details),

@@ -98,8 +98,13 @@ async fn vision_is_a_capability_of_models_whose_tower_can_be_computed() {
     let daemon = daemon();
     let text = write(&ModelSpec { width: 64, heads: 2, kv_heads: 1, head_dim: 32, ffn: 64, ..tiny(&GEMMA3) });
     daemon.store("other-tower", &[("model", &text), ("projector", &TowerSpec::tiny(32).write())]);
-    for (model, sees) in [("sees", true), ("one-file", true), ("blind", false), ("other-tower", false)] {
+    let problem =
+        "the vision tower has rows of 32 elements, and the model has rows of 64: it is the tower of another model";
+    let models =
+        [("sees", true, None), ("one-file", true, None), ("blind", false, None), ("other-tower", false, Some(problem))];
+    for (model, sees, problem) in models {
         let shown = daemon.json("/api/show", json!({"model": model})).await.1;
+        assert_eq!(shown["vision_problem"].as_str(), problem, "{model}: the reason of a tower that is not used");
         let has_vision = shown["capabilities"].as_array().is_some_and(|names| names.contains(&json!("vision")));
         assert_eq!(has_vision, sees, "{model}: {}", shown["capabilities"]);
         let (status, reply) = daemon.json("/api/chat", chat(model, &[RED])).await;

@@ -292,6 +292,6 @@ fn unusable_towers_are_refused_with_the_reason() {
     }
     let file = open(spec().write());
     let error = load(&file, 32, &mut Reference::new()).expect_err("another text model").to_string();
-    assert!(error.contains("rows of 20 elements for a model with rows of 32"), "{error}");
+    assert!(error.contains("rows of 20 elements, and the model has rows of 32"), "{error}");
     assert!(compat::is_tower(file.gguf().metadata()) && file.tower().is_some(), "a file of a tower alone");
 }

@@ -39,6 +39,9 @@ pub struct ShowResponse {
     /// Why chats with the model fail because of its template. Cairn's own field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_problem: Option<String>,
+    /// Why the model cannot see images although it has a vision tower. Cairn's own field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vision_problem: Option<String>,
     /// Whether the model has no chat template: it gets the plain texts and continues them. Cairn's own field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues_text: bool,

@@ -23,6 +23,13 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Adds layers, in place of those of the same kind.
+    pub(super) fn with(mut self, layers: &[Layer]) -> Self {
+        self.layers.retain(|old| layers.iter().all(|new| new.kind != old.kind));
+        self.layers.extend_from_slice(layers);
+        self
+    }
+
     /// Returns a text of the config; empty if there is none.
     pub(super) fn field(&self, field: &str) -> String {
         let fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();

@@ -23,6 +23,8 @@ use crate::library::template;
 
 /// First bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
+/// Ends of the names of weights in other formats.
+const OTHER_WEIGHTS: [&str; 3] = [".safetensors", ".bin", ".pth"];
 
 /// An uploaded file.
 pub(super) struct UploadedFile {
@@ -40,6 +42,16 @@ enum Purpose {
     Model,
     Projector,
     Adapter,
+}
+
+impl Purpose {
+    fn layer_kind(self) -> LayerKind {
+        match self {
+            Self::Model => LayerKind::Model,
+            Self::Projector => LayerKind::Other(PROJECTOR.to_owned()),
+            Self::Adapter => LayerKind::Other(ADAPTER.to_owned()),
+        }
+    }
 }
 
 impl UploadedFile {
@@ -109,10 +121,10 @@ impl ModelLibrary {
             let head = file.head()?;
             match purpose(&head.gguf) {
                 Purpose::Model => models.push((file, head)),
-                Purpose::Projector => beside.push(file.layer(LayerKind::Other(PROJECTOR.to_owned()))),
-                Purpose::Adapter => beside.push(file.layer(LayerKind::Other(ADAPTER.to_owned()))),
+                purpose => beside.push((file, file.layer(purpose.layer_kind()))),
             }
         }
+        let beside = single_layers(beside)?;
         let mut made = Vec::new();
         let (head, layer) = match models.len() {
             0 => return Err(Error::UnknownFiles),
@@ -157,6 +169,43 @@ impl ModelLibrary {
         self.engine.check(&path).map_err(|error| failed(error.to_string()))?;
         head::read(&path).map_err(|error| failed(error.to_string()))
     }
+}
+
+/// Returns the layers of uploaded files that are added to the base model `from`: a projector, an adapter.
+///
+/// # Errors
+/// If one of the files is another base, several have one purpose, or none can be used.
+pub(super) fn added(files: &[(String, String)], from: &str, library: &Library) -> Result<Vec<Layer>, Error> {
+    let sent = sent(files, library)?;
+    let mut layers = Vec::new();
+    for file in &sent {
+        let second_base = || Error::TwoBases { from: from.to_owned(), file: file.name.clone() };
+        if OTHER_WEIGHTS.iter().any(|ending| file.has_ending(ending)) {
+            return Err(second_base());
+        }
+        if file.has_ending(".gguf") || file.has_magic() {
+            match purpose(&file.head()?.gguf) {
+                Purpose::Model => return Err(second_base()),
+                purpose => layers.push((file, file.layer(purpose.layer_kind()))),
+            }
+        }
+    }
+    if layers.is_empty() && !sent.is_empty() {
+        return Err(Error::UnknownFiles);
+    }
+    single_layers(layers)
+}
+
+/// Returns the layers of files, of which no two may have one purpose: only one of them would be used.
+fn single_layers(files: Vec<(&UploadedFile, Layer)>) -> Result<Vec<Layer>, Error> {
+    for (at, (file, layer)) in files.iter().enumerate() {
+        let Some((other, _)) = files[..at].iter().find(|(_, other)| other.kind == layer.kind) else { continue };
+        if layer.kind == Purpose::Adapter.layer_kind() {
+            return Err(Error::ManyAdapters);
+        }
+        return Err(Error::ManyTowers { first: other.name.clone(), second: file.name.clone() });
+    }
+    Ok(files.into_iter().map(|(_, layer)| layer).collect())
 }
 
 /// Joins the heads of a model's parts, which may be in any order.

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod checkpoints;
+mod towers;
 
 use serde_json::json;
 

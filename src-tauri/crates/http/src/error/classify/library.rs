@@ -51,6 +51,9 @@ pub(in crate::error) fn of_library(error: &library::Error) -> Class {
         | E::NoAdapter
         | E::ManyAdapters
         | E::AdapterUnusable(_)
+        | E::TwoBases { .. }
+        | E::ManyTowers { .. }
+        | E::TowerUnusable(_)
         | E::Convert(_)
         | E::ImatrixAlone
         | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),

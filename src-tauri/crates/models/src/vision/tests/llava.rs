@@ -292,7 +292,7 @@ fn towers_of_llava_without_tensors_are_refused() {
         ("v.position_embd.weight", "`v.position_embd.weight` is missing"),
         ("v.pre_ln.bias", "`v.pre_ln.bias` is missing"),
         ("v.class_embd", "`v.position_embd.weight` must be [24, 36], is [24, 37]"),
-        ("mm.2.weight", "rows of 28 elements for a model with rows of 20"),
+        ("mm.2.weight", "rows of 28 elements, and the model has rows of 20"),
     ] {
         let found = changed(&spec(&[], false), |_, tensors| tensors.retain(|tensor| tensor.name != name));
         let error = found.err().unwrap_or_default();

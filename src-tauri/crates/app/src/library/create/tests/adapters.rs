@@ -109,14 +109,17 @@ fn lora(tensors: &[(&str, [u64; 2])], change: impl FnOnce(&mut Writer<'static>))
     writer.finish()
 }
 
+/// An adapter for the small model.
+pub(super) fn fitting_adapter() -> Vec<u8> {
+    let [columns, rows] = target_dims(&tiny(1, DType::F16));
+    lora(&[("blk.0.attn_q.weight.lora_a", [columns, 4]), ("blk.0.attn_q.weight.lora_b", [4, rows])], |_| ())
+}
+
 #[tokio::test]
 async fn model_with_an_adapter_loads_beside_its_base() {
     let fixture = fixture();
-    let model = tiny(1, DType::F16);
-    let [columns, rows] = target_dims(&model);
-    let pair = [("blk.0.attn_q.weight.lora_a", [columns, 4]), ("blk.0.attn_q.weight.lora_b", [4, rows])];
-    let file = send(&fixture, "m.gguf", &model).await;
-    let adapter = send(&fixture, "a.gguf", &lora(&pair, |_| ())).await;
+    let file = send(&fixture, "m.gguf", &tiny(1, DType::F16)).await;
+    let adapter = send(&fixture, "a.gguf", &fitting_adapter()).await;
     create(&fixture, of_files("base", vec![file.clone()])).await.unwrap();
     create(&fixture, Create { adapters: vec![adapter.clone()], ..of_files("tuned", vec![file]) }).await.unwrap();
     for name in ["base", "tuned"] {

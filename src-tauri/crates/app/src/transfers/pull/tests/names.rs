@@ -159,7 +159,8 @@ fn listed_models_understand_pictures_only_with_a_supported_tower() {
             Ok::<_, cairn_gguf::Error>(())
         });
         let tower = tower.expect("the key is set");
-        assert_eq!(cairn_runtime::has_tower(&tower, &model), understands, "{}: a tower of the kind {kind}", row.name);
+        let checked = cairn_runtime::check_vision(&model, Some(&tower));
+        assert_eq!(checked.is_ok(), understands, "{}: a tower of the kind {kind}: {checked:?}", row.name);
     }
 }
 
