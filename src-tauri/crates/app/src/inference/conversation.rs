@@ -140,7 +140,7 @@ pub(crate) struct Conversation {
     tools: Value,
     /// Pictures that have marks in the messages.
     pictures: Option<Pictures>,
-    /// Name with the registry, for errors.
+    /// Name with the registry, for errors with Ollama's text.
     full_name: String,
 }
 
@@ -228,7 +228,7 @@ impl Conversation {
             }
             return Ok(self);
         }
-        Ok(Self { pictures: Pictures::place(lease, &self.full_name, messages, waiting)?, ..self })
+        Ok(Self { pictures: Pictures::place(lease, &self.model, messages, waiting)?, ..self })
     }
 
     /// Returns a rendered text for readers, without marks.
@@ -263,7 +263,7 @@ impl Conversation {
             return Ok(format);
         }
         let calls = self.choice.format.calls(&tools, limits);
-        let calls = calls.ok_or_else(|| Error::CallsNotEnforced { model: self.full_name.clone() })?;
+        let calls = calls.ok_or_else(|| Error::CallsNotEnforced { model: self.model.clone() })?;
         let calls = calls.with_tokens(&|tag| self.tokenizer.control_token(tag));
         let text = match format.filter(|_| !tool_use.is_required) {
             None => return Ok(Some(Constraint::Parts(calls))),
@@ -277,7 +277,7 @@ impl Conversation {
     }
 
     fn lacks(&self, capability: &'static str) -> Error {
-        Error::CapabilityMissing { model: self.full_name.clone(), capability }
+        Error::CapabilityMissing { model: self.model.clone(), full_name: self.full_name.clone(), capability }
     }
 
     /// Fits a conversation, with room for one token of the answer. With `whole`, drops nothing.

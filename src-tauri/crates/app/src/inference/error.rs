@@ -25,18 +25,26 @@ pub enum Error {
     /// Thinking was requested from a model that cannot think.
     #[error("{0:?} does not support thinking")]
     NoThinking(String),
-    /// A request needs a capability that the model lacks.
-    #[error("{model} does not support {capability}")]
+    /// A request needs a capability that the model lacks. The text is Ollama's, with the full name.
+    #[error("{full_name} does not support {capability}")]
     CapabilityMissing {
-        /// The model's full name.
+        /// The model.
         model: String,
+        /// The model's name with the registry.
+        full_name: String,
         /// Ollama's name of the capability.
         capability: &'static str,
+    },
+    /// A request has images for a model without a vision tower.
+    #[error("{model} does not support vision")]
+    VisionMissing {
+        /// The model.
+        model: String,
     },
     /// The model's vision tower cannot be used.
     #[error("{model} does not support vision: {reason}")]
     VisionUnusable {
-        /// The model's full name.
+        /// The model.
         model: String,
         /// Why its tower cannot be used.
         reason: String,
@@ -122,7 +130,7 @@ pub enum Error {
          output format"
     )]
     CallsNotEnforced {
-        /// The model's full name.
+        /// The model.
         model: String,
     },
     /// The format of the answer is a grammar, which has no place for tool calls.

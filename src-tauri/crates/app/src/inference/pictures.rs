@@ -57,7 +57,7 @@ impl Pictures {
         if images == 0 {
             return Ok(None);
         }
-        let missing = || Error::CapabilityMissing { model: name.to_owned(), capability: "vision" };
+        let missing = || Error::VisionMissing { model: name.to_owned() };
         let tower = match lease.vision() {
             Ok(tower) => tower.ok_or_else(missing)?,
             Err(reason) => {

@@ -38,8 +38,11 @@ pub(in crate::error) fn of_inference(error: &inference::Error) -> Class {
         | E::TooManyPixelBytes { .. }
         | E::Picture(PictureError::Invalid(_)) => with_reason(BAD, Code::InvalidRequest, error),
         E::Picture(PictureError::MemoryFull) => Class::new(BUSY, Code::ServerBusy),
-        E::CapabilityMissing { model, capability } => {
+        E::CapabilityMissing { model, capability, .. } => {
             Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", capability)
+        }
+        E::VisionMissing { model } => {
+            Class::new(BAD, Code::CapabilityMissing).with("model", model).with("capability", "vision")
         }
         E::Format(FormatError::Vocabulary(_) | FormatError::Thread) => {
             with_reason(INTERNAL, Code::GenerationFailed, error)
