@@ -1,7 +1,7 @@
 // Installed and loaded models, for the chat and the status bar. The daemon does not push changes of these, so they are
 // requested again after anything that may have changed them.
 import { models as api } from "./models";
-import type { PsModel, TagsModel } from "./types";
+import type { PsModel, ShowResponse, TagsModel } from "./types";
 
 /** Bounds of the time until the list of loaded models is requested again. */
 const SHORTEST_MS = 5_000;
@@ -16,6 +16,12 @@ export class Models {
   hasList = $state(false);
 
   #expiry: ReturnType<typeof setTimeout> | undefined;
+  /**
+   * Capabilities of described models, by name and digest. The list has those that the model's publisher wrote into its config only: the
+   * daemon reads no model file for it.
+   */
+  #described = $state.raw<Readonly<Record<string, readonly string[]>>>({});
+
   #resolveList = (): void => {};
   readonly #listed = new Promise<void>((resolve) => (this.#resolveList = resolve));
 
@@ -65,8 +71,18 @@ export class Models {
     return limits.length > 0 ? Math.min(...limits) : undefined;
   }
 
+  /** Whether a model has a capability, by the list or by its description. */
   can(name: string | undefined, capability: string): boolean {
-    return this.find(name)?.capabilities?.includes(capability) ?? false;
+    const model = this.find(name);
+    return [model?.capabilities, model && this.#described[key(model)]].some((names) => names?.includes(capability));
+  }
+
+  /** Requests the description of a model, and stores its capabilities. */
+  async describe(name: string): Promise<ShowResponse> {
+    const model = this.find(name);
+    const shown = await api.show(name);
+    if (model) this.#described = { ...this.#described, [key(model)]: shown.capabilities ?? [] };
+    return shown;
   }
 
   /** The model of a new chat: the wanted one if installed, else a loaded one, else the first. */
@@ -74,6 +90,11 @@ export class Models {
     const chats = this.installed.filter((model) => !model.capabilities || model.capabilities.includes("completion"));
     return this.find(wanted)?.name ?? this.loaded[0]?.name ?? chats[0]?.name;
   }
+}
+
+/** Identifies the contents of a model. */
+function key(model: TagsModel): string {
+  return `${model.name} ${model.digest}`;
 }
 
 /** Whether two names are the same model: `pebble` is `pebble:latest`. */

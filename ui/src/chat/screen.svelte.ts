@@ -207,6 +207,8 @@ export class ChatScreen {
     if (chosen === undefined || sees) await models.ready();
     const model = chosen ?? models.pick(this.#wanted);
     if (model === undefined) throw new Error(t("chat.no_model"));
+    // Without a description, the images stay in the composer.
+    if (sees && !models.can(model, "vision")) await models.describe(model).catch(() => {});
     return model;
   }
 

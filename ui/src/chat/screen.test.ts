@@ -2,8 +2,9 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import * as api from "../api/chats";
 import { cache } from "../api/cache";
 import { ApiError } from "../api/client";
+import { models as modelsApi } from "../api/models";
 import { models } from "../api/models.svelte";
-import type { TagsModel } from "../api/types";
+import type { ShowResponse, TagsModel } from "../api/types";
 import { ChatScreen } from "./screen.svelte";
 
 // The daemon is simulated; the tests in `e2e` use a real one.
@@ -132,6 +133,27 @@ describe("message sent before the data has loaded", () => {
     write(screen, "", 1);
     await screen.send(vi.fn());
     expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toMatchObject({ images: ["AA"] });
+  });
+
+  it("with images asks for the capabilities that the list lacks", async () => {
+    const show = vi.spyOn(modelsApi, "show").mockResolvedValue({ capabilities: ["completion", "vision"] } as ShowResponse);
+    const screen = new ChatScreen();
+    write(screen, "", 1);
+    await screen.send(vi.fn());
+    expect(show).toHaveBeenCalledExactlyOnceWith("pebble:latest");
+    expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toMatchObject({ images: ["AA"] });
+    Object.assign(models, { installed: [{ ...pebble, digest: "other" }] });
+    expect([models.can("pebble", "vision"), models.can("absent", "vision")], "another file of that name").toEqual([false, false]);
+  });
+
+  it("with images keeps them if the model cannot be described", async () => {
+    Object.assign(models, { installed: [{ ...pebble, digest: "third" }], hasList: true });
+    vi.spyOn(modelsApi, "show").mockRejectedValue(boom);
+    const screen = new ChatScreen();
+    write(screen, "look", 1);
+    await screen.send(vi.fn());
+    expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toMatchObject({ content: "look" });
+    expect(screen.unsent("c").attached.images.length, "the image is not lost").toBe(1);
   });
 });
 
