@@ -101,7 +101,7 @@ impl AnswerFormat {
             "qwen3.5" | "qwen3.8" | "ornith" | "nemotron-3-nano" | "nemotron-3.5-nano" => {
                 (Some(THINK), Some(Syntax::Xml))
             }
-            "gemma4" => (Some(GEMMA4), Some(Syntax::Gemma4)),
+            "gemma4" | "gemma4-small" | "gemma4-large" => (Some(GEMMA4), Some(Syntax::Gemma4)),
             "gemma4-no-thinking" => (None, Some(Syntax::Gemma4)),
             "functiongemma" => (None, Some(Syntax::FunctionGemma)),
             "deepseek3" | "deepseek3.1" | "cogito" => (Some(THINK), Some(Syntax::DeepSeek)),

@@ -5,6 +5,11 @@
 //! There is a row for each renderer of a model family that the engine runs. The sources are the templates that the models'
 //! authors publish, and Google's documentation of FunctionGemma. Where Ollama's prompts are used instead, the template's
 //! first lines name the difference.
+//!
+//! The other renderers belong to families that the engine does not run: `cohere`, `glimmer`, `glm-ocr`, `laguna` and
+//! `poolside-v1`.
+//!
+//! Templates contain no placeholders of images: the messages already have marks where images belong.
 
 use std::sync::OnceLock;
 
@@ -18,14 +23,28 @@ struct Renderer {
     template: OnceLock<Template>,
 }
 
-static RENDERERS: [Renderer; 8] = [
-    Renderer::new("functiongemma", include_str!("renderer/functiongemma.jinja")),
+/// Joins flags, shared macros and a template to a source.
+macro_rules! source {
+    ($($flag:literal)? ; $($file:literal),+) => {
+        concat!($($flag, "\n",)? $(include_str!(concat!("renderer/", $file, ".jinja"))),+)
+    };
+}
+
+static RENDERERS: [Renderer; 21] = [
+    Renderer::new("cogito", source!(; "cogito")),
+    Renderer::new("deepseek3.1", source!(; "deepseek31")),
+    Renderer::new("functiongemma", source!(; "functiongemma")),
+    Renderer::new("gemma4", source!("{%- set ends_thoughts = false %}"; "gemma4")),
+    Renderer::new("gemma4-large", source!("{%- set ends_thoughts = true %}"; "gemma4")),
+    Renderer::new("gemma4-small", source!("{%- set ends_thoughts = false %}"; "gemma4")),
+    Renderer::new("glm-4.7", source!(; "glm47")),
+    Renderer::new("lfm2", source!("{%- set thinks = false %}"; "lfm2")),
+    Renderer::new("lfm2-thinking", source!("{%- set thinks = true %}"; "lfm2")),
+    Renderer::new("nemotron-3-nano", source!("{%- set has_effort = false %}"; "xml_calls", "nemotron3")),
+    Renderer::new("nemotron-3.5-nano", source!("{%- set has_effort = true %}"; "xml_calls", "nemotron3")),
     Renderer::new(
         "olmo3",
-        concat!(
-            "{%- set identity = 'You are a helpful function-calling AI assistant. ' %}\n",
-            include_str!("renderer/olmo3.jinja"),
-        ),
+        source!("{%- set identity = 'You are a helpful function-calling AI assistant. ' %}"; "olmo3"),
     ),
     Renderer::new(
         "olmo3.1",
@@ -43,16 +62,22 @@ static RENDERERS: [Renderer; 8] = [
             include_str!("renderer/olmo3_think.jinja"),
         ),
     ),
+    Renderer::new("olmo3-32b-think", source!("{%- set identity = 'You are a helpful AI assistant.' %}"; "olmo3_think")),
     Renderer::new(
-        "olmo3-32b-think",
-        concat!(
-            "{%- set identity = 'You are a helpful AI assistant.' %}\n",
-            include_str!("renderer/olmo3_think.jinja"),
-        ),
+        "ornith",
+        source!("{%- set keeps_thoughts = true %}{%- set has_effort = false %}"; "xml_calls", "qwen35"),
     ),
-    Renderer::new("qwen3-coder", include_str!("renderer/qwen3_coder.jinja")),
-    Renderer::new("qwen3-vl-instruct", concat!("{%- set thinks = false %}\n", include_str!("renderer/qwen3_vl.jinja"))),
-    Renderer::new("qwen3-vl-thinking", concat!("{%- set thinks = true %}\n", include_str!("renderer/qwen3_vl.jinja"))),
+    Renderer::new("qwen3-coder", source!(; "xml_calls", "qwen3_coder")),
+    Renderer::new("qwen3-vl-instruct", source!("{%- set thinks = false %}"; "qwen3_vl")),
+    Renderer::new("qwen3-vl-thinking", source!("{%- set thinks = true %}"; "qwen3_vl")),
+    Renderer::new(
+        "qwen3.5",
+        source!("{%- set keeps_thoughts = false %}{%- set has_effort = false %}"; "xml_calls", "qwen35"),
+    ),
+    Renderer::new(
+        "qwen3.8",
+        source!("{%- set keeps_thoughts = true %}{%- set has_effort = true %}"; "xml_calls", "qwen35"),
+    ),
 ];
 
 impl Renderer {
@@ -66,7 +91,8 @@ impl Renderer {
 }
 
 impl Template {
-    /// Returns the template of a renderer that a model's configuration names. `None`: the name is unknown.
+    /// Returns the template of a renderer that a model's configuration names. `None`: the name is unknown. The name `gemma4` means
+    /// `gemma4-large` for a large model: the caller replaces it.
     pub fn by_renderer_name(name: &str) -> Option<Template> {
         RENDERERS.iter().find(|renderer| renderer.name == name).map(|renderer| renderer.template().clone())
     }
@@ -74,6 +100,8 @@ impl Template {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::answer::AnswerFormat;
 
@@ -87,6 +115,8 @@ mod tests {
             assert_eq!((shows.tools, shows.tool_results), (calls, calls), "{name}: tools");
             renderer.template().check_renders().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
+        let names: HashSet<&str> = RENDERERS.iter().map(|renderer| renderer.name).collect();
+        assert_eq!(names.len(), RENDERERS.len(), "different names");
         assert!(Template::by_renderer_name("Olmo3").is_none(), "names are case-sensitive");
         assert!(Template::by_renderer_name("").is_none(), "no name");
     }
