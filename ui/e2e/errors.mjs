@@ -26,7 +26,7 @@ export async function errors(browser, daemon) {
   await page.goto(`${daemon.address}/ui/#/models/downloads`);
   const notice = page.locator(".drow .problem", { hasText: "无法连接模型仓库" });
   await notice.waitFor({ timeout: 60_000 });
-  check(await notice.locator("a[href='#/settings/network']").isVisible(), "an unreachable registry is reported in Chinese, with the proxy settings");
+  check(await notice.getByRole("button", { name: "代理设置" }).isVisible(), "an unreachable registry is reported in Chinese, with the proxy settings");
   const sentence = await notice.textContent();
   await notice.locator("button[aria-expanded]").click();
   check((await notice.textContent()).length > sentence.length + 10, "the English error is behind Details");

@@ -1,7 +1,7 @@
 // The list of chats: pinned ones, then by age; folders, trash, search. Updated by the daemon's events.
 import * as api from "../api/chats";
 import type { ErrorBody } from "../api/types";
-import { dayNumber, errorLine } from "../i18n";
+import { dayNumber } from "../i18n";
 
 /** The first page fills the window; later pages are loaded before they are visible. */
 const FIRST_PAGE = 80;
@@ -37,7 +37,7 @@ export class ChatList {
   /** Notices of the server: a repair, or a failed erasure. */
   notices = $state.raw<readonly ErrorBody[]>([]);
   loaded = $state(false);
-  failed = $state.raw<string | undefined>(undefined);
+  failed = $state.raw<unknown>(undefined);
   query = $state("");
   hits = $state.raw<readonly api.ChatHit[] | undefined>(undefined);
   #next = $state.raw<string | undefined>(undefined);
@@ -83,7 +83,7 @@ export class ChatList {
       this.#count();
       this.failed = undefined;
     } catch (error) {
-      if (turn === this.#requests) this.failed = errorLine(error);
+      if (turn === this.#requests) this.failed = error;
     } finally {
       this.loaded = true;
     }
@@ -177,7 +177,7 @@ export class ChatList {
       const { hits } = await api.searchChats(text, 50, abort.signal);
       if (!abort.signal.aborted) this.hits = hits;
     } catch (error) {
-      if (!abort.signal.aborted) this.failed = errorLine(error);
+      if (!abort.signal.aborted) this.failed = error;
     }
   }
 }

@@ -3,7 +3,6 @@ import { cache, type CacheApi } from "../../api/cache";
 import type { CacheContext, CacheResponse, CacheTier, TierName } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { Flows, type Flow } from "./flows";
-import { errorLine } from "../../i18n";
 
 export type Order = "used" | "tokens" | "size";
 
@@ -28,7 +27,7 @@ export interface Row {
 export class CachePanel {
   status = $state.raw<CacheResponse | undefined>(undefined);
   contexts = $state.raw<CacheContext[] | undefined>(undefined);
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
   filter = $state("");
   order = $state<Order>("used");
   now = $state(0);
@@ -162,7 +161,7 @@ export class CachePanel {
     try {
       await work();
     } catch (error) {
-      this.error = errorLine(error);
+      this.error = error;
     }
   }
 }

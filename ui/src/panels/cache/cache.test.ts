@@ -2,6 +2,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import type { CacheApi } from "../../api/cache";
 import type { CacheContext, CacheResponse } from "../../api/types";
 import { CachePanel, healthWords } from "./cache.svelte";
+import { errorText } from "../../i18n";
 
 const context = (id: string, part: Partial<CacheContext> = {}): CacheContext => ({
   id, owners: [], tokens: 10, bytes: 100, ram_bytes: 0, ssd_bytes: 100, remote_bytes: 0, hits: 0,
@@ -77,7 +78,7 @@ it("shares exist only after prompts", async () => {
 it("errors and tier states are reported", async () => {
   const { panel: cache } = panel([], { pin: async () => { throw new Error("no such context"); } });
   await cache.pin(context("a"));
-  expect(cache.error).toBe("no such context");
+  expect(errorText(cache.error)).toBe("no such context");
   const tier = { tier: "ssd", health: "away" } as Parameters<typeof healthWords>[0];
   expect(healthWords(tier)).toBe("cache.health_away");
   expect(healthWords({ ...tier, health: "up" })).toBeUndefined();

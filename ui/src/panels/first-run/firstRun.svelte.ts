@@ -3,7 +3,6 @@ import { downloads, type DownloadsApi } from "../../api/downloads";
 import { maxDefaultBytes, roomOf } from "../../api/hardware";
 import { models, type ModelsApi } from "../../api/models";
 import type { DiscoveredVariant, FoundModel, HardwareResponse, UsageResponse } from "../../api/types";
-import { errorLine } from "../../i18n";
 
 export type Start = "small" | "balanced" | "found" | "pebble";
 
@@ -18,7 +17,7 @@ export class FirstRun {
   found = $state.raw<FoundModel[] | undefined>(undefined);
   /** The user's choice; until then the best one is selected. */
   picked = $state<Start | undefined>(undefined);
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
   busy = $state(false);
   /** Number of found models that have been imported so far. */
   imported = $state(0);
@@ -88,7 +87,7 @@ export class FirstRun {
       if (this.start === "found") await this.#importFound(signal);
       return true;
     } catch (error) {
-      if (!signal.aborted) this.error = errorLine(error);
+      if (!signal.aborted) this.error = error;
       return false;
     } finally {
       this.busy = false;

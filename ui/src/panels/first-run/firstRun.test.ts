@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { FoundModel, HardwareResponse, ImportLine, ScanLine, UsageResponse } from "../../api/types";
 import { FirstRun } from "./firstRun.svelte";
+import { errorText } from "../../i18n";
 
 const variant = (name: string, size: number) => ({ name, size, estimated: true, here: false });
 const CATALOGUE = [variant("qwen3:0.6b", 5), variant("qwen3:4b", 25), variant("qwen3:8b", 52), variant("llama3.2:1b", 13)];
@@ -66,6 +67,6 @@ it("failed import is reported", async () => {
   const { run } = first([model("/a")], 1000, ["/a"]);
   await run.look(signal);
   expect(await run.go(signal)).toBe(false);
-  expect(run.error).toBe("/a is broken");
+  expect(errorText(run.error)).toBe("/a is broken");
   expect(run.busy).toBe(false);
 });

@@ -5,7 +5,6 @@ import type { DiscoveredModel, DiscoveredVariant } from "../../api/types";
 import { judge, type Fit, type Room } from "./fit";
 import { readPasted } from "./paste";
 import { named, type Role } from "./quants";
-import { errorLine } from "../../i18n";
 
 export type Sort = "found" | "popular" | "small";
 
@@ -21,7 +20,7 @@ export class Discover {
   words = $state("");
   found = $state.raw<DiscoveredModel[] | undefined>(undefined);
   problem = $state<string | undefined>(undefined);
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
   busy = $state(false);
   /** The last query; empty while the catalogue is shown. */
   searched = $state("");
@@ -109,7 +108,7 @@ export class Discover {
       this.error = undefined;
       return true;
     } catch (error) {
-      this.error = errorLine(error);
+      this.error = error;
       return false;
     } finally {
       this.requested = this.requested.filter((one) => one !== name);
@@ -141,7 +140,7 @@ export class Discover {
       if (!this.tasks.includes(this.task)) this.task = "";
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.error = errorLine(error);
+      this.error = error;
     } finally {
       if (this.#abort === abort) this.busy = false;
     }

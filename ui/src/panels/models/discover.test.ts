@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import type { DownloadsApi } from "../../api/downloads";
 import type { DiscoveredModel } from "../../api/types";
 import { Discover } from "./discover.svelte";
+import { errorText } from "../../i18n";
 
 const variant = (name: string, size: number, quantization: string) => ({ name, size, quantization, parameters: "8B", estimated: false, here: false });
 const model = (title: string, sizes: number[], part: Partial<DiscoveredModel> = {}): DiscoveredModel => ({
@@ -85,5 +86,5 @@ it("cards are filtered by task, and errors are reported", async () => {
   search.task = "code";
   expect(search.cards.map((card) => card.model.title)).toEqual(["a"]);
   expect(await search.pull("x")).toBe(false);
-  expect(search.error).toBe("no such model");
+  expect(errorText(search.error)).toBe("no such model");
 });

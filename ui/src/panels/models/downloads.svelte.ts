@@ -2,7 +2,6 @@
 import { downloads, type DownloadsApi } from "../../api/downloads";
 import { models, type ModelsApi } from "../../api/models";
 import type { Download, DownloadsResponse } from "../../api/types";
-import { errorLine } from "../../i18n";
 
 /** A host with its speed. */
 export interface Source {
@@ -13,7 +12,7 @@ export interface Source {
 
 export class Downloads {
   status = $state.raw<DownloadsResponse | undefined>(undefined);
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
   busy = $state.raw<readonly number[]>([]);
   /** Why chats with a downloaded model fail, by the id of the download. */
   templateProblems = $state.raw<Readonly<Record<number, string>>>({});
@@ -114,7 +113,7 @@ export class Downloads {
       this.status = await work();
       this.error = undefined;
     } catch (error) {
-      this.error = errorLine(error);
+      this.error = error;
     } finally {
       this.busy = this.busy.filter((one) => one !== id);
     }

@@ -2,6 +2,7 @@ import { expect, it, vi } from "vitest";
 import type { DownloadsApi } from "../../api/downloads";
 import type { Download, DownloadsResponse, ShowResponse } from "../../api/types";
 import { Downloads } from "./downloads.svelte";
+import { errorText } from "../../i18n";
 
 const download = (id: number, state: Download["state"], part: Partial<Download> = {}): Download => ({
   id, model: `m:${id}`, state, total: 100, completed: 40, bytes_per_second: 0, held_bytes: 40, detached: true, ...part,
@@ -60,7 +61,7 @@ it("pause all and resume all affect every matching download", async () => {
   await queue.resumeAll();
   expect(calls).toEqual(["pause 1", "pause 2", "resume 3"]);
   await queue.cap(1);
-  expect(queue.error).toBe("too low");
+  expect(errorText(queue.error)).toBe("too low");
   expect(queue.busy).toEqual([]);
 });
 

@@ -38,7 +38,7 @@ export class Installed {
   usage = $state.raw<UsageResponse | undefined>(undefined);
   shapes = $state.raw<Record<string, Shape>>({});
   checks = $state.raw<Record<string, Check>>({});
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
   filter = $state("");
   room = $state.raw<Room | undefined>(undefined);
   contextTokens = $state(4096);
@@ -173,7 +173,7 @@ export class Installed {
     try {
       await work();
     } catch (error) {
-      this.error = errorLine(error);
+      this.error = error;
     }
   }
 }

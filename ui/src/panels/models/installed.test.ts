@@ -2,6 +2,7 @@ import { expect, it, vi } from "vitest";
 import type { ModelsApi } from "../../api/models";
 import type { PsModel, TagsModel, UsageResponse, VerifyLine } from "../../api/types";
 import { canChat, Installed } from "./installed.svelte";
+import { errorText } from "../../i18n";
 
 const details = { parent_model: "", format: "gguf", family: "llama", families: null, parameter_size: "1B", quantization_level: "Q4_K_M" };
 const model = (name: string, size = 10): TagsModel => ({ name, model: name, modified_at: "", size, digest: "", details });
@@ -78,7 +79,7 @@ it("verification reports its result or its error", async () => {
 it("failed actions are reported", async () => {
   const { models } = installed({ unload: async () => { throw new Error("it is in use"); } });
   await models.unload("a:1");
-  expect(models.error).toBe("it is in use");
+  expect(errorText(models.error)).toBe("it is in use");
 });
 
 it("model with a missing file does not fit", async () => {
