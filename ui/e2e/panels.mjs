@@ -116,16 +116,23 @@ async function acts(browser, daemon) {
   await page.waitForFunction(() => document.querySelectorAll("td.context").length === 0);
   check((await contexts()).length === 0, "the cache can be cleared");
 
+  await go(page, daemon, "settings/network", "#settings-network .setting");
+  const file = page.locator("#settings-network input[aria-label='Additional certificates']");
+  await file.fill("soon");
+  await file.press("Enter");
+  await page.waitForSelector(".field-error");
+  check((await setting("network.ca_file")).origin === "default", "an invalid value is reported at its field");
   await go(page, daemon, "settings/engine", "#settings-engine .setting");
   const keep = page.locator("input[aria-label='Keep models loaded for']");
-  await keep.fill("soon");
-  await keep.press("Enter");
-  await page.waitForSelector(".field-error");
-  check((await setting("engine.keep_alive")).origin === "default", "an invalid value is reported at its field");
-  await keep.fill("10m");
+  check((await keep.inputValue()) === "5", "a duration has a number and a unit");
+  await keep.fill("10");
   await keep.press("Enter");
   await page.waitForSelector("#settings-engine .chip:has-text('changed')");
   check((await setting("engine.keep_alive")).value === "10m", "a setting is saved");
+  const saved = page.waitForResponse((response) => response.url().endsWith("/app/settings") && response.request().method() === "PATCH");
+  await page.selectOption("select[aria-label^='Keep models loaded for']", { label: "without end" });
+  await saved;
+  check((await setting("engine.keep_alive")).value === "-1", "a duration can be without end");
 
   await go(page, daemon, "models/installed", ".table tbody tr");
   await page.click(".fit >> nth=0");

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { numberOf, readBytes, writeBytes } from "./quantity";
+import { numberOf, readBytes, readSpan, writeBytes, writeSpan } from "./quantity";
 
 it("sizes are parsed as people type them", () => {
   const rows: [string, number | undefined][] = [
@@ -22,4 +22,11 @@ it("whole numbers within their bounds are parsed", () => {
   check("1e300", true, Number.MAX_SAFE_INTEGER);
   check(" ", true, undefined);
   check("much", false, undefined);
+});
+
+it("durations of one unit have a number and a unit", () => {
+  const UNITS = ["m", "h"];
+  expect(readSpan("5m", UNITS)).toEqual({ count: 5, unit: "m" });
+  expect(writeSpan({ count: 12, unit: "h" })).toBe("12h");
+  for (const text of ["30d", "1h30m", "-1", "never", "", "5", "99999999999m"]) expect(readSpan(text, UNITS), text).toBeUndefined();
 });

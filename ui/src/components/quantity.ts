@@ -32,3 +32,19 @@ export function numberOf(text: string, { min, max, whole }: { min: number | unde
   const [least, most] = whole ? [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] : [-Infinity, Infinity];
   return Math.min(max ?? most, Math.max(min ?? least, whole ? Math.round(typed) : typed));
 }
+
+/** A duration as settings write it: `5m`, `30d`. */
+export interface Span {
+  count: number;
+  unit: string;
+}
+
+/** Parses a duration of one unit; `undefined` for others, such as `1h30m`. */
+export function readSpan(text: string, units: readonly string[]): Span | undefined {
+  const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text.trim()) ?? [];
+  return units.includes(unit) ? { count: Number(digits), unit } : undefined;
+}
+
+export function writeSpan({ count, unit }: Span): string {
+  return `${count}${unit}`;
+}

@@ -48,6 +48,24 @@ export function settingApplies(setting: Setting): string | undefined {
   return setting.applies === "now" ? undefined : t(`settings.applies_${setting.applies}`);
 }
 
+/** Units of durations by the daemon's keys, and the value without an end. Go's format, which some use, has no days. */
+const DURATIONS: Readonly<Record<string, { units: readonly string[]; endless?: string }>> = {
+  "engine.keep_alive": { units: ["s", "m", "h"], endless: "-1" },
+  "cache.ttl": { units: ["h", "d"], endless: "never" },
+  "downloads.stall": { units: ["s", "m"] },
+};
+
+/** Texts of a duration; `undefined` for other settings. */
+export function durationWords(setting: Setting): SettingWords["duration"] {
+  const format = DURATIONS[setting.key];
+  if (format === undefined || setting.unit !== "duration") return undefined;
+  return {
+    label: t("settings.duration_of", { name: settingLabel(setting) }),
+    units: format.units.map((value) => ({ value, label: t(`settings.duration_${value}`) })),
+    endless: format.endless === undefined ? undefined : { value: format.endless, label: t("settings.duration_endless") },
+  };
+}
+
 /** All texts of a settings row. */
 export function settingWords(setting: Setting, locked: boolean): SettingWords {
   const unit = setting.unit ? `settings.unit_${setting.unit}` : "";
@@ -61,6 +79,7 @@ export function settingWords(setting: Setting, locked: boolean): SettingWords {
     locked: locked ? t(`settings.set_by_${setting.origin}`, { name: setting.origin_name ?? "" }) : undefined,
     noBytes: t("settings.no_bytes"),
     unit: has(unit) ? t(unit) : undefined,
+    duration: durationWords(setting),
     choices: (setting.choices ?? []).map((value) => ({ value, label: choiceLabel(setting, value) })),
   };
 }
