@@ -161,7 +161,10 @@ export async function first(browser, daemon) {
   for (const one of bad) console.log(`  ${one}`);
   check(bad.length === 0, "no serious accessibility fault on the first screen");
   const { page, noted, context } = await open(browser, daemon, { ready: ".welcome .choice" });
-  await page.click(`.welcome button:has-text('${text("first.lan_use")}')`);
+  await page.click(`.welcome button:has-text('${text("first.lan_none")}')`);
+  await page.keyboard.press("Escape");
+  check((await page.locator(`.welcome input[aria-label='${text("first.lan_address")}']`).count()) === 0, "Esc closes the entry of a computer");
+  await page.click(`.welcome button:has-text('${text("first.lan_none")}')`);
   await page.fill(`.welcome input[aria-label='${text("first.lan_address")}']`, "127.0.0.1:9");
   await page.fill(`.welcome input[aria-label='${text("first.lan_code")}']`, "nonsense");
   await page.keyboard.press("Enter");

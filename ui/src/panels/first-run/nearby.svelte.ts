@@ -32,6 +32,17 @@ export class Nearby extends Attempt {
     return this.#now?.nearby.find((one) => !one.joined && !one.dropped);
   }
 
+  /** Whether there is a computer to show: found, joined, or being entered. */
+  get isShown(): boolean {
+    return this.isAvailable && (this.isEditing || this.found !== undefined || this.joined.length > 0);
+  }
+
+  /** Ends the entry. */
+  cancel(): void {
+    this.isEditing = false;
+    this.error = undefined;
+  }
+
   edit(): void {
     if (this.address === "" && this.found) this.address = this.found.address;
     this.isEditing = true;

@@ -52,3 +52,17 @@ it("nothing is offered if the status is unknown", async () => {
   await nearby.look();
   expect([nearby.isAvailable, nearby.found, nearby.joined]).toEqual([false, undefined, []]);
 });
+
+it("computers are shown only if there is one, or one is entered", async () => {
+  const { nearby } = network([]);
+  expect(nearby.isShown, "the status is not known").toBe(false);
+  await nearby.look();
+  expect([nearby.isAvailable, nearby.isShown]).toEqual([true, false]);
+  nearby.edit();
+  expect(nearby.isShown).toBe(true);
+  nearby.cancel();
+  expect(nearby.isShown).toBe(false);
+  const found = network([machine("office-nas")]).nearby;
+  await found.look();
+  expect(found.isShown).toBe(true);
+});

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { HardwareMemory } from "../../api/types";
-import { diskParts, memoryParts } from "./memory";
+import { byDisk, diskParts, memoryParts } from "./memory";
 
 const check = (memory: HardwareMemory, expected: string[]) => {
   const parts = memoryParts(memory);
@@ -25,4 +25,10 @@ it("Cairn's parts never exceed the used memory", () => {
 it("used share of a disk needs its size", () => {
   expect(diskParts({ holds: "cache", path: "/", total_bytes: 10, free_bytes: 4 })).toEqual({ usedBytes: 6, totalBytes: 10 });
   expect(diskParts({ holds: "cache", path: "/", free_bytes: 4 })).toBeUndefined();
+});
+
+it("folders of one disk share a card", () => {
+  const disk = (holds: "models" | "cache" | "data", path: string, total_bytes?: number) => ({ holds, path, ...(total_bytes ? { total_bytes, free_bytes: 4 } : {}) });
+  const disks = byDisk([disk("models", "/m", 10), disk("cache", "/c", 20), disk("data", "/d", 10), disk("models", "/x"), disk("cache", "/y")]);
+  expect(disks.map(({ folders, parts }) => [folders.map((one) => one.path).join(" "), parts?.usedBytes])).toEqual([["/m /d", 6], ["/c", 16], ["/x", undefined], ["/y", undefined]]);
 });

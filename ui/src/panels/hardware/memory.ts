@@ -34,3 +34,20 @@ export function diskParts(disk: HardwareDisk): { usedBytes: number; totalBytes: 
   if (disk.total_bytes === undefined || disk.free_bytes === undefined) return undefined;
   return { usedBytes: Math.max(0, disk.total_bytes - disk.free_bytes), totalBytes: disk.total_bytes };
 }
+
+/** A disk with the folders of Cairn on it. */
+export interface Disk {
+  folders: HardwareDisk[];
+  parts: ReturnType<typeof diskParts>;
+  freeBytes: number | undefined;
+}
+
+/** Folders by disk. Folders of one disk have the same total and free space, as far as the system reports them. */
+export function byDisk(folders: readonly HardwareDisk[]): Disk[] {
+  const disks = new Map<string, HardwareDisk[]>();
+  for (const folder of folders) {
+    const key = folder.total_bytes === undefined ? `${folder.holds} ${folder.path}` : `${folder.total_bytes} ${folder.free_bytes}`;
+    disks.set(key, [...(disks.get(key) ?? []), folder]);
+  }
+  return [...disks.values()].flatMap((all) => (all[0] === undefined ? [] : [{ folders: all, parts: diskParts(all[0]), freeBytes: all[0].free_bytes }]));
+}
