@@ -62,7 +62,7 @@ pub struct AnswerFormat {
 /// Where reasoning may be in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingStart {
-    /// Nowhere: tags of reasoning are text. With channels, reasoning is still split off.
+    /// Nowhere: tags of reasoning are text. With channels, as of gpt-oss and Gemma 4, reasoning is still split off.
     Off,
     /// The answer may begin with the opening tag.
     AtTag,
@@ -130,9 +130,15 @@ impl AnswerFormat {
         }
     }
 
-    /// Returns whether answers have tags around plain text too, so that they need the parser even without tools.
+    /// Returns whether answers have tags around plain text too, or around reasoning that the request disabled, so that they need
+    /// the parser even without tools.
     pub fn frames_text(&self) -> bool {
-        self.tool_calls.as_ref().is_some_and(Syntax::frames_text)
+        self.has_thought_channel() || self.tool_calls.as_ref().is_some_and(Syntax::frames_text)
+    }
+
+    /// Whether reasoning is in Gemma 4's channel. Its models may open the channel even if the request disables reasoning.
+    fn has_thought_channel(&self) -> bool {
+        self.thinking.as_ref().is_some_and(|(open, _)| open == GEMMA4.0)
     }
 
     /// Returns the texts that the decoder must not remove from an answer, if they are special tokens. Texts may repeat.
@@ -171,10 +177,13 @@ impl AnswerParser {
             Some(Syntax::Harmony) => RestParser::Harmony(HarmonyParser::new(tools, start == ThinkingStart::Inside)),
             Some(syntax) => RestParser::Calls(CallParser::new(syntax.tags(), tools)),
         };
-        let has_splitter = start != ThinkingStart::Off && !matches!(rest, RestParser::Harmony(_));
+        let is_split = start != ThinkingStart::Off || format.has_thought_channel();
+        let has_splitter = is_split && !matches!(rest, RestParser::Harmony(_));
         let tags = format.thinking.as_ref().filter(|_| has_splitter);
-        let splitter =
-            |(open, close): &(String, String)| ThinkingSplitter::new(open, close, start == ThinkingStart::Inside);
+        let calls = if syntax == Some(&Syntax::Xml) { xml::CALLS } else { &[] };
+        let splitter = |(open, close): &(String, String)| {
+            ThinkingSplitter::new(open, close, start == ThinkingStart::Inside).with_calls(calls)
+        };
         AnswerParser { thinking: tags.map(splitter), rest }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A reasoning model writes `<think>`, its reasoning, `</think>`, its answer. Some prompts already end with the opening
 //! tag. White space before the opening tag and after either tag is dropped. A text that begins with anything else is an
-//! answer without reasoning, and tags in it are plain text.
+//! answer without reasoning, and tags in it are plain text. Some models omit the closing tag before a tool call, so the text
+//! that begins a call ends the reasoning too.
 //!
 //! **Invariant:** the concatenated deltas do not depend on how the input was split.
 
@@ -60,6 +61,8 @@ enum State {
 pub(crate) struct ThinkingSplitter {
     open: String,
     close: String,
+    /// Texts that end the reasoning like the closing tag, but belong to the answer.
+    calls: &'static [&'static str],
     state: State,
     /// Text that may become a tag, or white space that may be dropped.
     held: String,
@@ -75,7 +78,19 @@ impl ThinkingSplitter {
             (true, false) => State::Text,
             (false, false) => State::Start,
         };
-        ThinkingSplitter { open: open.to_owned(), close: close.to_owned(), state, held: String::new(), blank: 0 }
+        ThinkingSplitter {
+            open: open.to_owned(),
+            close: close.to_owned(),
+            calls: &[],
+            state,
+            held: String::new(),
+            blank: 0,
+        }
+    }
+
+    /// Adds the texts that begin a call of a tool.
+    pub(crate) fn with_calls(self, calls: &'static [&'static str]) -> ThinkingSplitter {
+        ThinkingSplitter { calls, ..self }
     }
 
     /// Adds `text` and returns the deltas that are now certain.
@@ -137,21 +152,24 @@ impl ThinkingSplitter {
                 self.state == State::Thinking
             }
             State::Thinking => {
-                if let Some(at) = self.held.find(self.close.as_str()).filter(|_| !self.close.is_empty()) {
-                    let thinking = take_front(&mut self.held, at);
-                    if !thinking.is_empty() {
-                        deltas.push(Delta::Thinking(thinking));
-                    }
-                    take_front(&mut self.held, self.close.len());
-                    self.state = State::Closed;
-                    return true;
-                }
-                let certain = self.held.len() - partial_match_bytes(&self.held, [self.close.as_str()]);
+                let close = self.held.find(self.close.as_str()).filter(|_| !self.close.is_empty());
+                let call = self.calls.iter().filter_map(|call| self.held.find(call)).min();
+                let end = close.into_iter().chain(call).min();
+                let tags = self.calls.iter().copied().chain([self.close.as_str()]);
+                let certain = end.unwrap_or_else(|| self.held.len() - partial_match_bytes(&self.held, tags));
                 let thinking = take_front(&mut self.held, certain);
                 if !thinking.is_empty() {
                     deltas.push(Delta::Thinking(thinking));
                 }
-                false
+                match end {
+                    None => return false,
+                    Some(at) if close == Some(at) => {
+                        take_front(&mut self.held, self.close.len());
+                        self.state = State::Closed;
+                    }
+                    Some(_) => self.state = State::Text,
+                }
+                true
             }
             State::Closed => {
                 self.held = self.held.trim_start().to_owned();

@@ -20,6 +20,9 @@ pub(super) const XML: &[Tag] = &[
     Tag::drop("</seed:tool_call>", Place::AfterTag),
 ];
 
+/// Beginnings of calls that end reasoning without its closing tag. Reasoning may mention `<tool_call>` alone.
+pub(super) const CALLS: &[&str] = &["<tool_call>\n<function=", "<tool_call><function="];
+
 const FUNCTION: &str = "<function=";
 const END_FUNCTION: &str = "</function>";
 const PARAMETER: &str = "<parameter=";
