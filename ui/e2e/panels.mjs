@@ -93,6 +93,7 @@ async function acts(browser, daemon) {
   await page.waitForFunction((rows) => document.querySelectorAll("td.context").length === rows, rows);
   check((await contexts()).length === before.length, "an undone removal keeps the context");
 
+  await page.click(`button[role=switch][aria-label='${text("cache.advanced")}']`);
   const ram = page.locator("input[type=text][aria-label='RAM']");
   await ram.fill("64 MB");
   await ram.press("Enter");

@@ -13,9 +13,12 @@ const TICK_MS = 1_000;
 /** Prefix of owners that are chats. */
 const CHAT = "chat:";
 
-/** A context with its label. */
+/** A context with its label, or all contexts of a chat: after edits and other versions a chat has several. */
 export interface Row {
+  /** The context; of several, the figures of all: the longest one, the last use, all hits. */
   context: CacheContext;
+  /** Ids of the contexts. */
+  ids: readonly string[];
   /** A chat's title, a client's name, or none. */
   label?: string;
   kind: "chat" | "client" | "prompt";
@@ -83,6 +86,11 @@ export class CachePanel {
     return prompt_tokens > 0 ? Math.min(1, cached_tokens / prompt_tokens) : undefined;
   }
 
+  /** Whether nothing is cached yet. */
+  get isEmpty(): boolean {
+    return this.contexts?.length === 0 && (this.status?.tiers ?? []).every((tier) => tier.used_bytes === 0);
+  }
+
   get recentShare(): number | undefined {
     return this.#flows.recentShare(this.now);
   }
@@ -94,9 +102,9 @@ export class CachePanel {
 
   get rows(): Row[] {
     const words = this.filter.trim().toLowerCase();
-    const rows = (this.contexts ?? [])
-      .filter((context) => !this.drops.has(context.id))
-      .map((context) => this.#row(context))
+    const rows = grouped(this.contexts ?? [])
+      .map((contexts) => this.#row(contexts))
+      .filter(({ context }) => !this.drops.has(context.id))
       .filter(({ context, label }) => {
         const text = [label, context.model, ...context.owners].join(" ").toLowerCase();
         return !words || text.includes(words);
@@ -109,15 +117,17 @@ export class CachePanel {
     return rows.sort((a, b) => by[this.order](b) - by[this.order](a));
   }
 
-  async pin(context: CacheContext): Promise<void> {
-    await this.#do(async () => this.#take(await this.api.pin(context.id, !context.pinned)));
+  async pin({ context, ids }: Pick<Row, "context" | "ids">): Promise<void> {
+    await this.#do(async () => {
+      for (const id of ids) this.#take(await this.api.pin(id, !context.pinned));
+    });
   }
 
   /** Removes a context after the delay for an undo. */
   drop(row: Row, label: string): void {
     this.drops.later(row.context.id, label, () =>
       this.#do(async () => {
-        await this.api.drop(row.context.id);
+        for (const id of row.ids) await this.api.drop(id);
         await this.list();
       }),
     );
@@ -133,11 +143,13 @@ export class CachePanel {
     return chunks;
   }
 
-  #row(context: CacheContext): Row {
+  #row(contexts: readonly CacheContext[]): Row {
+    const context = merged(contexts);
     const chat = context.owners.find((owner) => owner.startsWith(CHAT));
     const first = chat ?? context.owners[0];
     return {
       context,
+      ids: contexts.map((one) => one.id),
       label: chat ? this.titles[chat.slice(CHAT.length)] : first,
       kind: chat ? "chat" : first ? "client" : "prompt",
       sharers: Math.max(0, context.owners.length - 1),
@@ -164,6 +176,32 @@ export class CachePanel {
       this.error = error;
     }
   }
+}
+
+/** Contexts by chat; others alone. */
+function grouped(contexts: readonly CacheContext[]): CacheContext[][] {
+  const groups = new Map<string, CacheContext[]>();
+  for (const context of contexts) {
+    const key = context.owners.find((owner) => owner.startsWith(CHAT)) ?? `context ${context.id}`;
+    groups.set(key, [...(groups.get(key) ?? []), context]);
+  }
+  return [...groups.values()];
+}
+
+/** The figures of several contexts. They share rows, so that sizes do not add up: the largest counts. */
+function merged(contexts: readonly CacheContext[]): CacheContext {
+  const longest = contexts.reduce((a, b) => (b.tokens > a.tokens ? b : a));
+  const most = (figure: (one: CacheContext) => number): number => Math.max(...contexts.map(figure));
+  return {
+    ...longest,
+    bytes: most((one) => one.bytes),
+    ram_bytes: most((one) => one.ram_bytes),
+    ssd_bytes: most((one) => one.ssd_bytes),
+    remote_bytes: most((one) => one.remote_bytes),
+    hits: contexts.reduce((sum, one) => sum + one.hits, 0),
+    last_used_at: contexts.map((one) => one.last_used_at).reduce((a, b) => (Date.parse(b) > Date.parse(a) ? b : a)),
+    pinned: contexts.some((one) => one.pinned),
+  };
 }
 
 /** Bytes of a context in a tier. */

@@ -55,6 +55,34 @@ it("removed context is deleted after the undo delay", async () => {
   expect(calls.filter((call) => call.startsWith("drop"))).toEqual(["drop a"]);
 });
 
+it("contexts of one chat are one row", async () => {
+  const { panel: cache, calls } = panel([
+    context("a", { owners: ["chat:7"], tokens: 5, bytes: 50, hits: 2, ram_bytes: 7, ssd_bytes: 0, pinned: true }),
+    context("b", { owners: ["chat:7", "chat:8"], tokens: 9, bytes: 90, hits: 1, last_used_at: "2026-02-01T00:00:00Z" }),
+    context("c", { owners: ["vscode"] }),
+    context("d", { owners: ["vscode"] }),
+  ]);
+  await cache.list();
+  const row = cache.rows[0];
+  expect(cache.rows.map((one) => one.ids.join())).toEqual(["a,b", "c", "d"]);
+  expect(row?.context).toMatchObject({ tokens: 9, bytes: 90, ram_bytes: 7, hits: 3, last_used_at: "2026-02-01T00:00:00Z", pinned: true });
+  cache.drop(row!, "chat");
+  expect(cache.rows.length).toBe(2);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(calls.filter((call) => call.startsWith("drop"))).toEqual(["drop a", "drop b"]);
+  await cache.pin(row!);
+  expect(calls.filter((call) => call.startsWith("pin"))).toEqual(["pin a false", "pin b false"]);
+});
+
+it("cache is empty only without contexts and used bytes", async () => {
+  const { panel: cache } = panel([]);
+  expect(cache.isEmpty, "nothing is known").toBe(false);
+  await cache.list();
+  expect(cache.isEmpty).toBe(true);
+  cache.hear({ ...status(1, 0), tiers: [{ tier: "ram", used_bytes: 5 } as CacheResponse["tiers"][0]] });
+  expect(cache.isEmpty).toBe(false);
+});
+
 it("list is loaded at most every two seconds", async () => {
   const { panel: cache, calls } = panel([]);
   await cache.list();
@@ -77,7 +105,7 @@ it("shares exist only after prompts", async () => {
 
 it("errors and tier states are reported", async () => {
   const { panel: cache } = panel([], { pin: async () => { throw new Error("no such context"); } });
-  await cache.pin(context("a"));
+  await cache.pin({ context: context("a"), ids: ["a"] });
   expect(errorText(cache.error)).toBe("no such context");
   const tier = { tier: "ssd", health: "away" } as Parameters<typeof healthWords>[0];
   expect(healthWords(tier)).toBe("cache.health_away");
