@@ -40,6 +40,7 @@ async function missingFile(browser, daemon) {
   await page.reload();
   await page.waitForSelector(".model-picker:has-text('stone')");
   const before = await page.locator(".chat-row").count();
+  check((await page.textContent(".under")).includes(text("chat.where_here")), "a chat with a model of this computer stays there");
   await page.fill(".composer textarea", "Hello");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".refused");
@@ -157,14 +158,14 @@ async function narrow(browser, daemon) {
 async function renewed(browser, daemon) {
   const { page, context } = await open(browser, daemon);
   await page.goto(`${daemon.address}/ui/#/cache`);
-  await page.waitForSelector(".tier-row");
+  await page.waitForSelector(".cache-grid");
   await page.evaluate(() => sessionStorage.clear());
   await page.reload();
   await page.waitForSelector(`.status-bar button:has-text('${text("shell.denied")}')`);
   check(true, "a tab without a session reports it");
   // The same tab: only the fragment of the address changes.
   await page.evaluate((url) => void (location.href = url), daemon.ticket());
-  await page.waitForSelector(".tier-row");
+  await page.waitForSelector(".cache-grid");
   await page.waitForSelector(`.status-bar button:has-text('${new URL(daemon.address).host}')`);
   check((await page.evaluate(() => location.hash)) === "#/cache", "a new address in the same tab renews the session on the same screen");
 

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { whereabouts, type Facts } from "./whereabouts";
+
+const facts: Facts = {
+  messages: [{}, { model: "pebble" }],
+  before: 0,
+  model: "pebble",
+  remotesOf: (model) => ({ pebble: [], big: ["gpu"], huge: ["gpu", "office"] })[model],
+  tiers: [{ tier: "ram" }, { tier: "ssd" }],
+  temporary: false,
+};
+
+it("chat stays here if all its models and tiers are here", () => {
+  expect(whereabouts(facts)).toEqual({ kind: "here" });
+});
+
+it("chat with models of remotes is sent to them, also by the next answer", () => {
+  expect(whereabouts({ ...facts, messages: [{ model: "big" }, { model: "huge" }] })).toEqual({ kind: "models", remotes: ["gpu", "office"] });
+  expect(whereabouts({ ...facts, model: "big", before: 9, tiers: undefined })).toEqual({ kind: "models", remotes: ["gpu"] });
+});
+
+it("chat is cached in the remote tier, unless it is temporary", () => {
+  const tiers = [{ tier: "ram" }, { tier: "remote" }];
+  expect(whereabouts({ ...facts, tiers })).toEqual({ kind: "cache" });
+  expect(whereabouts({ ...facts, tiers, temporary: true })).toEqual({ kind: "here" });
+});
+
+it("nothing is claimed of what is not known", () => {
+  expect(whereabouts({ ...facts, messages: [{ model: "deleted" }] })).toBeUndefined();
+  expect(whereabouts({ ...facts, before: 1 })).toBeUndefined();
+  expect(whereabouts({ ...facts, tiers: undefined })).toBeUndefined();
+  expect(whereabouts({ ...facts, messages: [], model: undefined })).toBeUndefined();
+});
