@@ -128,6 +128,10 @@ async function actions(browser, daemon) {
   await page.waitForSelector(`dialog[open]:has-text('${text("models.import_title")}')`);
   check((await page.evaluate(() => location.hash)) === "#/models/installed", "the palette opens the import of a model file");
   await page.keyboard.press("Escape");
+  await page.goto(`${daemon.address}/ui/#/models/installed/pebble:latest`);
+  await page.waitForSelector("dialog.side[open] .facts");
+  check(await page.locator(`dialog.side button:has-text('${text("models.chat_with")}')`).isVisible(), "a link to a model opens its details at the side, with a chat");
+  await page.keyboard.press("Escape");
   await page.click(`tr:has-text('pebble') button[aria-label*='${text("models.chat_about")}']`);
   await page.waitForSelector(".new-chat");
   await page.waitForSelector(".model-picker:has-text('pebble')");
