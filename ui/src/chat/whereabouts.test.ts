@@ -25,7 +25,7 @@ it("chat is cached in the remote tier, unless it is temporary", () => {
   expect(whereabouts({ ...facts, tiers, temporary: true })).toEqual({ kind: "here" });
 });
 
-it("nothing is claimed of what is not known", () => {
+it("nothing is claimed without the facts", () => {
   expect(whereabouts({ ...facts, messages: [{ model: "deleted" }] })).toBeUndefined();
   expect(whereabouts({ ...facts, before: 1 })).toBeUndefined();
   expect(whereabouts({ ...facts, tiers: undefined })).toBeUndefined();

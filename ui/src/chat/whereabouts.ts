@@ -17,7 +17,7 @@ export interface Facts {
   temporary: boolean;
 }
 
-/** `undefined` where something is not known: models that are gone, messages that are not loaded. */
+/** `undefined` if facts are missing: models that are gone, messages that are not loaded. */
 export function whereabouts({ messages, before, model, remotesOf, tiers, temporary }: Facts): Whereabouts | undefined {
   const used = [...new Set([...messages.map((message) => message.model), model])].filter((name) => name !== undefined);
   const remotes = used.map(remotesOf);
