@@ -23,7 +23,7 @@ const CHECKPOINTS: [(&[(&str, &str)], &str); 3] = [
             ),
             (
                 "tokenizer.json",
-                r###"{"normalizer": {"lowercase": true}, "added_tokens": [{"id": 0, "content": "[PAD]"}],
+                r###"{"normalizer": {"type": "BertNormalizer", "lowercase": true}, "added_tokens": [{"id": 0, "content": "[PAD]"}],
                    "model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "a": 1, "##b": 2}}}"###,
             ),
             ("modules.json", r###"[{"path": "1_Pooling", "type": "models.Pooling"}]"###),
@@ -38,11 +38,11 @@ const CHECKPOINTS: [(&[(&str, &str)], &str); 3] = [
                 "tokenizer.json",
                 r###"{"pre_tokenizer": {"type": "ByteLevel"}, "post_processor": {"type": "ByteLevel"},
                    "added_tokens": [{"id": 2, "content": "<s>", "special": true}],
-                   "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": ["a b", ["b", "a"]]}}"###,
+                   "model": {"type": "BPE", "vocab": {"a": 0, "aa": 1}, "merges": ["a a", ["a", "a"]]}}"###,
             ),
             (
                 "tokenizer_config.json",
-                r###"{"bos_token": "<s>", "eos_token": {"content": "b"}, "chat_template": "x"}"###,
+                r###"{"bos_token": "<s>", "eos_token": {"content": "aa"}, "chat_template": "x"}"###,
             ),
             (
                 "model.safetensors.index.json",

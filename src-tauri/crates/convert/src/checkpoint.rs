@@ -21,6 +21,7 @@ mod family;
 mod float8;
 mod limited;
 mod names;
+mod normalizer;
 mod plan;
 mod pre_tokenizer;
 mod rope;
@@ -40,6 +41,7 @@ use std::io::{self, Write};
 
 use cairn_gguf::{Metadata, Writer};
 
+use self::config::CONFIG;
 pub use self::description::CheckpointFile;
 use self::description::Description;
 pub use self::error::ConvertError;
@@ -50,6 +52,8 @@ use crate::FileType;
 
 /// List of the files of a checkpoint in several files.
 const INDEX: &str = "model.safetensors.index.json";
+/// Name of the output matrix in GGUF.
+const OUTPUT: &str = "output.weight";
 /// `general.quantization_version` of the current block layouts.
 const QUANTIZATION_VERSION: u32 = 2;
 
@@ -80,6 +84,7 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// If a file is damaged, a description is missing or invalid, or the family is not supported.
     pub fn new(files: &'a [CheckpointFile], target: FileType) -> Result<Self, ConvertError> {
+        adapter::check_separate(files)?;
         let mut description = Description::read(files)?;
         let architecture = description.config.architecture();
         let is_of = |family: &&&dyn family::Family| {
@@ -97,6 +102,11 @@ impl<'a> Conversion<'a> {
         let sources = sources(files, &description)?;
         let has_tower = sources.iter().any(|source| family.is_left_out(&source.name));
         let mut tensors = plan::plan(files, sources, family, &description)?;
+        if family.needs_output(&description)? && tensors.iter().all(|tensor| tensor.name != OUTPUT) {
+            let reason = "tie_word_embeddings is false, but the files have no output matrix (lm_head); a file of weights \
+                          may be missing";
+            return Err(invalid(CONFIG, reason));
+        }
         plan::set_types(&mut tensors, &metadata, target)?;
         let has_blocks = tensors.iter().any(|tensor| matches!(tensor.data, Data::Blocks { .. }));
         let file_type = if has_blocks && target.is_float() { FileType::MXFP4_MOE } else { target };

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use cairn_gguf::{DType, Gguf, Metadata};
 
-use self::config::AdapterConfig;
+use self::config::{AdapterConfig, CONFIG};
 use super::description::CheckpointFile;
 use super::error::{ConvertError, adapter_feature, invalid};
 use super::family::{Family, Heads, Layout, ModuleMatrix};
@@ -50,6 +50,23 @@ struct Pair<'m> {
     name: &'m str,
     a: &'m SourceTensor,
     b: &'m SourceTensor,
+}
+
+/// Checks that the folder of a model has no adapter, which would not change the model.
+pub(super) fn check_separate(files: &[CheckpointFile]) -> Result<(), ConvertError> {
+    let Some(adapter) = files.iter().find(|file| [CONFIG, WEIGHTS].contains(&file.name.as_str())) else {
+        return Ok(());
+    };
+    let model = files.iter().find(|file| file.name != WEIGHTS && file.name.ends_with(".safetensors"));
+    let reason = match model {
+        Some(model) => format!(
+            "the folder has a model ({}) and an adapter; move {CONFIG} and {WEIGHTS} to another folder, and name that \
+             folder with ADAPTER to use both",
+            model.name.escape_debug()
+        ),
+        None => "the folder has an adapter and no model; name it with ADAPTER, and its base model with FROM".to_owned(),
+    };
+    Err(invalid(&adapter.name, reason))
 }
 
 impl<'a> Conversion<'a> {
@@ -207,6 +224,7 @@ impl Pair<'_> {
             dtype: DType::F32,
             dims: dims.to_vec(),
             data: Data::Matrices { matrices: vec![matrix_of(tensor)], layout },
+            copies: Vec::new(),
         };
         let rows_layout = Layout { select: *select, heads, factor, ..Layout::PLAIN };
         Ok([

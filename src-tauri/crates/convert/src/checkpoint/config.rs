@@ -8,6 +8,9 @@ use super::error::{ConvertError, invalid};
 
 pub(super) const CONFIG: &str = "config.json";
 
+/// Objects with the parameters of the rotation, the newer one first.
+pub(super) const ROTATIONS: [&str; 2] = ["rope_parameters", "rope_scaling"];
+
 /// Larger than in any model, as in `cairn_models`.
 pub(super) const MAX_LAYERS: u32 = 4096;
 /// Upper limit of widths and of counts of heads and experts.
@@ -97,13 +100,7 @@ impl Config {
 
     /// Returns a count from 1 to `max`, of the first of these keys that has a value.
     pub(super) fn optional_count(&self, keys: &[&str], max: u32) -> Result<Option<u32>, ConvertError> {
-        let Some((key, value)) = self.first(keys) else { return Ok(None) };
-        let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
-        match count {
-            Some(count) if count <= max => Ok(Some(count)),
-            Some(count) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
-            None => Err(invalid(CONFIG, format!("{key} is {value}, not a count"))),
-        }
+        self.first(keys).map(|(key, value)| count(key, value, max)).transpose()
     }
 
     /// Returns a count from 1 to `max`.
@@ -122,6 +119,18 @@ impl Config {
         number(key, &self.root[key])
     }
 
+    /// Returns a value of the rotation: of `rope_parameters`, or of `rope_scaling` of older configs.
+    pub(super) fn rotation(&self, key: &str) -> &Value {
+        let [value, older] = ROTATIONS.map(|name| &self.root[name][key]);
+        if value.is_null() { older } else { value }
+    }
+
+    /// Returns a finite number of the rotation.
+    pub(super) fn rotation_number(&self, key: &str) -> Result<Option<f64>, ConvertError> {
+        let value = self.rotation(key);
+        if value.is_null() { Ok(None) } else { number(key, value).map(|_| value.as_f64()) }
+    }
+
     /// Returns a text.
     pub(super) fn optional_text(&self, key: &str) -> Result<Option<&str>, ConvertError> {
         match &self.root[key] {
@@ -129,6 +138,32 @@ impl Config {
             Value::String(text) => Ok(Some(text)),
             other => Err(invalid(CONFIG, format!("{key} is {other}, not a text"))),
         }
+    }
+}
+
+/// Converts a value to a finite number above zero.
+pub(super) fn positive(key: &str, value: &Value) -> Result<f32, ConvertError> {
+    match number(key, value)? {
+        number if number > 0.0 => Ok(number),
+        _ => Err(invalid(CONFIG, format!("{key} is {value}, not a number above 0"))),
+    }
+}
+
+/// Converts a value to a number from 0 to 1.
+pub(super) fn share(key: &str, value: &Value) -> Result<f32, ConvertError> {
+    match number(key, value)? {
+        share if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err(invalid(CONFIG, format!("{key} is {value}, not a share from 0 to 1"))),
+    }
+}
+
+/// Converts a value to a count from 1 to `max`.
+pub(super) fn count(key: &str, value: &Value, max: u32) -> Result<u32, ConvertError> {
+    let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
+    match count {
+        Some(count) if count <= max => Ok(count),
+        Some(count) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
+        None => Err(invalid(CONFIG, format!("{key} is {value}, not a count"))),
     }
 }
 

@@ -144,6 +144,9 @@ impl Family for Decoder {
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
+        if self.is_tied && config.flag("tie_word_embeddings")? == Some(false) {
+            return Err(unsupported(format!("{} with tie_word_embeddings false", self.name)));
+        }
         let mut metadata = description.general(self.name);
         description.add_sampling(&mut metadata)?;
         for key in ["hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act"] {
@@ -192,6 +195,11 @@ impl Family for Decoder {
 
     fn is_left_out(&self, name: &str) -> bool {
         is_of_tower(name)
+    }
+
+    fn needs_output(&self, description: &Description<'_>) -> Result<bool, ConvertError> {
+        // An embedding model has no output matrix.
+        Ok(!description.has_modules() && description.config.flag("tie_word_embeddings")? == Some(false))
     }
 
     fn places(&self, full_name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError> {

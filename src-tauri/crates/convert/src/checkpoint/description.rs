@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::config::{CONFIG, Config};
 use super::error::{ConvertError, invalid, unsupported};
-use super::tokenizer::{MAX_TOKENS, Normalizer, TokenizerConfig, TokenizerFile};
+use super::tokenizer::{MAX_TOKENS, TokenizerConfig, TokenizerFile};
 
 /// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -99,12 +99,6 @@ impl<'a> Description<'a> {
             return Err(invalid(VOCABULARY, format!("it has more than {MAX_TOKENS} tokens")));
         }
         Ok(Some(text.lines().map(str::to_owned).collect()))
-    }
-
-    /// Returns the changes of a text of a tokenizer without `tokenizer.json`.
-    pub(super) fn normalizer(&self) -> Result<Normalizer, ConvertError> {
-        let config = self.tokenizer_config()?;
-        Ok(Normalizer { lowercase: config.do_lower_case, strip_accents: config.strip_accents, ..Normalizer::default() })
     }
 
     /// Adds the defaults for sampling of `generation_config.json`.

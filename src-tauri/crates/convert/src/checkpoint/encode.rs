@@ -11,14 +11,16 @@ use cairn_gguf::DType;
 use rayon::prelude::*;
 
 use super::description::CheckpointFile;
-use super::error::ConvertError;
+use super::error::{ConvertError, invalid};
 use super::family::{Layout, Select, total};
 use super::float8::{self, Scales};
-use super::plan::{BLOCK_BYTES, Data, Matrix, PlannedTensor};
+use super::plan::{BLOCK_BYTES, Data, Matrix, PlannedTensor, differs};
 use super::safetensors::{Format, SourceTensor};
 
 /// Elements that are read at once.
 const SLAB_ELEMENTS: u64 = 2 << 20;
+/// Bytes that are compared at once.
+const COMPARED_BYTES: u64 = 4 << 20;
 /// Elements of one task: whole blocks of all types.
 const TASK_ELEMENTS: usize = 64 << 10;
 /// Larger magnitudes cannot be represented in F16.
@@ -33,6 +35,9 @@ pub(super) fn write(
     out: &mut dyn Write,
     on_done: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
+    if let Some((first, copies)) = tensor.copies.split_first() {
+        copies.iter().try_for_each(|copy| compare(files, first, copy))?;
+    }
     match &tensor.data {
         Data::Matrices { matrices, layout } => {
             for matrix in matrices {
@@ -49,6 +54,22 @@ pub(super) fn write(
             out.write_all(&bytes)?;
             on_done(bytes.len() as u64);
         }
+    }
+    Ok(())
+}
+
+/// Checks that a tensor has the bytes of another one of the same size.
+fn compare(files: &[CheckpointFile], first: &SourceTensor, copy: &SourceTensor) -> io::Result<()> {
+    let mut start = 0;
+    while start < first.bytes {
+        let count = COMPARED_BYTES.min(first.bytes - start);
+        if read_bytes(&files[first.file].file, first, start, count)?
+            != read_bytes(&files[copy.file].file, copy, start, count)?
+        {
+            let reason = differs(copy, first, "value");
+            return Err(invalid_data(invalid(&files[copy.file].name, reason)));
+        }
+        start += count;
     }
     Ok(())
 }
@@ -149,11 +170,9 @@ fn chosen_columns(values: &[f32], columns: usize, ranges: &[Range<u64>]) -> Vec<
 }
 
 /// Reads elements from `start` on.
-fn read(mut file: &File, tensor: &SourceTensor, start: u64, count: u64, values: &mut Vec<f32>) -> io::Result<()> {
+fn read(file: &File, tensor: &SourceTensor, start: u64, count: u64, values: &mut Vec<f32>) -> io::Result<()> {
     let size = tensor.format.bytes();
-    let mut bytes = vec![0; (count * size) as usize];
-    file.seek(SeekFrom::Start(tensor.offset + start * size))?;
-    file.read_exact(&mut bytes)?;
+    let bytes = read_bytes(file, tensor, start * size, count * size)?;
     values.clear();
     values.resize(count as usize, 0.0);
     match tensor.format {
@@ -162,6 +181,14 @@ fn read(mut file: &File, tensor: &SourceTensor, start: u64, count: u64, values: 
         Format::Byte | Format::Other(_) => unreachable!("the plan refuses integers"),
     }
     Ok(())
+}
+
+/// Reads bytes of a tensor from `start` on.
+fn read_bytes(mut file: &File, tensor: &SourceTensor, start: u64, count: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; count as usize];
+    file.seek(SeekFrom::Start(tensor.offset + start))?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns the selected rows in the new order; `None` if all rows are in their order.
@@ -232,13 +259,7 @@ fn write_blocks(
     let &[experts, rows, groups, _] = &blocks.shape[..] else { unreachable!("the plan has checked the shape") };
     let slab = (SLAB_ELEMENTS / (groups * BLOCK_BYTES).max(1)).max(1);
     let selected = select.count(rows).expect("the plan has checked the rows");
-    let read = |tensor: &SourceTensor, start: u64, count: u64| {
-        let mut bytes = vec![0; count as usize];
-        let mut file = &files[tensor.file].file;
-        file.seek(SeekFrom::Start(tensor.offset + start))?;
-        file.read_exact(&mut bytes)?;
-        io::Result::Ok(bytes)
-    };
+    let read = |tensor: &SourceTensor, start, count| read_bytes(&files[tensor.file].file, tensor, start, count);
     for expert in 0..experts {
         let mut index = 0;
         while index < selected {

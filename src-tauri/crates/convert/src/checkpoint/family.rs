@@ -44,6 +44,11 @@ pub(super) trait Family: Sync {
         false
     }
 
+    /// Returns whether the files must have an output matrix, because it is not the embedding.
+    fn needs_output(&self, _: &Description<'_>) -> Result<bool, ConvertError> {
+        Ok(false)
+    }
+
     /// Returns tensors that the new file has in addition, which are computed from the config.
     fn computed(&self, _: &Description<'_>) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {
         Ok(Vec::new())
@@ -65,7 +70,7 @@ pub(super) struct Place {
     pub(super) dims: Vec<Option<u64>>,
     /// Whether the new tensor has these dimensions in place of those of the checkpoint, for as many elements.
     pub(super) is_reshaped: bool,
-    /// Whether several tensors of the checkpoint have the same elements, of which the first one counts.
+    /// Whether several tensors of the checkpoint have the same elements, of which the new file has one.
     pub(super) is_shared: bool,
 }
 

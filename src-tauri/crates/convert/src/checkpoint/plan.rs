@@ -23,6 +23,8 @@ pub(super) struct PlannedTensor {
     /// Row length first.
     pub(super) dims: Vec<u64>,
     pub(super) data: Data,
+    /// Further tensors of the checkpoint with the same elements, after the first one.
+    pub(super) copies: Vec<SourceTensor>,
 }
 
 /// Source of a tensor's elements.
@@ -55,6 +57,7 @@ struct Pending {
     matrices: BTreeMap<u32, Matrix>,
     blocks: Option<SourceTensor>,
     scales: Option<SourceTensor>,
+    copies: Vec<SourceTensor>,
 }
 
 /// Plans the tensors of the new file, in the order of the checkpoint's.
@@ -81,12 +84,14 @@ pub(super) fn plan(
             _ => None,
         };
         for place in family.places(&source.name, description)? {
-            if place.is_shared && index.contains_key(&place.name) {
+            if let Some(&at) = index.get(&place.name).filter(|_| place.is_shared) {
+                pending[at].add_copy(&source).map_err(|reason| invalid(&files[source.file].name, reason))?;
                 continue;
             }
             let at = *index.entry(place.name.clone()).or_insert_with(|| {
                 let place = place.clone();
-                pending.push(Pending { place, matrices: BTreeMap::new(), blocks: None, scales: None });
+                let copies = Vec::from_iter(place.is_shared.then(|| source.clone()));
+                pending.push(Pending { place, matrices: BTreeMap::new(), blocks: None, scales: None, copies });
                 pending.len() - 1
             });
             if !pending[at].add(&place, &source, scale.as_ref())? {
@@ -104,7 +109,8 @@ pub(super) fn plan(
     }
     let computed = family.computed(description)?.into_iter().map(|(name, values)| {
         let dims = vec![values.len() as u64];
-        Ok(PlannedTensor { name: name.to_owned(), dtype: DType::F32, dims, data: Data::Values(values) })
+        let (name, data) = (name.to_owned(), Data::Values(values));
+        Ok(PlannedTensor { name, dtype: DType::F32, dims, data, copies: Vec::new() })
     });
     computed.chain(pending.into_iter().map(Pending::finish)).collect()
 }
@@ -149,8 +155,18 @@ impl Pending {
         Ok(slot.replace(source.clone()).is_none())
     }
 
+    /// Adds a tensor that must have the elements of the first one, which are compared when the new tensor is written.
+    fn add_copy(&mut self, source: &SourceTensor) -> Result<(), String> {
+        let first = &self.copies[0];
+        if (first.format, &first.shape) != (source.format, &source.shape) {
+            return Err(differs(source, first, "type or shape"));
+        }
+        self.copies.push(source.clone());
+        Ok(())
+    }
+
     fn finish(self) -> Result<PlannedTensor, ConvertError> {
-        let Self { place, matrices, blocks, scales } = self;
+        let Self { place, matrices, blocks, scales, copies } = self;
         let (tensor, dims, dtype, data) = match (blocks, scales) {
             (Some(blocks), Some(scales)) if matrices.is_empty() => {
                 let (tensor, select) = (blocks.clone(), place.layout.select);
@@ -168,8 +184,8 @@ impl Pending {
                 return Err(ConvertError::Shape { name: found.name, have: found.shape, reason });
             }
         };
-        let differs = |(need, have): (&Option<u64>, &u64)| need.is_some_and(|need| need != *have);
-        if !place.dims.is_empty() && (place.dims.len() != dims.len() || place.dims.iter().zip(&dims).any(differs)) {
+        let is_other = |(need, have): (&Option<u64>, &u64)| need.is_some_and(|need| need != *have);
+        if !place.dims.is_empty() && (place.dims.len() != dims.len() || place.dims.iter().zip(&dims).any(is_other)) {
             let need: Vec<String> = place
                 .dims
                 .iter()
@@ -179,7 +195,7 @@ impl Pending {
             let reason = format!("{} needs [{}] by the config", place.name, need.join(", "));
             return Err(ConvertError::Shape { name: tensor.name, have: tensor.shape, reason });
         }
-        Ok(PlannedTensor { name: place.name, dtype, dims, data })
+        Ok(PlannedTensor { name: place.name, dtype, dims, data, copies })
     }
 }
 
@@ -245,6 +261,12 @@ impl Matrix {
         let (rows, columns) = if layout.is_transposed { (columns, rows) } else { (rows, columns) };
         Some((layout.select.count(rows)?, columns))
     }
+}
+
+/// Returns the reason why two tensors are not one tensor of the new file.
+pub(super) fn differs(tensor: &SourceTensor, first: &SourceTensor, what: &str) -> String {
+    let [name, first] = [tensor, first].map(|tensor| tensor.name.escape_debug());
+    format!("tensor `{name}` has another {what} than `{first}`, but the model has one matrix for both")
 }
 
 /// Checks that there is a matrix of each expert, of the same shape.

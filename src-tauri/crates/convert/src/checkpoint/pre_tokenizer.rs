@@ -120,6 +120,24 @@ pub(super) fn name(tokenizer: &TokenizerFile) -> Result<&'static str, ConvertErr
     row.map(|row| row.name).ok_or_else(|| unsupported(format!("the pre_tokenizer of {TOKENIZER}: {steps:?}")))
 }
 
+/// Checks the steps of SentencePiece's BPE. They write blanks as U+2581, and separate words there.
+pub(super) fn check_merges(tokenizer: &TokenizerFile) -> Result<(), ConvertError> {
+    let is_blanks = |part: &&PreTokenizer| match part.kind.as_deref() {
+        Some("Metaspace") => true,
+        Some("Split") => {
+            let text = part.pattern.as_ref().and_then(|pattern| pattern.text.as_deref());
+            // The blanks are replaced before, so that nothing is split.
+            text == Some(" ") && part.behavior.as_deref() == Some("MergedWithPrevious")
+        }
+        _ => false,
+    };
+    let mut steps = tokenizer.pre_tokenizer.iter().flat_map(PreTokenizer::steps);
+    match steps.find(|part| !is_blanks(part)) {
+        Some(part) => Err(refused(part)),
+        None => Ok(()),
+    }
+}
+
 /// Returns the steps without those that change nothing.
 fn steps(pre_tokenizer: &PreTokenizer) -> Result<Vec<Step<'_>>, ConvertError> {
     pre_tokenizer.steps().iter().filter_map(|part| step(part).transpose()).collect()
@@ -128,24 +146,25 @@ fn steps(pre_tokenizer: &PreTokenizer) -> Result<Vec<Step<'_>>, ConvertError> {
 /// Returns a step; `None` if it does not split the text.
 fn step(part: &PreTokenizer) -> Result<Option<Step<'_>>, ConvertError> {
     let regex = part.pattern.as_ref().and_then(|pattern| pattern.regex.as_deref());
-    let refused = || {
-        let text = part.pattern.as_ref().and_then(|pattern| pattern.text.as_deref());
-        let (kind, pattern) = (part.kind.as_deref().unwrap_or_default(), regex.or(text).unwrap_or_default());
-        unsupported(format!("the pre_tokenizer {kind:?} {pattern} in {TOKENIZER}"))
-    };
     match part.kind.as_deref() {
         // A space before the text is a token of its own in other vocabularies.
-        Some("ByteLevel") if part.add_prefix_space == Some(true) => Err(refused()),
+        Some("ByteLevel") if part.add_prefix_space == Some(true) => Err(refused(part)),
         Some("ByteLevel") if part.use_regex == Some(false) => Ok(None),
         Some("ByteLevel") => Ok(Some(Step::Words)),
         Some("Digits") if part.individual_digits == Some(true) => Ok(Some(Step::Digits)),
         Some("Digits") => Ok(Some(Step::DigitRuns)),
         Some("Punctuation") if part.behavior.as_deref() == Some("Contiguous") => Ok(Some(Step::Punctuation)),
         Some("Split") if matches!(part.behavior.as_deref(), Some("Isolated" | "Removed") | None) => {
-            regex.map(|regex| Some(Step::Split(regex))).ok_or_else(refused)
+            regex.map(|regex| Some(Step::Split(regex))).ok_or_else(|| refused(part))
         }
-        _ => Err(refused()),
+        _ => Err(refused(part)),
     }
+}
+
+fn refused(part: &PreTokenizer) -> ConvertError {
+    let pattern = part.pattern.as_ref().and_then(|pattern| pattern.regex.as_deref().or(pattern.text.as_deref()));
+    let (kind, pattern) = (part.kind.as_deref().unwrap_or_default(), pattern.unwrap_or_default());
+    unsupported(format!("the pre_tokenizer {kind:?} {pattern} in {TOKENIZER}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use cairn_gguf::Metadata;
 use serde_json::Value;
 
-use super::config::{self, CONFIG, Config, MAX_WIDTH};
+use super::config::{self, CONFIG, Config, MAX_WIDTH, ROTATIONS};
 use super::error::{ConvertError, invalid, unsupported};
 
 /// Largest number of factors in a config.
@@ -17,6 +17,8 @@ const ORIGINAL_CONTEXT: f32 = 8192.0;
 const BASE: f32 = 10_000.0;
 /// Kind of rotations in which a part of the pairs turns, as fast as if all turned.
 const PROPORTIONAL: &str = "proportional";
+/// Key of older configs with the base of layers with a window.
+const LOCAL: &str = "rope_local_base_freq";
 /// Divisor of pairs that do not turn.
 const STILL: f32 = 1e30;
 
@@ -28,67 +30,94 @@ struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    fn new(config: &'a Config) -> Self {
-        let all = [config.value("rope_parameters"), config.value("rope_scaling")];
-        let all = all.into_iter().find(|value| value.is_object()).unwrap_or(&Value::Null);
-        let values = if all["full_attention"].is_object() { &all["full_attention"] } else { all };
-        Self { config, values }
+    fn new(config: &'a Config) -> Result<Self, ConvertError> {
+        let mut values = &Value::Null;
+        for name in ROTATIONS.into_iter().rev() {
+            let all = object(name, config.value(name))?;
+            let full = object("full_attention", &all["full_attention"])?;
+            values = [full, all, values].into_iter().find(|values| !values.is_null()).unwrap_or(&Value::Null);
+        }
+        Ok(Self { config, values })
     }
 
-    /// Returns a finite number.
-    fn number(&self, key: &str) -> Result<Option<f32>, ConvertError> {
+    /// Returns a value of the rotation, or else of the config.
+    fn value(&self, key: &str) -> &'a Value {
         let value = &self.values[key];
-        if value.is_null() { Ok(None) } else { config::number(key, value).map(Some) }
+        if value.is_null() { self.config.value(key) } else { value }
+    }
+
+    /// Returns a finite number above zero.
+    fn positive(&self, key: &str) -> Result<Option<f32>, ConvertError> {
+        optional(&self.values[key], |value| config::positive(key, value))
     }
 
     fn base(&self) -> Result<Option<f32>, ConvertError> {
-        match self.number("rope_theta")? {
-            Some(base) => Ok(Some(base)),
-            None => self.config.optional_number(&["rope_theta"]),
-        }
+        const KEY: &str = "rope_theta";
+        optional(self.value(KEY), |value| config::positive(KEY, value))
     }
 
     /// Returns the kind of scaling.
-    fn kind(&self) -> &'a str {
-        ["rope_type", "type"].iter().find_map(|key| self.values[*key].as_str()).unwrap_or("default")
+    fn kind(&self) -> Result<&'a str, ConvertError> {
+        for key in ["rope_type", "type"] {
+            match &self.values[key] {
+                Value::Null => {}
+                Value::String(kind) => return Ok(kind),
+                other => return Err(invalid(CONFIG, format!("{key} of the RoPE scaling is {other}, not a text"))),
+            }
+        }
+        match ["factor", "long_factor", "short_factor"].into_iter().find(|key| !self.values[*key].is_null()) {
+            Some(key) => Err(invalid(CONFIG, format!("the RoPE scaling has a {key}, but no rope_type"))),
+            None => Ok("default"),
+        }
     }
 
     /// Returns the trained context.
     fn original_context(&self) -> Result<Option<u32>, ConvertError> {
         const KEY: &str = "original_max_position_embeddings";
-        match self.values[KEY].as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|&tokens| tokens > 0) {
-            Some(tokens) => Ok(Some(tokens)),
-            None => self.config.optional_count(&[KEY], u32::MAX),
-        }
+        optional(self.value(KEY), |value| config::count(KEY, value, u32::MAX))
     }
 
     fn factors(&self, key: &str, pairs: usize) -> Result<Vec<f32>, ConvertError> {
         let list = self.values[key].as_array().filter(|list| list.len() == pairs && pairs <= MAX_FACTORS);
         let list = list.ok_or_else(|| invalid(CONFIG, format!("{key} is not a list of {pairs} numbers")))?;
-        list.iter().map(|value| config::number(key, value)).collect()
+        list.iter().map(|value| config::positive(key, value)).collect()
     }
+}
+
+/// Checks that a value is an object or null.
+fn object<'a>(name: &str, value: &'a Value) -> Result<&'a Value, ConvertError> {
+    match value {
+        Value::Object(_) | Value::Null => Ok(value),
+        other => Err(invalid(CONFIG, format!("{name} is {other}, not an object"))),
+    }
+}
+
+/// Converts a value that is not null.
+fn optional<T>(
+    value: &Value,
+    convert: impl FnOnce(&Value) -> Result<T, ConvertError>,
+) -> Result<Option<T>, ConvertError> {
+    if value.is_null() { Ok(None) } else { convert(value).map(Some) }
 }
 
 /// Adds the keys of the rotation.
 pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) -> Result<(), ConvertError> {
-    let parameters = Parameters::new(config);
+    let parameters = Parameters::new(config)?;
     let mut set = |key: &str, value: cairn_gguf::Value| drop(metadata.set(format!("{architecture}.rope.{key}"), value));
     if let Some(base) = parameters.base()? {
         set("freq_base", base.into());
     }
-    let local = match &config.value("rope_parameters")["sliding_attention"]["rope_theta"] {
-        Value::Null => config.optional_number(&["rope_local_base_freq"])?,
-        base => Some(config::number("rope_theta", base)?),
-    };
-    if let Some(base) = local {
+    let sliding = object("sliding_attention", &config.value("rope_parameters")["sliding_attention"])?;
+    let local = [("rope_theta", &sliding["rope_theta"]), (LOCAL, config.value(LOCAL))];
+    let local = local.into_iter().find(|(_, base)| !base.is_null());
+    if let Some(base) = local.map(|(key, base)| config::positive(key, base)).transpose()? {
         set("freq_base_swa", base.into());
     }
-    let context = parameters.original_context()?;
-    match parameters.kind() {
+    let (context, factor) = (parameters.original_context()?, parameters.positive("factor")?);
+    match parameters.kind()? {
         // The scaling of `dynamic` begins beyond the context, factors of `llama3` are a tensor, and `mrope` only has sections.
         "default" | "dynamic" | "llama3" | "mrope" | PROPORTIONAL => {}
         kind @ ("linear" | "yarn") => {
-            let factor = parameters.number("factor")?;
             let factor = factor.ok_or_else(|| invalid(CONFIG, format!("the RoPE scaling {kind} has no factor")))?;
             set("scaling.type", kind.into());
             set("scaling.factor", factor.into());
@@ -98,16 +127,16 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
                     None => config.count("max_position_embeddings", u32::MAX)?,
                 };
                 set("scaling.original_context_length", context.into());
-                for (keys, name) in [
-                    (["extrapolation_factor", ""], "ext_factor"),
-                    (["attention_factor", "attn_factor"], "attn_factor"),
-                    (["beta_fast", ""], "beta_fast"),
-                    (["beta_slow", ""], "beta_slow"),
+                // Of two keys with the same meaning, the last one counts.
+                for (key, name) in [
+                    ("extrapolation_factor", "ext_factor"),
+                    ("attn_factor", "attn_factor"),
+                    ("attention_factor", "attn_factor"),
+                    ("beta_fast", "beta_fast"),
+                    ("beta_slow", "beta_slow"),
                 ] {
-                    for key in keys.into_iter().filter(|key| !key.is_empty()).rev() {
-                        if let Some(number) = parameters.number(key)? {
-                            set(&format!("scaling.yarn_{name}"), number.into());
-                        }
+                    if let Some(number) = parameters.positive(key)? {
+                        set(&format!("scaling.yarn_{name}"), number.into());
                     }
                 }
             }
@@ -127,12 +156,13 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
 
 /// Returns the tensors with the divisor of each pair's angle. `dims` is the number of rotated elements of a head.
 pub(super) fn factors(config: &Config, dims: u64) -> Result<Vec<(&'static str, Vec<f32>)>, ConvertError> {
-    let parameters = Parameters::new(config);
+    let parameters = Parameters::new(config)?;
     let dims = dims.min(u64::from(MAX_WIDTH));
-    match parameters.kind() {
+    match parameters.kind()? {
         "llama3" => Ok(vec![("rope_freqs.weight", llama_3(&parameters, dims)?)]),
         PROPORTIONAL => {
-            let share = parameters.number("partial_rotary_factor")?.unwrap_or(1.0).clamp(0.0, 1.0);
+            const KEY: &str = "partial_rotary_factor";
+            let share = optional(&parameters.values[KEY], |value| config::share(KEY, value))?.unwrap_or(1.0);
             let (pairs, turning) = (dims / 2, (dims as f64 * f64::from(share) / 2.0) as u64);
             let divisors = (0..pairs).map(|pair| if pair < turning { 1.0 } else { STILL });
             Ok(vec![("rope_freqs.weight", divisors.collect())])
@@ -149,10 +179,14 @@ pub(super) fn factors(config: &Config, dims: u64) -> Result<Vec<(&'static str, V
 
 /// Llama 3.1's divisors: 1 for fast pairs, the factor for slow ones, and interpolated between them.
 fn llama_3(parameters: &Parameters<'_>, dims: u64) -> Result<Vec<f32>, ConvertError> {
-    let number = |key: &str, default: f32| Ok::<_, ConvertError>(parameters.number(key)?.unwrap_or(default));
+    let number = |key: &str, default: f32| Ok::<_, ConvertError>(parameters.positive(key)?.unwrap_or(default));
     let base = parameters.base()?.unwrap_or(BASE);
     let factor = number("factor", FACTOR)?;
     let (low, high) = (number("low_freq_factor", LOW)?, number("high_freq_factor", HIGH)?);
+    if low > high {
+        let reason = format!("low_freq_factor {low} of the RoPE scaling is above high_freq_factor {high}");
+        return Err(invalid(CONFIG, reason));
+    }
     let context = parameters.original_context()?.map_or(ORIGINAL_CONTEXT, |tokens| tokens as f32);
     // With the roundings of llama.cpp's converter: one of each power, and reciprocals instead of quotients.
     let divisor = |pair: u64| {
@@ -161,7 +195,7 @@ fn llama_3(parameters: &Parameters<'_>, dims: u64) -> Result<Vec<f32>, ConvertEr
         let wave = (1.0 / frequency) * std::f32::consts::TAU;
         if wave < context / high {
             1.0
-        } else if wave > context / low {
+        } else if wave > context / low || low == high {
             factor
         } else {
             let smooth = ((1.0 / wave) * context - low) / (high - low);

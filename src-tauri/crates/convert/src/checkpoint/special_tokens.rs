@@ -7,6 +7,7 @@ use cairn_gguf::Metadata;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::config::{CONFIG, Config};
 use super::description::{Description, TOKENIZER_CONFIG};
 use super::error::{ConvertError, invalid};
 use super::tokenizer::{ChatTemplate, Few, PostProcessor, TemplatePart, TokenName, TokenizerConfig};
@@ -98,14 +99,9 @@ pub(super) fn add(
     let names = Names::read(config, post_processor);
     for ((role, key), name) in ROLES.iter().zip(&names.of) {
         let named = name.as_ref().and_then(|name| tokens.iter().position(|token| token == name));
-        // Some models have several ends; the first one is the most general.
-        let declared = match description.config.value(&format!("{role}_token_id")) {
-            Value::Array(ids) => ids.first().and_then(Value::as_u64),
-            id => id.as_u64(),
-        };
-        let id = named.map(|id| id as u64).or(declared).filter(|&id| id < tokens.len() as u64);
-        if let Some(id) = id {
-            metadata.set(format!("tokenizer.ggml.{key}_token_id"), id as u32);
+        let declared = declared(&description.config, role, tokens.len())?;
+        if let Some(id) = named.map(|id| id as u32).or(declared) {
+            metadata.set(format!("tokenizer.ggml.{key}_token_id"), id);
         }
     }
     for (key, flag) in [("add_bos_token", names.add_bos), ("add_eos_token", names.add_eos)] {
@@ -117,6 +113,21 @@ pub(super) fn add(
         metadata.set("tokenizer.chat_template", template);
     }
     Ok(())
+}
+
+/// Returns the id of a role in the config. Some models have several ends; the first one is the most general.
+fn declared(config: &Config, role: &str, tokens: usize) -> Result<Option<u32>, ConvertError> {
+    let key = format!("{role}_token_id");
+    let value = config.value(&key);
+    let ids = match value {
+        Value::Null => return Ok(None),
+        Value::Array(ids) => ids.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let id = |value: &Value| value.as_u64().filter(|&id| id < tokens as u64).map(|id| id as u32);
+    let first = ids.iter().map(id).collect::<Option<Vec<u32>>>().and_then(|ids| ids.first().copied());
+    let last = tokens.saturating_sub(1);
+    first.map(Some).ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not one of the ids 0 to {last}")))
 }
 
 /// Returns the chat template: that of `tokenizer_config.json`, else a file.

@@ -1,5 +1,6 @@
 //! Small checkpoints of BERT: names, types and values of tensors, vocabularies, and damaged files.
 
+mod contradictions;
 pub(super) mod decoders;
 mod encoder_decoders;
 mod hostile;

@@ -27,6 +27,14 @@ pub(super) struct TokenizerFile {
     pub(super) model: TokenizerModel,
 }
 
+impl TokenizerFile {
+    /// Returns whether the vocabulary is SentencePiece's: it has tokens of bytes, and texts are not split into bytes.
+    pub(super) fn is_sentence_piece(&self) -> bool {
+        let mut splits = self.pre_tokenizer.iter().flat_map(PreTokenizer::steps);
+        self.model.byte_fallback == Some(true) && !splits.any(PreTokenizer::is_bytes)
+    }
+}
+
 /// Changes of a text before it is split into words: one step, or a list of steps.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -35,8 +43,12 @@ pub(super) struct Normalizer {
     pub(super) kind: Option<String>,
     pub(super) lowercase: Option<bool>,
     pub(super) strip_accents: Option<bool>,
+    pub(super) clean_text: Option<bool>,
+    pub(super) handle_chinese_chars: Option<bool>,
     pub(super) precompiled_charsmap: Option<String>,
     pub(super) pattern: Option<Pattern>,
+    pub(super) content: Option<String>,
+    pub(super) prepend: Option<String>,
     pub(super) normalizers: Option<Few<Normalizer>>,
 }
 
@@ -64,6 +76,11 @@ pub(super) struct PreTokenizer {
 impl PreTokenizer {
     pub(super) fn steps(&self) -> &[Self] {
         self.pretokenizers.as_ref().map_or(std::slice::from_ref(self), |steps| &steps.0)
+    }
+
+    /// Returns whether this step splits a text into bytes.
+    fn is_bytes(&self) -> bool {
+        self.kind.as_deref() == Some("ByteLevel")
     }
 
     /// Returns whether this step writes a blank before a text.
@@ -126,6 +143,8 @@ pub(super) struct TokenizerModel {
     pub(super) vocab: Vocabulary,
     pub(super) merges: Merges,
     pub(super) byte_fallback: Option<bool>,
+    pub(super) continuing_subword_prefix: Option<String>,
+    pub(super) end_of_word_suffix: Option<String>,
     pub(super) ignore_merges: Option<bool>,
     pub(super) unk_token: Option<String>,
     pub(super) unk_id: Option<u64>,

@@ -3,7 +3,7 @@
 //!
 //! Every id up to the config's `vocab_size` gets a token, because each has a row of the embedding table.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cairn_gguf::Metadata;
 
@@ -11,8 +11,8 @@ use super::description::{Description, PIECES, TOKENIZER};
 use super::error::{ConvertError, invalid, unsupported};
 use super::sentence_piece::{self, Kind, NORMAL, USER_DEFINED};
 use super::tiktoken::{self, TIKTOKEN};
-use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile};
-use super::{pre_tokenizer, special_tokens};
+use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile, TokenizerModel};
+use super::{normalizer, pre_tokenizer, special_tokens};
 
 /// Kinds of tokens, numbered as in llama.cpp.
 pub(super) const UNKNOWN: i32 = 2;
@@ -23,7 +23,7 @@ const BYTE: i32 = 6;
 pub(super) const ADDED_SCORE: f32 = -1000.0;
 const PADDING_SCORE: f32 = -10_000.0;
 /// SentencePiece's character for a blank.
-const BLANK: char = '\u{2581}';
+pub(super) const BLANK: char = '\u{2581}';
 
 /// Tokens by id.
 #[derive(Debug, Default)]
@@ -70,12 +70,13 @@ pub(super) fn add(
             set_blanks(prefix, metadata);
             of_pieces(description, &config, pieces)?
         }
-        (None, Some(tokenizer)) if tokenizer.model.byte_fallback == Some(true) => {
+        (None, Some(tokenizer)) if tokenizer.is_sentence_piece() => {
             // Without a prefix in the file, texts begin without a blank.
             set_blanks(prefix.or_else(|| (!prepends_blank(tokenizer)).then_some(false)), metadata);
             of_merges(description, tokenizer)?
         }
         (None, Some(tokenizer)) => {
+            normalizer::check_bytes(tokenizer)?;
             let tokens = of_bytes(description, tokenizer)?;
             metadata.set("tokenizer.ggml.model", "gpt2");
             metadata.set("tokenizer.ggml.pre", pre_tokenizer::name(tokenizer)?);
@@ -147,6 +148,7 @@ fn of_bytes(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result<
     if model.vocab.ids.is_empty() {
         return Err(invalid(TOKENIZER, "it has no vocabulary"));
     }
+    check_pairs(model)?;
     // Tokens of images and sound of Gemma 3n have no inputs of layers.
     let is_cut = !description.config.value("altup_num_inputs").is_null();
     let limit = if is_cut { count(description, 0)? as u64 } else { u64::MAX };
@@ -168,9 +170,37 @@ fn of_bytes(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result<
     Ok(tokens)
 }
 
+/// Checks that merges join tokens to tokens.
+fn check_pairs(model: &TokenizerModel) -> Result<(), ConvertError> {
+    for (key, text) in [
+        ("continuing_subword_prefix", &model.continuing_subword_prefix),
+        ("end_of_word_suffix", &model.end_of_word_suffix),
+    ] {
+        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+            return Err(unsupported(format!("the {key} {text:?} of {TOKENIZER}")));
+        }
+    }
+    if model.merges.0.is_empty() {
+        return Err(invalid(TOKENIZER, "the BPE model has no merges, so its longer tokens cannot be reached"));
+    }
+    let tokens: HashSet<&str> = model.vocab.ids.iter().map(|(text, _)| text.as_str()).collect();
+    let mut joined = String::new();
+    for [left, right] in &model.merges.0 {
+        joined.clear();
+        joined.extend([left, right].map(String::as_str));
+        if let Some(missing) = [left, right, &joined].into_iter().find(|text| !tokens.contains(text.as_str())) {
+            let reason = format!("the merge of {left:?} and {right:?} needs the token {missing:?}, which is missing");
+            return Err(invalid(TOKENIZER, reason));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the tokens of SentencePiece's BPE in a `tokenizer.json`. A token's score is the rank of the first merge that makes
 /// it, so that texts are merged in the order of the merges.
 fn of_merges(description: &Description<'_>, tokenizer: &TokenizerFile) -> Result<Tokens, ConvertError> {
+    normalizer::check_merges(tokenizer)?;
+    pre_tokenizer::check_merges(tokenizer)?;
     let mut tokens = of_bytes(description, tokenizer)?;
     let merges = &tokenizer.model.merges.0;
     let mut ranks: HashMap<String, usize> = HashMap::with_capacity(merges.len());

@@ -6,7 +6,8 @@ use cairn_gguf::Metadata;
 use super::config::MAX_WIDTH;
 use super::description::{Description, TOKENIZER};
 use super::error::{ConvertError, invalid};
-use super::tokenizer::TokenizerFile;
+use super::normalizer::{self, Words};
+use super::tokenizer::{TokenizerConfig, TokenizerFile};
 
 /// Kinds of tokens, numbered as in llama.cpp.
 const NORMAL: i32 = 1;
@@ -24,11 +25,12 @@ const SPECIAL_TOKENS: [(&str, &str); 6] = [
 
 /// Adds the vocabulary of a checkpoint.
 pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Result<(), ConvertError> {
-    let (tokens, normalizer) = match description.tokenizer()? {
-        Some(tokenizer) => (tokens(&tokenizer)?, tokenizer.normalizer.unwrap_or_default()),
+    let (tokens, words) = match description.tokenizer()? {
+        Some(tokenizer) => (tokens(&tokenizer)?, normalizer::of_words(&tokenizer)?),
         None => {
             let tokens = description.vocabulary()?.ok_or(ConvertError::Missing { name: TOKENIZER })?;
-            (tokens, description.normalizer()?)
+            let TokenizerConfig { do_lower_case: lowercase, strip_accents, .. } = description.tokenizer_config()?;
+            (tokens, Words { lowercase, strip_accents })
         }
     };
     let is_special = |token: &str| SPECIAL_TOKENS.iter().any(|(name, _)| *name == token);
@@ -48,7 +50,7 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
             metadata.set(format!("tokenizer.ggml.{role}_token_id"), id as u32);
         }
     }
-    for (name, flag) in [("lowercase", normalizer.lowercase), ("strip_accents", normalizer.strip_accents)] {
+    for (name, flag) in [("lowercase", words.lowercase), ("strip_accents", words.strip_accents)] {
         if let Some(flag) = flag {
             metadata.set(format!("tokenizer.ggml.normalizer.{name}"), flag);
         }

@@ -1,6 +1,6 @@
 //! Sizes of a model by its config.
 
-use super::super::config::{CONFIG, Config, MAX_WIDTH};
+use super::super::config::{CONFIG, Config, MAX_WIDTH, share};
 use super::super::error::{ConvertError, invalid};
 use super::keys::{EXPERTS, SHARED_INNER};
 use super::rows::Dim;
@@ -68,9 +68,8 @@ pub(in crate::checkpoint) fn head_dim(config: &Config) -> Result<u64, ConvertErr
 /// Returns the number of rotated elements of a head.
 pub(in crate::checkpoint) fn rotated_dims(config: &Config) -> Result<u64, ConvertError> {
     let head = head_dim(config)?;
-    let share = match config.value("rope_parameters")["partial_rotary_factor"].as_f64() {
-        Some(share) => share as f32,
-        None => config.optional_number(&["partial_rotary_factor"])?.unwrap_or(1.0),
-    };
-    Ok((f64::from(share.clamp(0.0, 1.0)) * head as f64) as u64)
+    const KEY: &str = "partial_rotary_factor";
+    let values = [&config.value("rope_parameters")[KEY], config.value(KEY)];
+    let share = values.into_iter().find(|value| !value.is_null()).map(|value| share(KEY, value)).transpose()?;
+    Ok((f64::from(share.unwrap_or(1.0)) * head as f64) as u64)
 }

@@ -86,14 +86,13 @@ fn add_keys(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError
         set("expert_group_count", groups);
         set("expert_group_used_count", count("topk_group")?);
     }
-    let scaling = [config.value("rope_parameters"), config.value("rope_scaling")];
-    if let Some(multiplier) = scaling.iter().find_map(|scaling| scaling["mscale_all_dim"].as_f64()) {
+    if let Some(multiplier) = config.rotation_number("mscale_all_dim")? {
         // Files have a tenth of it.
         metadata.set(format!("{NAME}.rope.scaling.yarn_log_multiplier"), (0.1 * multiplier) as f32);
     }
-    if let Some(growth) = scaling.iter().find_map(|scaling| scaling["llama_4_scaling_beta"].as_f64()) {
+    if let Some(growth) = config.rotation_number("llama_4_scaling_beta")? {
         metadata.set(format!("{NAME}.attention.temperature_scale"), growth as f32);
-        let length = scaling.iter().find_map(|scaling| scaling["original_max_position_embeddings"].as_u64());
+        let length = config.rotation("original_max_position_embeddings").as_u64();
         if let Some(length) = length.and_then(|length| u32::try_from(length).ok()) {
             metadata.set(format!("{NAME}.attention.temperature_length"), length);
         }

@@ -28,10 +28,8 @@ pub(super) const HUNYUAN_DENSE: Decoder = Decoder {
 
 /// Returns the base of a rotation that is scaled by `alpha`.
 fn extended_base(config: &Config) -> Result<Option<f32>, ConvertError> {
-    let scaling = [config.value("rope_parameters"), config.value("rope_scaling")];
-    let Some(scaling) = scaling.into_iter().find(|scaling| scaling["alpha"].is_number()) else { return Ok(None) };
-    let alpha = scaling["alpha"].as_f64().unwrap_or(1.0);
-    let base = scaling["rope_theta"].as_f64().map(|base| base as f32);
+    let Some(alpha) = config.rotation_number("alpha")? else { return Ok(None) };
+    let base = config.rotation_number("rope_theta")?.map(|base| base as f32);
     let base = f64::from(base.or(config.optional_number(&["rope_theta"])?).unwrap_or(10_000.0));
     let dims = head_dim(config)? as f64;
     let extended = base * alpha.powf(dims / (dims - 2.0));

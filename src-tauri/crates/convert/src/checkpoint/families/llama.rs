@@ -34,13 +34,13 @@ pub(super) const MISTRAL_3: Decoder = Decoder {
         if config.optional_text("model_type")? == Some("mistral4") {
             return Err(unsupported("the model_type \"mistral4\""));
         }
-        let scaling = [config.value("rope_parameters"), config.value("rope_scaling")];
-        let number = |key: &str| scaling.iter().find_map(|scaling| scaling[key].as_f64()).map(|number| number as f32);
-        if let Some(multiplier) = number("mscale_all_dim") {
-            metadata.set("mistral3.rope.scaling.yarn_log_multiplier", multiplier);
-        }
-        if let Some(growth) = number("llama_4_scaling_beta") {
-            metadata.set("mistral3.attention.temperature_scale", growth);
+        for (key, name) in [
+            ("mscale_all_dim", "rope.scaling.yarn_log_multiplier"),
+            ("llama_4_scaling_beta", "attention.temperature_scale"),
+        ] {
+            if let Some(number) = config.rotation_number(key)? {
+                metadata.set(format!("mistral3.{name}"), number as f32);
+            }
         }
         add_rotated_dims(config, "mistral3", metadata)
     },

@@ -15,15 +15,14 @@ pub(super) fn add_sections(
     metadata: &mut Metadata,
 ) -> Result<(), ConvertError> {
     const KEY: &str = "mrope_section";
-    let found = [config.value("rope_parameters"), config.value("rope_scaling")];
     let refused = || invalid(CONFIG, format!("{KEY} is not a list of three counts"));
-    let mut sections = match found.into_iter().map(|parameters| &parameters[KEY]).find(|value| !value.is_null()) {
-        None => default.ok_or_else(refused)?.to_vec(),
-        Some(Value::Array(list)) if list.len() == 3 => {
+    let mut sections = match config.rotation(KEY) {
+        Value::Null => default.ok_or_else(refused)?.to_vec(),
+        Value::Array(list) if list.len() == 3 => {
             let pairs = |value: &Value| value.as_u64().and_then(|pairs| i32::try_from(pairs).ok());
             list.iter().map(pairs).collect::<Option<Vec<i32>>>().ok_or_else(refused)?
         }
-        Some(_) => return Err(refused()),
+        _ => return Err(refused()),
     };
     // llama.cpp has a fourth one.
     sections.push(0);

@@ -120,7 +120,17 @@ impl Family for T5 {
         let start = start.ok_or_else(|| invalid(CONFIG, "it has neither decoder_start_token_id nor pad_token_id"))?;
         set("decoder_start_token_id", start.into());
         unigram::add(description, &mut metadata)?;
+        let tokens = metadata.required_strings("tokenizer.ggml.tokens")?.iter().count();
+        if start as usize >= tokens {
+            let last = tokens.saturating_sub(1);
+            let reason = format!("the decoder starts with the token {start}, which is not one of the ids 0 to {last}");
+            return Err(invalid(CONFIG, reason));
+        }
         Ok(metadata)
+    }
+
+    fn needs_output(&self, description: &Description<'_>) -> Result<bool, ConvertError> {
+        Ok(!is_tied(&description.config)?)
     }
 
     fn places(&self, name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError> {

@@ -11,7 +11,7 @@ use super::hostile::{Files, changed, with_header};
 use super::refused;
 use super::vocabularies::ids;
 
-fn t5(family: &'static Family) -> CheckpointSpec {
+pub(super) fn t5(family: &'static Family) -> CheckpointSpec {
     let mut spec = spec(family, "T5ForConditionalGeneration");
     spec.model.kv_heads = spec.model.heads;
     spec.vocabulary = Vocabulary::UnigramPieces;
@@ -93,7 +93,7 @@ fn encoder_decoders_that_cannot_be_computed_are_refused() {
     refused(&renamed, "`encoder.final_layer_norm.bias` is not part of a t5 model");
 }
 
-fn without_index(mut files: Files) -> Files {
+pub(super) fn without_index(mut files: Files) -> Files {
     files.retain(|(name, _)| name != "model.safetensors.index.json");
     files
 }
