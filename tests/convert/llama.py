@@ -41,7 +41,8 @@ def convert(job):
     if model.__module__ == "conversion.glm":
         model.set_vocab = TextModel._set_vocab_gpt2
     with torch.inference_mode():
-        model(folder, TYPES[job["type"]], out).write()
+        # Matrices behind the pooling of embedding models are part of the file.
+        model(folder, TYPES[job["type"]], out, sentence_transformers_dense_modules=True).write()
     return {"done": True}
 
 

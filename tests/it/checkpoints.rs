@@ -61,7 +61,12 @@ fn checkpoints_are_converted_as_by_llama_cpp() {
 fn converted_models_give_the_same_logits_to_the_bit() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // The converter computes the factors of Llama 3 in f32, as llama.cpp's does, and the generator in f64.
-    for Case { name, spec, .. } in checkpoints::all().into_iter().filter(|case| case.name != "llama-llama3") {
+    // Encoders compute vectors of texts.
+    let has_same_logits = |case: &Case| {
+        let family = case.spec.model.family.name;
+        case.name != "llama-llama3" && !cairn_models::is_encoder(family)
+    };
+    for Case { name, spec, .. } in checkpoints::all().into_iter().filter(has_same_logits) {
         let made = checkpoint(&spec);
         let files = checkpoints::open(&made.files, folder.path()).expect("files");
         let converted = checkpoints::convert(&files, FileType::F32).unwrap_or_else(|error| panic!("{name}: {error:#}"));

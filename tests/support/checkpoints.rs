@@ -151,6 +151,9 @@ pub fn all() -> Vec<Case> {
         case("smollm3", &SMOLLM3, "SmolLM3ForCausalLM", "smollm3"),
         case("olmo2", &OLMO2, "Olmo2ForCausalLM", "olmo2"),
         case("starcoder2", &STARCODER2, "Starcoder2ForCausalLM", "starcoder2"),
+        case("gemma-embedding", &families::GEMMA_EMBEDDING, "Gemma3TextModel", "gemma3_text")
+            .vocabulary(Vocabulary::Pieces),
+        heads("nomic-bert", &families::NOMIC_BERT, "NomicBertModel").vocabulary(Vocabulary::WordPieces),
         gpt_oss,
         ernie,
         case("ernie4_5", &families::ERNIE4_5, "Ernie4_5ForCausalLM", "").vocabulary(Vocabulary::Pieces),
@@ -179,6 +182,7 @@ pub fn all() -> Vec<Case> {
 pub fn open(files: &[(String, Vec<u8>)], folder: &Path) -> anyhow::Result<Vec<CheckpointFile>> {
     let file = |(name, contents): &(String, Vec<u8>)| {
         let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().context("the path has a folder")?)?;
         File::create(&path)?.write_all(contents)?;
         Ok(CheckpointFile { name: name.clone(), file: File::open(path)? })
     };
@@ -226,6 +230,7 @@ const OWN_RULES: &[&str] = &[
     // A number, or a list of its layers.
     "cohere2.attention.sliding_window_pattern",
     "exaone4.attention.sliding_window_pattern",
+    "gemma-embedding.attention.sliding_window_pattern",
     "gemma3.attention.sliding_window_pattern",
     // Integers with or without a sign.
     "gemma4.attention.head_count_kv",
@@ -260,6 +265,7 @@ const OWN_RULES: &[&str] = &[
 /// - those in [`OWN_RULES`];
 /// - tokens that end an answer (`tokenizer.ggml.eot_token_id`) of Gemma and GLM are those of their published vocabularies;
 /// - merges of Gemma 4 are in scores, as those of Llama;
+/// - `cls` and `seperator` begin and end a text of WordPiece; llama.cpp's converter writes `bos` and `eos`, and that both are added;
 /// - `tokenizer.ggml.scores` of merges are their ranks instead of -1000, so that texts are merged in the right order, and the
 ///   unknown token has its own kind in `tokenizer.ggml.token_type`.
 fn is_compared(case: &str, key: &str) -> bool {
@@ -271,6 +277,10 @@ fn is_compared(case: &str, key: &str) -> bool {
         "tokenizer.ggml.pre" | "tokenizer.ggml.add_sep_token" => true,
         _ if OWN_RULES.contains(&key) => true,
         "general.file_type" => case == "gptneox",
+        "tokenizer.ggml.cls_token_id"
+        | "tokenizer.ggml.eos_token_id"
+        | "tokenizer.ggml.add_bos_token"
+        | "tokenizer.ggml.add_eos_token" => case == "nomic-bert",
         "tokenizer.ggml.eot_token_id" => ["gemma", "glm4", "glm4moe"].contains(&case),
         "tokenizer.ggml.scores" | "tokenizer.ggml.token_type" => has_merges,
         "tokenizer.ggml.model" | "tokenizer.ggml.merges" => has_merges && case != "llama-merges",

@@ -23,7 +23,8 @@ const CHECKPOINTS: [(&[(&str, &str)], &str); 3] = [
             ),
             (
                 "tokenizer.json",
-                r###"{"normalizer": {"type": "BertNormalizer", "lowercase": true}, "added_tokens": [{"id": 0, "content": "[PAD]"}],
+                r###"{"normalizer": {"type": "BertNormalizer", "lowercase": true},
+                   "added_tokens": [{"id": 0, "content": "[PAD]"}],
                    "model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "a": 1, "##b": 2}}}"###,
             ),
             ("modules.json", r###"[{"path": "1_Pooling", "type": "models.Pooling"}]"###),

@@ -20,6 +20,7 @@ mod families;
 mod family;
 mod float8;
 mod limited;
+mod modules;
 mod names;
 mod normalizer;
 mod plan;
@@ -46,12 +47,16 @@ pub use self::description::CheckpointFile;
 use self::description::Description;
 pub use self::error::ConvertError;
 use self::error::invalid;
+use self::modules::{Dense, MAX_DENSE};
 use self::plan::{Data, PlannedTensor};
 use self::safetensors::{Index, MAX_TENSORS, SourceTensor};
 use crate::FileType;
 
 /// List of the files of a checkpoint in several files.
 const INDEX: &str = "model.safetensors.index.json";
+/// Names of matrices behind the model, in the order of their application, and keys of the config for their widths.
+const DENSE: [(&str, [&str; 2]); MAX_DENSE] =
+    [("dense_2", ["dense_2_feat_in", "dense_2_feat_out"]), ("dense_3", ["dense_3_feat_in", "dense_3_feat_out"])];
 /// Name of the output matrix in GGUF.
 const OUTPUT: &str = "output.weight";
 /// `general.quantization_version` of the current block layouts.
@@ -97,12 +102,22 @@ impl<'a> Conversion<'a> {
             supported.dedup();
             ConvertError::Architecture { name: architecture.to_owned(), supported }
         })?;
+        let dense = if family.has_dense() { description.modules(true)?.dense } else { Vec::new() };
+        for ((_, keys), dense) in DENSE.iter().zip(&dense) {
+            for (key, count) in keys.iter().zip([dense.inputs, dense.outputs]) {
+                description.config.set(key, count);
+            }
+        }
         family.prepare(&mut description.config)?;
         let mut metadata = family.metadata(&description)?;
-        let sources = sources(files, &description)?;
+        let sources = sources(files, &description, &dense)?;
         let has_tower = sources.iter().any(|source| family.is_left_out(&source.name));
         let mut tensors = plan::plan(files, sources, family, &description)?;
-        if family.needs_output(&description)? && tensors.iter().all(|tensor| tensor.name != OUTPUT) {
+        let has = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
+        if let Some((_, dense)) = DENSE.iter().zip(&dense).find(|((name, _), _)| !has(&format!("{name}.weight"))) {
+            return Err(invalid(&dense.weights, "it has no tensor `linear.weight`"));
+        }
+        if family.needs_output(&description)? && !has(OUTPUT) {
             let reason = "tie_word_embeddings is false, but the files have no output matrix (lm_head); a file of weights \
                           may be missing";
             return Err(invalid(CONFIG, reason));
@@ -166,8 +181,12 @@ impl<'a> Conversion<'a> {
     }
 }
 
-/// Reads the tensors of all files, or of those in the index if there is one.
-fn sources(files: &[CheckpointFile], description: &Description<'_>) -> Result<Vec<SourceTensor>, ConvertError> {
+/// Reads the tensors of all files, or of those in the index if there is one. Those of matrices behind the model get their names.
+fn sources(
+    files: &[CheckpointFile],
+    description: &Description<'_>,
+    dense: &[Dense],
+) -> Result<Vec<SourceTensor>, ConvertError> {
     let index: Option<Index> = description.parsed(INDEX)?;
     let mut listed = match &index {
         Some(index) => Some(index.files().map_err(|reason| invalid(INDEX, reason))?),
@@ -176,15 +195,21 @@ fn sources(files: &[CheckpointFile], description: &Description<'_>) -> Result<Ve
     let has_weights = |file: &CheckpointFile| file.name.to_ascii_lowercase().ends_with(".safetensors");
     let mut sources = Vec::new();
     for (position, file) in files.iter().enumerate().filter(|(_, file)| has_weights(file)) {
-        if listed.as_mut().is_some_and(|listed| !listed.remove(file.name.as_str())) {
+        let matrix = dense.iter().position(|dense| dense.weights == file.name);
+        let is_listed = listed.as_mut().is_none_or(|listed| listed.remove(file.name.as_str()));
+        if matrix.is_none() && !is_listed {
             continue;
         }
         let tensors = safetensors::read(&file.file, position).map_err(|reason| invalid(&file.name, reason))?;
-        if let Some(index) = &index {
-            let names = index.tensors_of(&file.name);
-            safetensors::check_names(&tensors, names).map_err(|reason| invalid(&file.name, reason))?;
+        match (matrix, &index) {
+            (Some(matrix), _) => sources.extend(tensors.into_iter().map(|tensor| tensor.with_prefix(DENSE[matrix].0))),
+            (None, Some(index)) => {
+                let names = index.tensors_of(&file.name);
+                safetensors::check_names(&tensors, names).map_err(|reason| invalid(&file.name, reason))?;
+                sources.extend(tensors);
+            }
+            (None, None) => sources.extend(tensors),
         }
-        sources.extend(tensors);
         // The same file may be there thousands of times.
         if sources.len() > MAX_TENSORS {
             return Err(invalid(&file.name, format!("the files have more than {MAX_TENSORS} tensors together")));

@@ -7,6 +7,7 @@
 mod adapter;
 mod config;
 mod layout;
+mod modules;
 mod tokenizer;
 
 use cairn_gguf::{DType, Gguf, Tensor, Writer};
@@ -41,6 +42,8 @@ pub enum Vocabulary {
     UnigramPieces,
     /// SentencePiece's Unigram in `tokenizer.json`.
     Unigram,
+    /// WordPiece in `tokenizer.json`.
+    WordPieces,
 }
 
 /// Specification of a checkpoint.
@@ -99,6 +102,7 @@ pub fn checkpoint(spec: &CheckpointSpec) -> Checkpoint {
     let config = config::config(spec, gguf.metadata());
     let mut files = tokenizer::files(spec);
     files.push(("config.json".to_owned(), config.to_string().into_bytes()));
+    files.extend(modules::files(spec, gguf.metadata(), &mut sources));
     let half = sources.len() / 2;
     let second = sources.split_off(half);
     let mut map = Map::new();

@@ -6,13 +6,13 @@ use cairn_gguf::Writer;
 use crate::vocabulary::{CONTROL, NORMAL, WORDS};
 
 /// The special tokens, in the order of their ids.
-const SPECIAL_TOKENS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+pub(crate) const SPECIAL_TOKENS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-/// Writes the keys of a vocabulary of `size` tokens.
+/// Returns `size` tokens.
 ///
 /// # Panics
 /// When `size` is too small for characters and words.
-pub(crate) fn describe(size: u64, writer: &mut Writer<'_>) {
+pub(crate) fn tokens(size: u64) -> Vec<String> {
     let characters = || (0x21..0x7f).map(char::from).filter(|letter| !letter.is_ascii_uppercase());
     let mut tokens: Vec<String> = SPECIAL_TOKENS.map(str::to_owned).to_vec();
     tokens.extend(characters().map(|letter| format!("\u{2581}{letter}")));
@@ -25,6 +25,15 @@ pub(crate) fn describe(size: u64, writer: &mut Writer<'_>) {
     let count = tokens.len() as u64;
     assert!(count <= size, "a vocabulary of {size} tokens is smaller than the minimum of {count}");
     tokens.extend((count..size).map(|id| format!("[unused{id}]")));
+    tokens
+}
+
+/// Writes the keys of a vocabulary of `size` tokens.
+///
+/// # Panics
+/// When `size` is too small for characters and words.
+pub(crate) fn describe(size: u64, writer: &mut Writer<'_>) {
+    let tokens = tokens(size);
     let kinds = (0..tokens.len()).map(|id| if id < SPECIAL_TOKENS.len() { CONTROL } else { NORMAL });
     writer.set("tokenizer.ggml.model", "bert");
     writer.set("tokenizer.ggml.token_type", kinds.collect::<Vec<i32>>());

@@ -8,6 +8,8 @@ use super::error::{ConvertError, invalid};
 
 pub(super) const CONFIG: &str = "config.json";
 
+/// Key of whether the embedding is the output matrix.
+pub(super) const TIED: &str = "tie_word_embeddings";
 /// Objects with the parameters of the rotation, the newer one first.
 pub(super) const ROTATIONS: [&str; 2] = ["rope_parameters", "rope_scaling"];
 
@@ -30,9 +32,14 @@ impl Config {
     pub(super) fn new(mut root: Value) -> Result<Self, ConvertError> {
         let architecture = root["architectures"][0].as_str().map(str::to_owned);
         let architecture = architecture.ok_or_else(|| invalid(CONFIG, "it has no architectures"))?;
+        // The model with images decides whether its embedding is the output matrix.
+        let is_tied = root[TIED] == true;
         let text = root.as_object_mut().and_then(|all| all.remove("text_config"));
         if let (Some(all), Some(Value::Object(text))) = (root.as_object_mut(), text) {
             all.extend(text);
+            if is_tied {
+                all.insert(TIED.to_owned(), true.into());
+            }
         }
         Ok(Self { root, architecture })
     }

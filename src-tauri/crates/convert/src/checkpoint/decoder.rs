@@ -1,4 +1,5 @@
-//! Families of decoders, each described by a table: the keys of its config and the names of its tensors.
+//! Families of decoders, and of encoders of the same form, each described by a table: the keys of its config and the names of
+//! its tensors.
 
 mod keys;
 mod rows;
@@ -6,12 +7,12 @@ mod sizes;
 
 use cairn_gguf::{Metadata, Pooling};
 
-use super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
+use super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH, TIED};
 use super::description::Description;
 use super::error::{ConvertError, invalid, unsupported};
 use super::family::{Contents, Family, Heads, Layout, ModuleMatrix, Place};
 use super::names::TensorName;
-use super::{rope, vocabulary};
+use super::{rope, vocabulary, word_pieces};
 
 use self::keys::{COMMON_KEYS, Kind};
 pub(super) use self::keys::{Key, SHARED_INNER, flag, number, optional_count, whole};
@@ -19,7 +20,7 @@ pub(super) use self::rows::{ATTENTION, Dim, MLP, NORMS, OUTPUT, Order, Row, TABL
 use self::sizes::Sizes;
 pub(super) use self::sizes::{head_dim, rotated_dims};
 
-/// A family of decoders.
+/// A family of decoders, or of encoders.
 pub(super) struct Decoder {
     /// Values of `architectures` in `config.json`.
     pub(super) architectures: &'static [&'static str],
@@ -39,6 +40,12 @@ pub(super) struct Decoder {
     pub(super) norm_shift: f32,
     /// Whether the rows of heads of queries and keys are interleaved in GGUF.
     pub(super) interleaves_heads: bool,
+    /// Whether a model computes vectors of texts and no text.
+    pub(super) is_encoder: bool,
+    /// Whether matrices behind the pooling are part of a file.
+    pub(super) has_dense: bool,
+    /// Whether the vocabulary is WordPiece.
+    pub(super) has_word_pieces: bool,
     /// Whether the embedding is the output matrix, whatever the files have.
     pub(super) is_tied: bool,
     /// Whether a blank is added before a text, for vocabularies of SentencePiece.
@@ -62,6 +69,9 @@ pub(super) const PLAIN: Decoder = Decoder {
     activations: &["silu", "swish"],
     norm_shift: 0.0,
     interleaves_heads: false,
+    is_encoder: false,
+    has_dense: false,
+    has_word_pieces: false,
     is_tied: false,
     space_prefix: None,
     applies: |_| true,
@@ -124,7 +134,8 @@ impl Family for Decoder {
 
     fn matrices(&self, module: &str) -> Vec<ModuleMatrix> {
         let name = TensorName::parse(&format!("{module}.weight")).filter(|_| !is_ignored(module));
-        let Some(name) = name.filter(|name| !self.is_tied || name.stem != OUTPUT) else { return Vec::new() };
+        let is_adaptable = |name: &TensorName| !self.is_encoder && !(self.is_tied && name.stem == OUTPUT);
+        let Some(name) = name.filter(is_adaptable) else { return Vec::new() };
         let matrix = |row: &Row| ModuleMatrix {
             name: format!("{}{}.weight", name.prefix(), row.to),
             select: row.select,
@@ -138,13 +149,17 @@ impl Family for Decoder {
         (self.applies)(config)
     }
 
+    fn has_dense(&self) -> bool {
+        self.has_dense
+    }
+
     fn prepare(&self, config: &mut Config) -> Result<(), ConvertError> {
         (self.prepare)(config)
     }
 
     fn metadata(&self, description: &Description<'_>) -> Result<Metadata, ConvertError> {
         let config = &description.config;
-        if self.is_tied && config.flag("tie_word_embeddings")? == Some(false) {
+        if self.is_tied && config.flag(TIED)? == Some(false) {
             return Err(unsupported(format!("{} with tie_word_embeddings false", self.name)));
         }
         let mut metadata = description.general(self.name);
@@ -185,11 +200,16 @@ impl Family for Decoder {
             }
         }
         rope::add(config, self.name, &mut metadata)?;
-        if description.has_modules() {
-            metadata.set(format!("{}.{}", self.name, Pooling::KEY), description.pooling()?);
+        if self.is_encoder || description.has_modules() {
+            let pooling = description.modules(self.has_dense)?.pooling;
+            metadata.set(format!("{}.{}", self.name, Pooling::KEY), pooling);
         }
         (self.more)(config, &mut metadata)?;
-        vocabulary::add(description, self.space_prefix, &mut metadata)?;
+        if self.has_word_pieces {
+            word_pieces::add(description, &mut metadata)?;
+        } else {
+            vocabulary::add(description, self.space_prefix, &mut metadata)?;
+        }
         Ok(metadata)
     }
 
@@ -199,7 +219,8 @@ impl Family for Decoder {
 
     fn needs_output(&self, description: &Description<'_>) -> Result<bool, ConvertError> {
         // An embedding model has no output matrix.
-        Ok(!description.has_modules() && description.config.flag("tie_word_embeddings")? == Some(false))
+        let is_embedding = self.is_encoder || description.has_modules();
+        Ok(!is_embedding && description.config.flag(TIED)? == Some(false))
     }
 
     fn places(&self, full_name: &str, description: &Description<'_>) -> Result<Vec<Place>, ConvertError> {

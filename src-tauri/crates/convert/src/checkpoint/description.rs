@@ -1,15 +1,15 @@
 //! The files that describe a checkpoint. Anyone can write them, so each has a limit.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use cairn_gguf::{Metadata, Pooling};
+use cairn_gguf::Metadata;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::config::{CONFIG, Config};
-use super::error::{ConvertError, invalid, unsupported};
+use super::error::{ConvertError, invalid};
+use super::modules::{MODULES, Modules};
 use super::tokenizer::{MAX_TOKENS, TokenizerConfig, TokenizerFile};
 
 /// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
@@ -23,7 +23,6 @@ pub(super) const TOKENIZER: &str = "tokenizer.json";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const PIECES: &str = "tokenizer.model";
 const VOCABULARY: &str = "vocab.txt";
-const MODULES: &str = "modules.json";
 
 /// A file of a checkpoint.
 #[derive(Debug)]
@@ -123,40 +122,9 @@ impl<'a> Description<'a> {
         self.files.iter().any(|file| file.name == MODULES)
     }
 
-    /// Returns the pooling of the model's pooling module
-    /// (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>), else the mean.
-    pub(super) fn pooling(&self) -> Result<Pooling, ConvertError> {
-        let modules = json(self.files, MODULES)?.unwrap_or_default();
-        let mut path = None;
-        for module in modules.as_array().into_iter().flatten() {
-            let kind = module["type"].as_str().unwrap_or_default();
-            match kind.rsplit('.').next() {
-                // Every vector is normalised.
-                Some("Transformer" | "Normalize") => {}
-                Some("Pooling") if path.is_none() => path = Some(module["path"].as_str().unwrap_or_default()),
-                // Without it the vectors would be others.
-                _ => return Err(unsupported(format!("the module {kind:?} of {MODULES}"))),
-            }
-        }
-        let Some(path) = path else { return Ok(Pooling::Mean) };
-        let name = format!("{path}/config.json");
-        let Some(module) = json(self.files, &name)? else { return Ok(Pooling::Mean) };
-        let flags = module.as_object().into_iter().flatten().filter(|(_, value)| **value == true);
-        let modes =
-            flags.filter_map(|(key, _)| key.strip_prefix("pooling_mode_")).chain(module["pooling_mode"].as_str());
-        let kinds: BTreeSet<Option<Pooling>> = modes
-            .map(|mode| match mode {
-                "mean_tokens" | "mean" => Some(Pooling::Mean),
-                "cls_token" | "cls" => Some(Pooling::First),
-                "lasttoken" => Some(Pooling::Last),
-                _ => None,
-            })
-            .collect();
-        // Several modes make a vector of several parts.
-        match Vec::from_iter(kinds)[..] {
-            [Some(pooling)] => Ok(pooling),
-            _ => Err(unsupported(format!("the pooling of {name}"))),
-        }
+    /// Returns the steps after the model.
+    pub(super) fn modules(&self, has_dense: bool) -> Result<Modules, ConvertError> {
+        Modules::read(self.files, has_dense)
     }
 }
 

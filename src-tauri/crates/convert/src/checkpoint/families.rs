@@ -22,6 +22,7 @@ mod llama;
 mod llama4;
 mod mamba;
 mod nemotron;
+mod nomic_bert;
 mod olmo2;
 mod olmoe;
 mod phi2;
@@ -55,6 +56,7 @@ pub(super) const ALL: &[&dyn Family] = &[
     &gemma::GEMMA_1,
     &gemma::GEMMA_2,
     &gemma::GEMMA_3,
+    &gemma::GEMMA_EMBEDDING,
     &gemma3n::GEMMA_3N,
     &gemma4::GEMMA_4,
     &glm::GLM_4,
@@ -75,6 +77,7 @@ pub(super) const ALL: &[&dyn Family] = &[
     &llama4::LLAMA_4,
     &nemotron::NEMOTRON_H,
     &nemotron::NEMOTRON_H_MOE,
+    &nomic_bert::NOMIC_BERT,
     &olmo2::OLMO_2,
     &olmoe::OLMOE,
     &phi2::PHI_2,

@@ -28,6 +28,11 @@ pub(super) trait Family: Sync {
         true
     }
 
+    /// Returns whether matrices behind the pooling are part of the new file.
+    fn has_dense(&self) -> bool {
+        false
+    }
+
     /// Gives values of a config their usual names, and adds those that the family derives from others.
     fn prepare(&self, _: &mut Config) -> Result<(), ConvertError> {
         Ok(())

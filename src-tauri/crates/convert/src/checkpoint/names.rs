@@ -3,7 +3,7 @@
 use super::family::Contents;
 
 /// Beginnings of names, each of which may be missing.
-const PREFIXES: [&str; 5] = ["model.", "transformer.", "gpt_neox.", "backbone.", "ernie."];
+const PREFIXES: [&str; 6] = ["model.", "transformer.", "gpt_neox.", "backbone.", "ernie.", "encoder."];
 /// Names of the list of layers.
 const LAYERS: [&str; 2] = ["layers.", "h."];
 

@@ -70,6 +70,13 @@ pub(super) struct SourceTensor {
     pub(super) bytes: u64,
 }
 
+impl SourceTensor {
+    /// Returns the tensor with a prefix before its name.
+    pub(super) fn with_prefix(self, prefix: &str) -> Self {
+        Self { name: format!("{prefix}.{}", self.name), ..self }
+    }
+}
+
 /// The tensors of a header and their entries.
 struct Header(Vec<(String, Entry)>);
 

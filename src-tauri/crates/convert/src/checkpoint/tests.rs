@@ -3,6 +3,7 @@
 mod contradictions;
 pub(super) mod decoders;
 mod encoder_decoders;
+mod encoders;
 mod hostile;
 mod vocabularies;
 

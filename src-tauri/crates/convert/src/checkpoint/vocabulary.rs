@@ -17,7 +17,7 @@ use super::{normalizer, pre_tokenizer, special_tokens};
 /// Kinds of tokens, numbered as in llama.cpp.
 pub(super) const UNKNOWN: i32 = 2;
 pub(super) const CONTROL: i32 = 3;
-const UNUSED: i32 = 5;
+pub(super) const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 /// Scores of tokens that no merge makes, as in llama.cpp.
 pub(super) const ADDED_SCORE: f32 = -1000.0;

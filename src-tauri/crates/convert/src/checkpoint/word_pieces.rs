@@ -3,15 +3,13 @@
 
 use cairn_gguf::Metadata;
 
-use super::config::MAX_WIDTH;
+use super::config::{CONFIG, MAX_WIDTH};
 use super::description::{Description, TOKENIZER};
 use super::error::{ConvertError, invalid};
 use super::normalizer::{self, Words};
+use super::sentence_piece::NORMAL;
 use super::tokenizer::{TokenizerConfig, TokenizerFile};
-
-/// Kinds of tokens, numbered as in llama.cpp.
-const NORMAL: i32 = 1;
-const CONTROL: i32 = 3;
+use super::vocabulary::{self, BLANK, CONTROL, UNUSED};
 
 /// The special tokens of BERT, and their roles in GGUF. llama.cpp begins a text with the role `bos`, 101 by default.
 const SPECIAL_TOKENS: [(&str, &str); 6] = [
@@ -33,16 +31,24 @@ pub(super) fn add(description: &Description<'_>, metadata: &mut Metadata) -> Res
             (tokens, Words { lowercase, strip_accents })
         }
     };
+    let count = vocabulary::count(description, tokens.len())?;
+    if count < tokens.len() {
+        let reason = format!("vocab_size is {count}, and the vocabulary has {} tokens", tokens.len());
+        return Err(invalid(CONFIG, reason));
+    }
     let is_special = |token: &str| SPECIAL_TOKENS.iter().any(|(name, _)| *name == token);
-    let kinds: Vec<i32> = tokens.iter().map(|token| if is_special(token) { CONTROL } else { NORMAL }).collect();
+    let kinds = tokens.iter().map(|token| if is_special(token) { CONTROL } else { NORMAL });
+    let kinds: Vec<i32> = kinds.chain(std::iter::repeat(UNUSED)).take(count).collect();
+    // Rows of the embedding table without a token.
+    let padding = (tokens.len()..count).map(|id| format!("{BLANK}[PAD{id}]"));
     let converted = tokens.iter().map(|token| match token.strip_prefix("##").filter(|rest| !rest.is_empty()) {
         Some(rest) => rest.to_owned(),
         None if is_special(token) => token.clone(),
-        None => format!("\u{2581}{token}"),
+        None => format!("{BLANK}{token}"),
     });
     metadata.set("tokenizer.ggml.model", "bert");
     metadata.set("tokenizer.ggml.pre", "default");
-    metadata.set("tokenizer.ggml.tokens", converted.collect::<Vec<String>>());
+    metadata.set("tokenizer.ggml.tokens", converted.chain(padding).collect::<Vec<String>>());
     metadata.set("tokenizer.ggml.token_type", kinds);
     metadata.set("tokenizer.ggml.token_type_count", description.config.count("type_vocab_size", MAX_WIDTH)?);
     for (name, role) in SPECIAL_TOKENS {

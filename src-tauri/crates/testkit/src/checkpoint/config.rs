@@ -26,8 +26,10 @@ const RENAMED: [(&str, &str); 11] = [
 pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
     let ModelSpec { family, layers, width, heads, kv_heads, head_dim, ffn, vocab, context, .. } = spec.model;
     let family = family.name;
-    if family == "t5" {
-        return families::t5(spec, metadata);
+    match family {
+        "t5" => return families::t5(spec, metadata),
+        "nomic-bert" => return families::nomic_bert(spec),
+        _ => {}
     }
     let number = |key: &str| match metadata.get(&format!("{family}.{key}")) {
         Some(Number::U32(value)) => Some(json!(value)),
@@ -78,11 +80,15 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
         }
     }
     match family {
-        "gemma2" | "gemma3" => {
+        "gemma2" | "gemma3" | "gemma-embedding" => {
             set("hidden_act", json!("gelu_pytorch_tanh"));
             set("hidden_activation", json!("gelu_pytorch_tanh"));
             set("query_pre_attn_scalar", json!(head_dim));
-            if family == "gemma3" {
+            if family == "gemma-embedding" {
+                set("use_bidirectional_attention", json!(true));
+                set("tie_word_embeddings", Value::Null);
+            }
+            if family != "gemma2" {
                 set("rope_local_base_freq", json!(10_000.0));
                 let kinds = ["sliding_attention", "full_attention"];
                 set("layer_types", (0..layers as usize).map(|layer| json!(kinds[layer % 2])).collect());

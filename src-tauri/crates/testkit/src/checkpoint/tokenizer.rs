@@ -3,6 +3,7 @@
 mod deepseek;
 mod tiktoken;
 mod unigram;
+mod word_pieces;
 
 use serde_json::{Map, Value, json};
 
@@ -26,6 +27,7 @@ pub(super) fn ids(spec: &CheckpointSpec) -> [u32; 2] {
         }
         Vocabulary::Pieces | Vocabulary::Merges => [1, 2],
         Vocabulary::UnigramPieces | Vocabulary::Unigram => [0, 1],
+        Vocabulary::WordPieces => [2, 3],
     }
 }
 
@@ -39,6 +41,7 @@ pub(super) fn files(spec: &CheckpointSpec) -> Vec<(String, Vec<u8>)> {
         Vocabulary::Tiktoken => (tiktoken::names(spec), vec![tiktoken::ranks(spec)]),
         Vocabulary::UnigramPieces => (unigram::names(), vec![unigram::pieces(spec)]),
         Vocabulary::Unigram => (unigram::names(), vec![unigram::json(spec)]),
+        Vocabulary::WordPieces => (word_pieces::names(), vec![word_pieces::json(spec)]),
     };
     files.push(("tokenizer_config.json".to_owned(), config.to_string().into_bytes()));
     files.push(("generation_config.json".to_owned(), generation.to_string().into_bytes()));
@@ -53,7 +56,7 @@ fn names(bos: &str, eos: &str, spec: &CheckpointSpec) -> Value {
     match spec.vocabulary {
         Vocabulary::Bytes if spec.model.family.name == "phi3" => config["tokenizer_class"] = json!("GPT2Tokenizer"),
         Vocabulary::Bytes | Vocabulary::Merges => config["tokenizer_class"] = json!("PreTrainedTokenizerFast"),
-        Vocabulary::Tiktoken | Vocabulary::UnigramPieces | Vocabulary::Unigram => {}
+        Vocabulary::Tiktoken | Vocabulary::UnigramPieces | Vocabulary::Unigram | Vocabulary::WordPieces => {}
         Vocabulary::Pieces => {
             config["tokenizer_class"] = json!("LlamaTokenizer");
             config["add_bos_token"] = json!(true);

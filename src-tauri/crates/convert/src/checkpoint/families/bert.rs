@@ -88,7 +88,7 @@ impl Family for Bert {
         if is_cross_encoder && config.value("id2label").as_object().is_some_and(|labels| labels.len() != 1) {
             return Err(invalid(CONFIG, "only a classifier with one label scores pairs of texts"));
         }
-        let pooling = if is_cross_encoder { Pooling::Rank } else { description.pooling()? };
+        let pooling = if is_cross_encoder { Pooling::Rank } else { description.modules(false)?.pooling };
         metadata.set(format!("{BERT}.{}", Pooling::KEY), pooling);
         word_pieces::add(description, &mut metadata)?;
         Ok(metadata)

@@ -1,4 +1,4 @@
-//! Gemma, Gemma 2, and the text part of Gemma 3. Their checkpoints have the distance of norms from 1.
+//! Gemma, Gemma 2, the text part of Gemma 3, and EmbeddingGemma. Their checkpoints have the distance of norms from 1.
 
 use cairn_gguf::Metadata;
 use serde_json::Value;
@@ -59,11 +59,50 @@ pub(super) const GEMMA_3: Decoder = Decoder {
             return Err(unsupported("gemma3 with attn_logit_softcapping"));
         }
         add_heads(config, "gemma3", 62, metadata)?;
-        add_defaults(metadata);
-        add_pattern(config, metadata)
+        add_defaults("gemma3", metadata);
+        add_pattern(config, "gemma3", metadata)
     },
     ..GEMMA
 };
+
+/// EmbeddingGemma: Gemma 3 with attention in both directions, and two matrices behind the mean of a text's rows.
+pub(super) const GEMMA_EMBEDDING: Decoder = Decoder {
+    architectures: &["Gemma3TextModel"],
+    name: "gemma-embedding",
+    keys: &[
+        WINDOW,
+        optional_count("dense_2_feat_in", &["dense_2_feat_in"]),
+        optional_count("dense_2_feat_out", &["dense_2_feat_out"]),
+        optional_count("dense_3_feat_in", &["dense_3_feat_in"]),
+        optional_count("dense_3_feat_out", &["dense_3_feat_out"]),
+    ],
+    tables: &[
+        row("embed_tokens", "token_embd", &[Dim::Width, Dim::Any]),
+        row("norm", "output_norm", &[Dim::Width]),
+        row("dense_2.linear", "dense_2", &[Dim::Width, Dim::Of(|config| size(config, "dense_2_feat_out"))]),
+        row(
+            "dense_3.linear",
+            "dense_3",
+            &[Dim::Of(|config| size(config, "dense_3_feat_in")), Dim::Of(|config| size(config, "dense_3_feat_out"))],
+        ),
+    ],
+    layer: &[ATTENTION, MLP, NORMS, HEAD_NORMS],
+    is_encoder: true,
+    has_dense: true,
+    more: |config, metadata| {
+        if config.flag("use_bidirectional_attention")? != Some(true) {
+            return Err(unsupported("gemma-embedding without use_bidirectional_attention"));
+        }
+        add_heads(config, "gemma-embedding", u32::MAX, metadata)?;
+        add_defaults("gemma-embedding", metadata);
+        add_pattern(config, "gemma-embedding", metadata)
+    },
+    ..GEMMA
+};
+
+fn size(config: &Config, key: &str) -> Result<u64, ConvertError> {
+    config.count(key, MAX_WIDTH).map(u64::from)
+}
 
 /// Adds the size of heads. The engine derives the factor of scores from it; models of `layers_of_27b` layers use the
 /// width instead.
@@ -89,9 +128,9 @@ fn add_heads(
 }
 
 /// Adds values that published configs leave out.
-fn add_defaults(metadata: &mut Metadata) {
+fn add_defaults(architecture: &str, metadata: &mut Metadata) {
     let mut set = |key: &str, value: cairn_gguf::Value| {
-        let key = format!("gemma3.{key}");
+        let key = format!("{architecture}.{key}");
         if metadata.get(&key).is_none() {
             metadata.set(key, value);
         }
@@ -102,7 +141,7 @@ fn add_defaults(metadata: &mut Metadata) {
 }
 
 /// Adds the layers with a window, if they are not five of six.
-fn add_pattern(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError> {
+fn add_pattern(config: &Config, architecture: &str, metadata: &mut Metadata) -> Result<(), ConvertError> {
     const PERIOD: usize = 6;
     let layers = config.count("num_hidden_layers", MAX_LAYERS)? as usize;
     let usual = |layer: usize| layer % PERIOD != PERIOD - 1;
@@ -115,7 +154,7 @@ fn add_pattern(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertEr
         _ => return Err(invalid(CONFIG, format!("layer_types is not a list of {layers} layers"))),
     };
     if flags.iter().enumerate().any(|(layer, &has_window)| has_window != usual(layer)) {
-        metadata.set("gemma3.attention.sliding_window_pattern", flags);
+        metadata.set(format!("{architecture}.attention.sliding_window_pattern"), flags);
     }
     Ok(())
 }

@@ -158,6 +158,16 @@ fn separate_output_matrix_that_is_missing_is_refused() {
     let modules = json!([{"path": "", "type": "x.Transformer"}]);
     embedding.push(("modules.json".to_owned(), modules.to_string().into_bytes()));
     is_converted(&without(embedding, "lm_head.weight"), "an embedding model computes no logits");
+    let of_images = |is_tied: bool| {
+        let mut files = checkpoint(&untied).files;
+        let (_, config) = files.iter_mut().find(|(name, _)| name == "config.json").expect("a config");
+        let text: Value = serde_json::from_slice(config).expect("valid JSON");
+        let all = json!({"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": is_tied, "text_config": text});
+        *config = all.to_string().into_bytes();
+        without(files, "lm_head.weight")
+    };
+    refused(&of_images(false), missing);
+    is_converted(&of_images(true), "the model with images has no separate matrix");
     refused(&without(checkpoint(&t5(&T5)).files, "lm_head.weight"), missing);
     let mut gemma = spec(&GEMMA2, "Gemma2ForCausalLM");
     gemma.vocabulary = Vocabulary::Pieces;

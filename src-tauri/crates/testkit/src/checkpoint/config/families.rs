@@ -356,6 +356,22 @@ pub(super) fn nest(family: &str, metadata: &Metadata, config: Value) -> Value {
            "_name_or_path": shared("_name_or_path"), "text_config": text, "vision_config": tower})
 }
 
+/// Returns the config of Nomic's code, with the names of GPT-2.
+pub(super) fn nomic_bert(spec: &CheckpointSpec) -> Value {
+    let ModelSpec { layers, width, heads, ffn, vocab, context, rope_base, norm_epsilon, .. } = spec.model;
+    json!({
+        "architectures": [spec.architecture], "model_type": spec.model_type, "_name_or_path": "someone/tiny",
+        "n_layer": layers, "n_embd": width, "n_head": heads, "n_inner": ffn, "vocab_size": vocab,
+        // llama.cpp's converter accepts only the numbers of published models.
+        "n_positions": 4 * context, "max_trained_positions": context,
+        "activation_function": "swiglu", "causal": false, "layer_norm_epsilon": norm_epsilon,
+        "mlp_fc1_bias": false, "mlp_fc2_bias": false, "qkv_proj_bias": false, "parallel_block": false, "prenorm": false,
+        "rotary_emb_base": rope_base, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": false,
+        "rotary_emb_scale_base": null, "rotary_scaling_factor": null, "tie_word_embeddings": true,
+        "type_vocab_size": 2, "use_rms_norm": false, "torch_dtype": "float32",
+    })
+}
+
 /// Adds the parameters of rotations that only some families have.
 pub(super) fn add_scaling(family: &str, metadata: &Metadata, config: &mut Value) {
     let facts = Facts { family, metadata };
