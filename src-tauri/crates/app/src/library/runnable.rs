@@ -4,6 +4,7 @@
 use cairn_gguf::{Error as GgufError, Gguf};
 
 use super::handle::ModelLibrary;
+use super::template;
 
 /// Result of a check of the beginning of a model file.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(crate) enum HeadCheck {
         need_bytes: u64,
         /// Memory of this machine that models can use.
         memory_bytes: u64,
+        /// Whether chats can use the file's own template, or need none.
+        has_template: bool,
     },
     /// The head is longer: it has at least this many bytes.
     Longer(u64),
@@ -37,8 +40,9 @@ impl ModelLibrary {
             }
             Err(error) => return HeadCheck::Unreadable(error.to_string()),
         };
+        let has_template = template::is_in_file(&gguf);
         match self.engine.check_head(gguf) {
-            Ok(need_bytes) => HeadCheck::Runs { need_bytes, memory_bytes: self.engine.memory_bytes() },
+            Ok(need_bytes) => HeadCheck::Runs { need_bytes, memory_bytes: self.engine.memory_bytes(), has_template },
             Err(error) => HeadCheck::Unsupported(match error.unknown_architecture() {
                 Some(name) => format!("architecture {name}"),
                 None => error.to_string(),

@@ -57,6 +57,34 @@ fn unavailable(renderer: &str, parser: &str) -> impl Iterator<Item = String> {
     renderer.into_iter().chain((!has_parser).then(|| text("parser", parser)))
 }
 
+/// Returns the reason why chats need another template; `None` if a config names no renderer, or one that is built in.
+pub(crate) fn missing_renderer(name: &str) -> Option<String> {
+    let is_missing = !name.is_empty() && Template::by_renderer_name(name).is_none();
+    is_missing.then(|| format!("its prompts need the renderer {:?}, which is not built in", excerpt(name)))
+}
+
+/// Whether the template of a layer can replace a renderer.
+pub(crate) fn replaces_renderer(layer: &str) -> bool {
+    let renders = || Template::go(layer).is_ok_and(|template| template.check_renders().is_ok());
+    !layer.trim().is_empty() && !is_stub(layer) && renders()
+}
+
+/// Returns the renderer of a model. As in Ollama, `gemma4` means the one for the model's size: by a size in its name, else by its
+/// number of parameters.
+fn renderer_for_size<'a>(renderer: &'a str, model: &str, parameter_size: &str) -> &'a str {
+    /// Models of at least this size are large.
+    const LARGE_BILLIONS: f64 = 12.0;
+    if renderer != "gemma4" {
+        return renderer;
+    }
+    let model = model.to_lowercase();
+    let has_any = |sizes: &[&str]| sizes.iter().any(|size| model.contains(size));
+    let billions = parameter_size.strip_suffix('B').and_then(|size| size.parse::<f64>().ok());
+    let is_large = billions.is_some_and(|billions| billions >= LARGE_BILLIONS);
+    let is_large = !has_any(&["e2b", "e4b"]) && (is_large || has_any(&["12b", "26b", "31b"]));
+    if is_large { "gemma4-large" } else { "gemma4-small" }
+}
+
 /// Whether a layer is the unused template of Ollama's models with a renderer.
 fn is_stub(layer: &str) -> bool {
     layer.split_whitespace().eq(["{{", ".Prompt", "}}"]) || layer.trim() == "{{.Prompt}}"
@@ -74,7 +102,7 @@ pub(crate) fn choose(
     let details = &model.summary.details;
     let families = || std::iter::once(&details.family).chain(&details.families);
     TemplateSources {
-        renderer: &model.renderer,
+        renderer: renderer_for_size(&model.renderer, &model.summary.name, &details.parameter_size),
         parser: &model.parser,
         is_harmony: families().any(|family| matches!(family.as_str(), "gptoss" | "gpt-oss" | "gpt_oss")),
         family_tags: families().find_map(|family| AnswerFormat::thinking_tags_of_family(family)),
@@ -118,6 +146,14 @@ pub(crate) fn check_file(gguf: &Gguf) -> Result<(), prompt::Error> {
         return Ok(());
     }
     Template::jinja(source)?.check_renders()
+}
+
+/// Whether chats can use the template of a file, or need none because the model computes embeddings.
+pub(crate) fn is_in_file(gguf: &Gguf) -> bool {
+    let loaded = head::as_loaded(gguf);
+    let source = head::chat_template(loaded.metadata());
+    let renders = || Template::jinja(source).is_ok_and(|template| template.check_renders().is_ok());
+    cairn_runtime::is_embedding_model(loaded.metadata()) || (!source.is_empty() && renders())
 }
 
 /// Why chats with a model fail because of its template; `None` if they do not, or if the model is an embedding model.
@@ -306,10 +342,39 @@ mod tests {
         check("olmo3.1", "olmo3", true, false);
         check("olmo3-think", "olmo3-think", false, true);
         check("olmo3-32b-think", "", false, true);
+        check("gemma4-large", "gemma4", true, true);
+        check("gemma4-small", "", true, true);
+        check("gemma4-small", "gemma4-no-thinking", true, false);
+        check("lfm2", "lfm2-thinking", true, true);
         check("qwen3-coder", "qwen3-coder", true, false);
         check("qwen3-vl-instruct", "", true, false);
         check("qwen3-vl-thinking", "qwen3-vl-thinking", true, true);
         check("qwen3-vl-thinking", "qwen3-vl-instruct", true, false);
+    }
+
+    #[test]
+    fn size_of_a_model_decides_the_renderer_of_gemma4() {
+        let check = |model: &str, size: &str, wanted: &str| {
+            assert_eq!(renderer_for_size("gemma4", model, size), wanted, "{model}, {size}");
+        };
+        check("gemma4:latest", "8.0B", "gemma4-small");
+        check("gemma4:E4B", "31.3B", "gemma4-small");
+        check("gemma4:12b-it-q4_K_M", "11.9B", "gemma4-large");
+        check("mine:latest", "12B", "gemma4-large");
+        check("mine:latest", "270M", "gemma4-small");
+        check("mine:latest", "", "gemma4-small");
+        assert_eq!(renderer_for_size("gemma4-small", "gemma4:31b", "31.3B"), "gemma4-small", "another name");
+    }
+
+    #[test]
+    fn only_a_template_that_renders_replaces_a_renderer() {
+        assert_eq!(missing_renderer("olmo3"), None, "built in");
+        assert_eq!(missing_renderer(""), None, "none");
+        assert!(missing_renderer("future").is_some_and(|reason| reason.contains("the renderer \"future\"")));
+        assert!(replaces_renderer(GO_TOOLS));
+        for layer in ["", " ", GO, "{{.Prompt}}\n", "{{ if }}", "{{ template \"x\" . }}"] {
+            assert!(!replaces_renderer(layer), "{layer:?}");
+        }
     }
 
     #[test]

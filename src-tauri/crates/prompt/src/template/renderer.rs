@@ -7,7 +7,8 @@
 //! first lines name the difference.
 //!
 //! The other renderers belong to families that the engine does not run: `cohere`, `glimmer`, `glm-ocr`, `laguna` and
-//! `poolside-v1`.
+//! `poolside-v1`. A model with a renderer without a row is refused before its download, unless another template can replace the
+//! renderer.
 //!
 //! Templates contain no placeholders of images: the messages already have marks where images belong.
 

@@ -2,8 +2,9 @@
 //! before the tensors are downloaded.
 //!
 //! ```text
-//! config --> format, remote host
-//! model  --> the first MiB, then 4, 16 and at most 32 MiB, until metadata and tensor table are complete
+//! config   --> format, remote host, renderer
+//! template --> only if the renderer is not built in: whether it replaces the renderer
+//! model    --> the first MiB, then 4, 16 and at most 32 MiB, until metadata and tensor table are complete
 //! ```
 //!
 //! The bytes belong to the download of the blob, so they are stored, and a source with ranges sends no byte twice.
@@ -22,7 +23,7 @@ use super::Inner;
 use super::error::PullError;
 use super::job::Job;
 use super::shared;
-use crate::library::HeadCheck;
+use crate::library::{HeadCheck, template};
 use crate::transfers::downloading_blob::DownloadingBlob;
 
 /// Bytes of the first request.
@@ -31,8 +32,8 @@ const FIRST_BYTES: u64 = 1 << 20;
 const GROWTH: u64 = 4;
 /// Maximum length of metadata and tensor table. Those of the largest vocabularies have a third of it.
 const MAX_HEAD_BYTES: u64 = 32 << 20;
-/// Maximum size of a config. Real ones have some hundred bytes.
-const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Maximum size of a config or template. Real ones have some hundred or some thousand bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Format of model files that Cairn reads, as configs name it.
 const GGUF: &str = "gguf";
 
@@ -62,13 +63,18 @@ pub(super) async fn check(access: &Access<'_>, manifest: &Manifest) -> Result<Op
     }
     let model = manifest.layers.iter().find(|layer| layer.kind == LayerKind::Model);
     let size_bytes = model.map_or(0, |layer| layer.size_bytes);
-    if let Some(layer) = &manifest.config
-        && let Some(reason) = access.config(layer).await?.as_ref().and_then(refusal)
-    {
+    let config = match &manifest.config {
+        Some(layer) => access.config(layer).await?.unwrap_or_default(),
+        None => Config::default(),
+    };
+    if let Some(reason) = refusal(&config) {
         return Err(access.refuse(reason, size_bytes));
     }
     match model {
-        Some(layer) if access.inner.library.blob(layer).is_err() => access.head(layer).await.map(Some),
+        Some(layer) if access.inner.library.blob(layer).is_err() => {
+            let missing = access.missing_renderer(&config, manifest).await?;
+            access.head(layer, missing).await.map(Some)
+        }
         _ => Ok(None),
     }
 }
@@ -104,17 +110,34 @@ impl Access<'_> {
 
     /// Downloads the config. `None` if it is not one.
     async fn config(&self, layer: &Layer) -> Result<Option<Config>, PullError> {
-        if layer.size_bytes > MAX_CONFIG_BYTES {
+        let text = self.text(layer).await?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Downloads a text. `None` if it is not one, or too long.
+    async fn text(&self, layer: &Layer) -> Result<Option<String>, PullError> {
+        if layer.size_bytes > MAX_TEXT_BYTES {
             return Ok(None);
         }
         let completed = self.fetch(layer, None).wait().await?;
         self.job.complete_blob(layer);
-        let bytes = tokio::fs::read(&completed.path).await.ok();
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        Ok(tokio::fs::read_to_string(&completed.path).await.ok())
     }
 
-    /// Downloads the beginning of a model file until it has metadata and tensor table, and checks them.
-    async fn head(&self, layer: &Layer) -> Result<CheckedBlob, PullError> {
+    /// Returns why chats fail, unless the model's file has a template. `None` if the renderer in the config is built in, or if the
+    /// manifest's template replaces it.
+    async fn missing_renderer(&self, config: &Config, manifest: &Manifest) -> Result<Option<String>, PullError> {
+        let Some(reason) = template::missing_renderer(&config.renderer) else { return Ok(None) };
+        let text = match manifest.layer(&LayerKind::Template) {
+            Some(layer) => self.text(layer).await?.unwrap_or_default(),
+            None => String::new(),
+        };
+        Ok((!template::replaces_renderer(&text)).then_some(reason))
+    }
+
+    /// Downloads the beginning of a model file until it has metadata and tensor table, and checks them. `missing`: why the model is
+    /// refused if its file has no template.
+    async fn head(&self, layer: &Layer, missing: Option<String>) -> Result<CheckedBlob, PullError> {
         let (digest, size_bytes) = (layer.digest, layer.size_bytes);
         let (library, staging) = (self.inner.library.clone(), self.downloads.staging().clone());
         let subscription = self.fetch(layer, Some(FIRST_BYTES));
@@ -126,7 +149,10 @@ impl Access<'_> {
             let models = self.inner.models.clone();
             let checked = spawn_blocking(move || models.check_head(&bytes, size_bytes)).await;
             match checked.expect("checking a head does not panic") {
-                HeadCheck::Runs { need_bytes, memory_bytes } => {
+                HeadCheck::Runs { need_bytes, memory_bytes, has_template } => {
+                    if let Some(reason) = missing.filter(|_| !has_template) {
+                        return Err(self.refuse(reason, size_bytes));
+                    }
                     tracing::info!(model = %self.job.name, size_bytes, need_bytes, "the model can run");
                     if need_bytes > memory_bytes {
                         self.job.problem(too_large(need_bytes, memory_bytes));

@@ -60,12 +60,18 @@ impl Fixture {
 
     /// Publishes a model with these blobs of one media type.
     fn publish_layers(&self, model: &str, media_type: &str, contents: &[&[u8]], config: &[u8]) -> Pull {
+        let layers: Vec<(&str, &[u8])> = contents.iter().map(|bytes| (media_type, *bytes)).collect();
+        self.publish_typed_layers(model, &layers, config)
+    }
+
+    /// Publishes a model with these blobs and their media types.
+    fn publish_typed_layers(&self, model: &str, layers: &[(&str, &[u8])], config: &[u8]) -> Pull {
         let layer = |kind: &str, bytes: &[u8]| {
             let digest = Digest::of(bytes).to_string();
             self.registry.put_blob(&digest, bytes.into());
             format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":{}}}"#, bytes.len())
         };
-        let layers: Vec<String> = contents.iter().map(|bytes| layer(media_type, bytes)).collect();
+        let layers: Vec<String> = layers.iter().map(|(kind, bytes)| layer(kind, bytes)).collect();
         let config = layer("application/vnd.docker.container.image.v1+json", config);
         let manifest = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#, layers.join(","));
         self.registry.put_manifest(&format!("library/{model}"), "latest", manifest.as_bytes());

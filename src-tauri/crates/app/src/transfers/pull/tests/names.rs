@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use cairn_gguf::Gguf;
+use cairn_prompt::{AnswerFormat, Template};
 use cairn_testkit::tower::{TowerKind, TowerSpec};
 use cairn_testkit::{families, ollama_layout, tiny, tiny_bert};
 
@@ -33,13 +34,15 @@ struct Row {
     runs: bool,
     /// Whether pictures are understood, and the kind of the tower.
     pictures: Option<(bool, String)>,
+    /// The renderer and parser that the config names.
+    renderer: Option<String>,
 }
 
 impl Row {
     fn read(line: &str) -> Self {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let &[name, pulls, architectures, layout, result, pictures] = cells.as_slice() else {
-            panic!("a row has six cells: {line}")
+        let &[name, pulls, architectures, layout, result, pictures, renderer] = cells.as_slice() else {
+            panic!("a row has seven cells: {line}")
         };
         let one_of = |cell: &str, [yes, no]: [&str; 2]| {
             assert!(cell == yes || cell == no, "{cell} is neither {yes} nor {no}: {line}");
@@ -56,6 +59,7 @@ impl Row {
             is_in_ollama_layout: one_of(layout, ["Ollama", "llama.cpp"]),
             runs: one_of(result, ["runs", "refused"]),
             pictures,
+            renderer: (renderer != "-").then(|| renderer.trim_matches('`').to_owned()),
         }
     }
 
@@ -110,6 +114,16 @@ async fn listed_models_that_run_pass_the_check_before_a_download() {
             let is_translated = matches!(cairn_runtime::translated(&head), Cow::Owned(_));
             assert_eq!(is_translated, row.is_in_ollama_layout, "{name}, {architecture}: the layout");
         }
+    }
+}
+
+#[test]
+fn listed_models_that_run_have_a_renderer_that_is_built_in() {
+    for Row { name, renderer, .. } in rows().iter().filter(|row| row.runs) {
+        let Some(renderer) = renderer else { continue };
+        let template = Template::by_renderer_name(renderer).unwrap_or_else(|| panic!("{name}: no renderer {renderer}"));
+        assert!(AnswerFormat::by_parser_name(renderer).is_some(), "{name}: no parser {renderer}");
+        assert!(template.capabilities().tools, "{name}: the prompts have tools");
     }
 }
 

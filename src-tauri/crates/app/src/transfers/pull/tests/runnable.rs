@@ -177,6 +177,27 @@ async fn config_alone_can_refuse_a_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn model_with_a_missing_renderer_is_refused_unless_a_template_replaces_it() {
+    let with_template = cairn_testkit::write(&cairn_testkit::tiny_llama());
+    let (_, without) =
+        cairn_testkit::ollama_layout::gemma3_with_tower().files.pop().expect("a file in Ollama's layout");
+    let check = async |renderer: &str, file: &[u8], template: &str, wanted: &str| {
+        // A file in the library is not checked again.
+        let at = fast();
+        let config = format!(r#"{{"model_format":"gguf","renderer":"{renderer}"}}"#);
+        let layers = [(MODEL, file), ("application/vnd.ollama.image.template", template.as_bytes())];
+        let last = last_event(&at.app(), at.publish_typed_layers("m", &layers, config.as_bytes())).await;
+        assert!(last.contains(wanted), "{renderer}, {template}: {wanted:?} is missing from {last}");
+    };
+    let refused = "here yet: its prompts need the renderer \"future\", which is not built in; only the beginning";
+    check("future", &without, "{{ .Prompt }}", refused).await;
+    check("future", &without, "{{ if }}", refused).await;
+    check("future", &without, "{{ .System }}: {{ .Prompt }}", "success").await;
+    check("future", &with_template, "{{ .Prompt }}", "success").await;
+    check("gemma4", &without, "{{ .Prompt }}", "success").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn beginning_that_a_restart_interrupted_is_not_sent_again() {
     let at = fixture();
     let text = "x".repeat(60_000);
