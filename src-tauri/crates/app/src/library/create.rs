@@ -140,8 +140,13 @@ impl ModelLibrary {
             let layer = layers.iter().find(|layer| layer.kind == kind);
             layer.map(|layer| head::read(&library.blob(layer)?)).transpose()
         };
-        let Some(model) = head(LayerKind::Model)? else { return Ok(()) };
-        let tower = head(LayerKind::Other(PROJECTOR.to_owned()))?;
+        let heads = head(LayerKind::Model).and_then(|model| Ok((model, head(LayerKind::Other(PROJECTOR.to_owned()))?)));
+        let (model, tower) = match heads {
+            Ok((Some(model), tower)) => (model, tower),
+            Err(error) if is_new => return Err(error),
+            // An unreadable base model fails when it is loaded, with its reason.
+            Ok((None, _)) | Err(_) => return Ok(()),
+        };
         match cairn_runtime::check_vision(&model.gguf, tower.as_ref().map(|tower| &tower.gguf)) {
             Ok(_) => Ok(()),
             Err(reason) if is_new && tower.is_some() => Err(Error::TowerUnusable(reason)),

@@ -136,13 +136,17 @@ async fn stored_tower_that_cannot_be_used_is_shown_with_the_reason() {
     let projector = LayerKind::Other(PROJECTOR.to_owned());
     store(&fixture, "stored", &[(LayerKind::Model, &text), (projector, &tower.write())]).await;
     let one_file = send(&fixture, "m.gguf", &tower.write_into(&text)).await;
-    let reason = "rows of 32 elements, and the model has rows of 64";
-    for (name, request) in [("child", of("child", "stored")), ("one", of_files("one", vec![one_file]))] {
+    // The keys of a tower in the file of a text model have the width of the text model.
+    let requests = [
+        ("child", of("child", "stored"), "rows of 32 elements, and the model has rows of 64"),
+        ("one", of_files("one", vec![one_file]), "mm.input_projection"),
+    ];
+    for (name, request, reason) in requests {
         let statuses = create(&fixture, request).await.expect("the text model is usable");
         let warnings: Vec<_> = statuses.iter().filter(|status| status.starts_with("warning: ")).collect();
         assert!(
             matches!(warnings[..], [text] if text.contains("cannot see images") && text.contains(reason)),
-            "{name}"
+            "{name}: {statuses:?}"
         );
         let shown = fixture.app.library().show(name, false).expect("the model exists");
         assert!(shown.vision_problem.as_ref().is_some_and(|text| text.contains(reason)), "{:?}", shown.vision_problem);
