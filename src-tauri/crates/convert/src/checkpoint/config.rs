@@ -12,6 +12,8 @@ pub(super) const CONFIG: &str = "config.json";
 pub(super) const TIED: &str = "tie_word_embeddings";
 /// Objects with the parameters of the rotation, the newer one first.
 pub(super) const ROTATIONS: [&str; 2] = ["rope_parameters", "rope_scaling"];
+/// Keys with the kind of a rotation, the newer one first.
+pub(super) const ROTATION_KINDS: [&str; 2] = ["rope_type", "type"];
 
 /// Larger than in any model, as in `cairn_models`.
 pub(super) const MAX_LAYERS: u32 = 4096;
@@ -126,10 +128,21 @@ impl Config {
         number(key, &self.root[key])
     }
 
-    /// Returns a value of the rotation: of `rope_parameters`, or of `rope_scaling` of older configs.
+    /// Returns the parameters of the rotation of layers with full attention: those of `rope_parameters`, then those of
+    /// `rope_scaling` of older configs. If only the latter declare the kind, they are first.
+    pub(super) fn rotations(&self) -> [&Value; 2] {
+        let [newer, older] = ROTATIONS.map(|name| {
+            let (all, full) = (&self.root[name], &self.root[name]["full_attention"]);
+            if full.is_null() { all } else { full }
+        });
+        let has_kind = |values: &Value| ROTATION_KINDS.iter().any(|key| !values[*key].is_null());
+        if has_kind(older) && !has_kind(newer) { [older, newer] } else { [newer, older] }
+    }
+
+    /// Returns a value of the rotation, of the first parameters that have it.
     pub(super) fn rotation(&self, key: &str) -> &Value {
-        let [value, older] = ROTATIONS.map(|name| &self.root[name][key]);
-        if value.is_null() { older } else { value }
+        let [first, second] = self.rotations().map(|values| &values[key]);
+        if first.is_null() { second } else { first }
     }
 
     /// Returns a finite number of the rotation.

@@ -134,7 +134,7 @@ impl Family for Decoder {
 
     fn matrices(&self, module: &str) -> Vec<ModuleMatrix> {
         let name = TensorName::parse(&format!("{module}.weight")).filter(|_| !is_ignored(module));
-        let is_adaptable = |name: &TensorName| !self.is_encoder && !(self.is_tied && name.stem == OUTPUT);
+        let is_adaptable = |name: &TensorName| !(self.is_encoder || self.is_tied && name.stem == OUTPUT);
         let Some(name) = name.filter(is_adaptable) else { return Vec::new() };
         let matrix = |row: &Row| ModuleMatrix {
             name: format!("{}{}.weight", name.prefix(), row.to),

@@ -38,7 +38,7 @@ impl Modules {
     pub(super) fn read(files: &[CheckpointFile], has_dense: bool) -> Result<Self, ConvertError> {
         let max_dense = if has_dense { MAX_DENSE } else { 0 };
         let list = json(files, MODULES)?.unwrap_or_default();
-        let (mut pooling, mut dense) = (None, Vec::new());
+        let (mut pooling, mut dense) = (None, Vec::<Dense>::new());
         for module in list.as_array().into_iter().flatten() {
             let (kind, path) =
                 (module["type"].as_str().unwrap_or_default(), module["path"].as_str().unwrap_or_default());
@@ -46,7 +46,14 @@ impl Modules {
                 // Every vector is normalised.
                 Some("Transformer" | "Normalize") => {}
                 Some("Pooling") if pooling.is_none() && dense.is_empty() => pooling = Some(self::pooling(files, path)?),
-                Some("Dense") if dense.len() < max_dense => dense.push(Dense::read(files, path)?),
+                Some("Dense") if dense.len() < max_dense => {
+                    let matrix = Dense::read(files, path)?;
+                    // The tensors of a file get one name.
+                    if dense.iter().any(|other| other.weights == matrix.weights) {
+                        return Err(invalid(MODULES, format!("two modules Dense have the path {path:?}")));
+                    }
+                    dense.push(matrix);
+                }
                 // Without it the vectors would be others.
                 _ => return Err(unsupported(format!("the module {kind:?} of {MODULES}"))),
             }

@@ -14,6 +14,8 @@ const NFC: &str = "NFC";
 /// Decomposes characters.
 const NFD: &str = "NFD";
 const LOWERCASE: &str = "Lowercase";
+/// All changes of BERT together.
+const BERT: &str = "BertNormalizer";
 const STRIP_ACCENTS: &str = "StripAccents";
 
 /// How the words of a WordPiece vocabulary are changed; `None` is the engine's default.
@@ -57,10 +59,15 @@ pub(super) fn check_merges(tokenizer: &TokenizerFile) -> Result<(), ConvertError
 /// Returns the changes by the steps of a WordPiece vocabulary.
 pub(super) fn of_words(tokenizer: &TokenizerFile) -> Result<Words, ConvertError> {
     let (mut words, mut decomposes) = (Words { lowercase: Some(false), strip_accents: Some(false) }, false);
+    let is_alone = steps(tokenizer).count() == 1;
     for step in steps(tokenizer) {
         match step.kind.as_deref() {
+            // Its flags may contradict the other steps.
+            Some(BERT) if !is_alone => {
+                return Err(unsupported(format!("the normalizer {BERT:?} beside others in {TOKENIZER}")));
+            }
             // The engine always removes control characters, and separates Chinese characters.
-            Some("BertNormalizer") if step.clean_text != Some(false) && step.handle_chinese_chars != Some(false) => {
+            Some(BERT) if step.clean_text != Some(false) && step.handle_chinese_chars != Some(false) => {
                 return Ok(Words { lowercase: step.lowercase, strip_accents: step.strip_accents });
             }
             Some(LOWERCASE) => words.lowercase = Some(true),
@@ -151,5 +158,12 @@ mod tests {
         refused(&[step("Replace")], "the normalizer \"Replace\" of a WordPiece vocabulary");
         let together = json!({"type": "BertNormalizer", "handle_chinese_chars": false});
         refused(&[together], "the normalizer \"BertNormalizer\" of a WordPiece vocabulary");
+        let bert = || json!({"type": "BertNormalizer", "lowercase": false});
+        for other in [step("Lowercase"), step("NFC"), step("Replace"), bert()] {
+            refused(&[bert(), other], "the normalizer \"BertNormalizer\" beside others in tokenizer.json");
+        }
+        for other in [step("Lowercase"), step("NFD"), step("StripAccents")] {
+            refused(&[other, bert()], "the normalizer \"BertNormalizer\" beside others in tokenizer.json");
+        }
     }
 }

@@ -4,7 +4,7 @@
 use cairn_gguf::Metadata;
 use serde_json::Value;
 
-use super::config::{self, CONFIG, Config, MAX_WIDTH, ROTATIONS};
+use super::config::{self, CONFIG, Config, MAX_WIDTH, ROTATION_KINDS, ROTATIONS};
 use super::error::{ConvertError, invalid, unsupported};
 
 /// Largest number of factors in a config.
@@ -22,33 +22,29 @@ const LOCAL: &str = "rope_local_base_freq";
 /// Divisor of pairs that do not turn.
 const STILL: f32 = 1e30;
 
-/// The parameters of layers with full attention.
+/// The parameters of layers with full attention. Each set of them is an object or null.
 struct Parameters<'a> {
     config: &'a Config,
-    /// An object, or null.
-    values: &'a Value,
 }
 
 impl<'a> Parameters<'a> {
     fn new(config: &'a Config) -> Result<Self, ConvertError> {
-        let mut values = &Value::Null;
-        for name in ROTATIONS.into_iter().rev() {
+        for name in ROTATIONS {
             let all = object(name, config.value(name))?;
-            let full = object("full_attention", &all["full_attention"])?;
-            values = [full, all, values].into_iter().find(|values| !values.is_null()).unwrap_or(&Value::Null);
+            object("full_attention", &all["full_attention"])?;
         }
-        Ok(Self { config, values })
+        Ok(Self { config })
     }
 
     /// Returns a value of the rotation, or else of the config.
     fn value(&self, key: &str) -> &'a Value {
-        let value = &self.values[key];
+        let value = self.config.rotation(key);
         if value.is_null() { self.config.value(key) } else { value }
     }
 
     /// Returns a finite number above zero.
     fn positive(&self, key: &str) -> Result<Option<f32>, ConvertError> {
-        optional(&self.values[key], |value| config::positive(key, value))
+        optional(self.config.rotation(key), |value| config::positive(key, value))
     }
 
     fn base(&self) -> Result<Option<f32>, ConvertError> {
@@ -58,14 +54,18 @@ impl<'a> Parameters<'a> {
 
     /// Returns the kind of scaling.
     fn kind(&self) -> Result<&'a str, ConvertError> {
-        for key in ["rope_type", "type"] {
-            match &self.values[key] {
-                Value::Null => {}
-                Value::String(kind) => return Ok(kind),
-                other => return Err(invalid(CONFIG, format!("{key} of the RoPE scaling is {other}, not a text"))),
+        let [first, second] = self.config.rotations();
+        match (declared_kind(first)?, declared_kind(second)?) {
+            (Some(newer), Some(older)) if newer != older => {
+                let [parameters, scaling] = ROTATIONS;
+                let reason = format!("{parameters} has the rope_type {newer:?}, and {scaling} has {older:?}");
+                return Err(invalid(CONFIG, reason));
             }
+            (Some(kind), _) | (None, Some(kind)) => return Ok(kind),
+            (None, None) => {}
         }
-        match ["factor", "long_factor", "short_factor"].into_iter().find(|key| !self.values[*key].is_null()) {
+        let has = |key: &&str| !self.config.rotation(key).is_null();
+        match ["factor", "long_factor", "short_factor"].into_iter().find(has) {
             Some(key) => Err(invalid(CONFIG, format!("the RoPE scaling has a {key}, but no rope_type"))),
             None => Ok("default"),
         }
@@ -78,10 +78,29 @@ impl<'a> Parameters<'a> {
     }
 
     fn factors(&self, key: &str, pairs: usize) -> Result<Vec<f32>, ConvertError> {
-        let list = self.values[key].as_array().filter(|list| list.len() == pairs && pairs <= MAX_FACTORS);
+        let list = self.config.rotation(key).as_array().filter(|list| list.len() == pairs && pairs <= MAX_FACTORS);
         let list = list.ok_or_else(|| invalid(CONFIG, format!("{key} is not a list of {pairs} numbers")))?;
         list.iter().map(|value| config::positive(key, value)).collect()
     }
+}
+
+/// Returns the kind that parameters declare, by its newer name.
+fn declared_kind(values: &Value) -> Result<Option<&str>, ConvertError> {
+    for key in ROTATION_KINDS {
+        match &values[key] {
+            Value::Null => {}
+            Value::String(kind) => {
+                return Ok(Some(match kind.as_str() {
+                    "su" => "longrope",
+                    // It only has sections.
+                    "mrope" => "default",
+                    kind => kind,
+                }));
+            }
+            other => return Err(invalid(CONFIG, format!("{key} of the RoPE scaling is {other}, not a text"))),
+        }
+    }
+    Ok(None)
 }
 
 /// Checks that a value is an object or null.
@@ -115,8 +134,8 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
     }
     let (context, factor) = (parameters.original_context()?, parameters.positive("factor")?);
     match parameters.kind()? {
-        // The scaling of `dynamic` begins beyond the context, factors of `llama3` are a tensor, and `mrope` only has sections.
-        "default" | "dynamic" | "llama3" | "mrope" | PROPORTIONAL => {}
+        // The scaling of `dynamic` begins beyond the context, and factors of `llama3` are a tensor.
+        "default" | "dynamic" | "llama3" | PROPORTIONAL => {}
         kind @ ("linear" | "yarn") => {
             let factor = factor.ok_or_else(|| invalid(CONFIG, format!("the RoPE scaling {kind} has no factor")))?;
             set("scaling.type", kind.into());
@@ -141,7 +160,7 @@ pub(super) fn add(config: &Config, architecture: &str, metadata: &mut Metadata) 
                 }
             }
         }
-        "su" | "longrope" => {
+        "longrope" => {
             let context = context.ok_or_else(|| invalid(CONFIG, "it has no original_max_position_embeddings"))?;
             let (long, original) = (config.count("max_position_embeddings", u32::MAX)?, f64::from(context));
             let scale = f64::from(long) / original;
@@ -162,12 +181,12 @@ pub(super) fn factors(config: &Config, dims: u64) -> Result<Vec<(&'static str, V
         "llama3" => Ok(vec![("rope_freqs.weight", llama_3(&parameters, dims)?)]),
         PROPORTIONAL => {
             const KEY: &str = "partial_rotary_factor";
-            let share = optional(&parameters.values[KEY], |value| config::share(KEY, value))?.unwrap_or(1.0);
+            let share = optional(config.rotation(KEY), |value| config::share(KEY, value))?.unwrap_or(1.0);
             let (pairs, turning) = (dims / 2, (dims as f64 * f64::from(share) / 2.0) as u64);
             let divisors = (0..pairs).map(|pair| if pair < turning { 1.0 } else { STILL });
             Ok(vec![("rope_freqs.weight", divisors.collect())])
         }
-        "su" | "longrope" => {
+        "longrope" => {
             let pairs = dims as usize / 2;
             let long = parameters.factors("long_factor", pairs)?;
             let short = parameters.factors("short_factor", pairs)?;

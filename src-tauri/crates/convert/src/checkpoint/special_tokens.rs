@@ -1,7 +1,7 @@
 //! Roles of special tokens, the tokens that are added to a text, and the chat template.
 //!
 //! Sources, in their order: `tokenizer_config.json` with the names of tokens, `config.json` with ids. The post-processor of
-//! `tokenizer.json` determines which tokens are added to a text.
+//! `tokenizer.json` determines which tokens are added to a text. An id counts only if no name gives the token.
 
 use cairn_gguf::Metadata;
 use serde::Deserialize;
@@ -96,11 +96,15 @@ pub(super) fn add(
     tokens: &[String],
     metadata: &mut Metadata,
 ) -> Result<(), ConvertError> {
+    check_names(description, config, tokens)?;
     let names = Names::read(config, post_processor);
     for ((role, key), name) in ROLES.iter().zip(&names.of) {
         let named = name.as_ref().and_then(|name| tokens.iter().position(|token| token == name));
-        let declared = declared(&description.config, role, tokens.len())?;
-        if let Some(id) = named.map(|id| id as u32).or(declared) {
+        let id = match named {
+            Some(id) => Some(id as u32),
+            None => declared(&description.config, role, tokens.len())?,
+        };
+        if let Some(id) = id {
             metadata.set(format!("tokenizer.ggml.{key}_token_id"), id);
         }
     }
@@ -115,19 +119,36 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Returns the id of a role in the config. Some models have several ends; the first one is the most general.
+/// Checks that the tokens that begin and end a text are in the vocabulary, or that the config has ids of them.
+fn check_names(description: &Description<'_>, config: &TokenizerConfig, tokens: &[String]) -> Result<(), ConvertError> {
+    for (role, name) in [("bos", &config.bos_token), ("eos", &config.eos_token)] {
+        let name = name.as_ref().and_then(TokenName::text);
+        let Some(name) = name.filter(|name| tokens.iter().all(|token| token != *name)) else { continue };
+        if declared(&description.config, role, tokens.len())?.is_none() {
+            let reason =
+                format!("the {role}_token {name:?} is not in the vocabulary, and {CONFIG} has no {role}_token_id");
+            return Err(invalid(TOKENIZER_CONFIG, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the id of a role in the config; -1 and an empty list are none. Some models have several ends; the first one is
+/// the most general.
 fn declared(config: &Config, role: &str, tokens: usize) -> Result<Option<u32>, ConvertError> {
     let key = format!("{role}_token_id");
     let value = config.value(&key);
     let ids = match value {
         Value::Null => return Ok(None),
         Value::Array(ids) => ids.as_slice(),
+        one if *one == -1 => return Ok(None),
         one => std::slice::from_ref(one),
     };
     let id = |value: &Value| value.as_u64().filter(|&id| id < tokens as u64).map(|id| id as u32);
-    let first = ids.iter().map(id).collect::<Option<Vec<u32>>>().and_then(|ids| ids.first().copied());
+    let ids = ids.iter().map(id).collect::<Option<Vec<u32>>>();
     let last = tokens.saturating_sub(1);
-    first.map(Some).ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not one of the ids 0 to {last}")))
+    let ids = ids.ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not one of the ids 0 to {last}")))?;
+    Ok(ids.first().copied())
 }
 
 /// Returns the chat template: that of `tokenizer_config.json`, else a file.

@@ -225,9 +225,12 @@ pub(super) struct NamedTemplate {
 }
 
 impl TokenName {
+    /// Returns the text. An empty one names no token.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
-            TokenName::Text(text) | TokenName::Object { content: text } => Some(text),
+            TokenName::Text(text) | TokenName::Object { content: text } => {
+                Some(text.as_str()).filter(|text| !text.is_empty())
+            }
             TokenName::Other(_) => None,
         }
     }

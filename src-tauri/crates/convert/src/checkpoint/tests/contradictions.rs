@@ -1,13 +1,14 @@
 //! Checkpoints of which one part contradicts another, or that declare what no file of the engine contains: each is refused, because
 //! a model without that part would give other answers.
 
+use cairn_gguf::Gguf;
 use cairn_testkit::checkpoint::{AdaptedCheckpoint, AdapterSpec, CheckpointSpec, Vocabulary, adapter, checkpoint};
 use cairn_testkit::families::{GEMMA2, LLAMA4, T5};
 use serde_json::{Value, json};
 
 use super::decoders::{llama, open, spec};
 use super::encoder_decoders::{t5, without_index};
-use super::hostile::{Files, changed, with_header};
+use super::hostile::{Files, changed, replace, with_header};
 use super::{convert_to, refused};
 use crate::{CheckpointFile, FileType};
 
@@ -42,7 +43,7 @@ fn normalizers_and_pre_tokenizers_that_the_engine_lacks_are_refused() {
     let fallback =
         changed(of(Vocabulary::Bytes), "tokenizer.json", |file| file["model"]["byte_fallback"] = json!(true));
     let converted = convert_to(&fallback, FileType::F16).expect("a byte-level vocabulary has all bytes");
-    let gguf = cairn_gguf::Gguf::parse(&converted).unwrap();
+    let gguf = Gguf::parse(&converted).unwrap();
     assert_eq!(gguf.metadata().str("tokenizer.ggml.model"), Ok(Some("gpt2")));
 }
 
@@ -101,6 +102,36 @@ fn rope_scaling_that_is_no_scaling_is_refused() {
 }
 
 #[test]
+fn rotation_of_two_objects_has_the_kind_of_one() {
+    let with = |parameters: Value, scaling: Value| {
+        changed(of(Vocabulary::Bytes), "config.json", |config| {
+            config["rope_parameters"] = parameters;
+            config["rope_scaling"] = scaling;
+        })
+    };
+    let yarn = || json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128});
+    let files = with(json!({"rope_theta": 5e5, "factor": 2.0, "beta_fast": 16.0}), yarn());
+    let converted = convert_to(&files, FileType::F16).expect("one object has the kind");
+    let gguf = Gguf::parse(&converted).unwrap();
+    assert_eq!(gguf.metadata().str("llama.rope.scaling.type"), Ok(Some("yarn")));
+    let number = |key: &str| gguf.metadata().f32(&format!("llama.rope.{key}")).unwrap();
+    assert_eq!(number("freq_base"), Some(500_000.0), "the other object has the base");
+    assert_eq!(number("scaling.factor"), Some(4.0), "that of the object with the kind");
+    assert_eq!(number("scaling.yarn_beta_fast"), Some(16.0), "only the other object has it");
+    is_converted(&with(yarn(), yarn()), "the same kind");
+    is_converted(&with(json!({"rope_type": "default"}), json!({"type": "mrope"})), "neither is scaled");
+    for kind in ["default", "linear"] {
+        let other = with(json!({"rope_type": kind, "factor": 4.0}), yarn());
+        let expected = format!("rope_parameters has the rope_type {kind:?}, and rope_scaling has \"yarn\"");
+        refused(&other, &expected);
+    }
+    let full = json!({"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}});
+    refused(&with(full, yarn()), "rope_parameters has the rope_type \"default\", and rope_scaling has \"yarn\"");
+    let none = with(json!({"rope_theta": 5e5}), json!({"factor": 4.0}));
+    refused(&none, "the RoPE scaling has a factor, but no rope_type");
+}
+
+#[test]
 fn merges_of_missing_tokens_are_refused() {
     let with = |vocabulary, change: fn(&mut Value)| {
         changed(of(vocabulary), "tokenizer.json", |file| change(&mut file["model"]))
@@ -122,16 +153,42 @@ fn merges_of_missing_tokens_are_refused() {
     }
 }
 
+/// The files of a tokenizer that names no special token.
+fn unnamed() -> Files {
+    let mut files = of(Vocabulary::Bytes);
+    replace(&mut files, "tokenizer_config.json", |config| {
+        for name in ["bos_token", "eos_token", "pad_token"] {
+            config[name] = Value::Null;
+        }
+    });
+    replace(&mut files, "tokenizer.json", |file| file["post_processor"] = Value::Null);
+    files
+}
+
 #[test]
 fn ids_beyond_the_vocabulary_are_refused() {
-    for role in ["bos", "eos", "pad", "unk"] {
+    for (role, name) in [("bos", "bos"), ("eos", "eos"), ("pad", "padding"), ("unk", "unknown")] {
         let key = format!("{role}_token_id");
-        for value in [json!(520), json!(-1), json!("1"), json!(1.5), json!([]), json!([1, 520]), json!({"id": 1})] {
+        let with = |value: Value| changed(unnamed(), "config.json", |config| config[&key] = value);
+        for value in [json!(520), json!(-2), json!("1"), json!(1.5), json!([1, 520]), json!([-1]), json!({"id": 1})] {
             let expected = format!("config.json: {key} is {value}, not one of the ids 0 to 519");
-            refused(&with_config(&key, value), &expected);
+            refused(&with(value), &expected);
         }
-        is_converted(&with_config(&key, json!([519, 1])), "several tokens");
-        is_converted(&with_config(&key, Value::Null), "the token has no id");
+        let id = |files: &[CheckpointFile]| {
+            let converted = convert_to(files, FileType::F16).expect("a valid checkpoint");
+            Gguf::parse(&converted).unwrap().metadata().u32(&format!("tokenizer.ggml.{name}_token_id")).unwrap()
+        };
+        assert_eq!(id(&with(json!([519, 1]))), Some(519), "{role}: the first of several tokens");
+        for value in [Value::Null, json!(-1), json!([])] {
+            assert_eq!(id(&with(value.clone())), None, "{role}: {value} is no token");
+        }
+        if role != "unk" {
+            let named = id(&with_config(&key, Value::Null));
+            assert!(named.is_some(), "the tokenizer has a name of {role}");
+            for value in [json!(520), json!(-1), json!([])] {
+                assert_eq!(id(&with_config(&key, value.clone())), named, "{role}: the name counts, not {value}");
+            }
+        }
     }
     let start = |value: Value| {
         let files = checkpoint(&t5(&T5)).files;
@@ -139,6 +196,28 @@ fn ids_beyond_the_vocabulary_are_refused() {
     };
     refused(&start(json!(520)), "the decoder starts with the token 520, which is not one of the ids 0 to 519");
     refused(&start(json!("0")), "decoder_start_token_id is \"0\", not a count");
+}
+
+#[test]
+fn names_of_missing_tokens_need_an_id() {
+    for role in ["bos", "eos"] {
+        let (name, key) = (format!("{role}_token"), format!("{role}_token_id"));
+        let with = |token: Value, id: Value| {
+            let mut files = of(Vocabulary::Bytes);
+            replace(&mut files, "tokenizer_config.json", |config| config[&name] = token);
+            changed(files, "config.json", |config| config[&key] = id)
+        };
+        let missing = format!(
+            "tokenizer_config.json: the {name} \"<none>\" is not in the vocabulary, and config.json has no {key}"
+        );
+        for id in [Value::Null, json!(-1), json!([])] {
+            refused(&with(json!("<none>"), id.clone()), &missing);
+            refused(&with(json!({"content": "<none>"}), id), &missing);
+        }
+        refused(&with(json!("<none>"), json!(520)), &format!("{key} is 520, not one of the ids 0 to 519"));
+        is_converted(&with(json!("<none>"), json!(1)), "the config has the id");
+        is_converted(&with(json!(""), Value::Null), "an empty text names no token");
+    }
 }
 
 /// Removes a tensor from the header of its file. Its data stay.

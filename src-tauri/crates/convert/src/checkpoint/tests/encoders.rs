@@ -101,6 +101,8 @@ fn matrices_behind_the_pooling_that_do_not_fit_are_refused() {
     };
     let many = modules(|list| list.push(list[2].clone()));
     refused(&many, "the module \"sentence_transformers.models.Dense\" of modules.json is not supported");
+    let twice = modules(|list| list[3]["path"] = list[2]["path"].clone());
+    refused(&twice, "modules.json: two modules Dense have the path \"2_Dense\"");
     let late = modules(|list| list.swap(1, 2));
     refused(&late, "the module \"sentence_transformers.models.Pooling\" of modules.json is not supported");
     let renamed = with_header(files(&gemma()), "linear.weight", |header| {

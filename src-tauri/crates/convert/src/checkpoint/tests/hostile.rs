@@ -17,11 +17,16 @@ fn llama_files() -> Files {
 
 /// Replaces a JSON file.
 pub(super) fn changed(mut files: Files, name: &str, change: impl FnOnce(&mut Value)) -> Vec<CheckpointFile> {
+    replace(&mut files, name, change);
+    open(&files)
+}
+
+/// Replaces one of several JSON files.
+pub(super) fn replace(files: &mut Files, name: &str, change: impl FnOnce(&mut Value)) {
     let (_, contents) = files.iter_mut().find(|(file, _)| file == name).expect("a file of the checkpoint");
     let mut value = serde_json::from_slice(contents).expect("valid JSON");
     change(&mut value);
     *contents = value.to_string().into_bytes();
-    open(&files)
 }
 
 /// Changes the header of the first file with a tensor. Its data stay.
