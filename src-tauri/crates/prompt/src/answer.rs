@@ -157,6 +157,8 @@ fn first_token(tag: &str) -> &str {
 #[derive(Debug)]
 pub struct AnswerParser {
     thinking: Option<ThinkingSplitter>,
+    /// Whether reasoning that the request disables is dropped.
+    drops_thinking: bool,
     rest: RestParser,
 }
 
@@ -184,7 +186,14 @@ impl AnswerParser {
         let splitter = |(open, close): &(String, String)| {
             ThinkingSplitter::new(open, close, start == ThinkingStart::Inside).with_calls(calls)
         };
-        AnswerParser { thinking: tags.map(splitter), rest }
+        AnswerParser { thinking: tags.map(splitter), drops_thinking: start == ThinkingStart::Off, rest }
+    }
+
+    /// Ends the reasoning at its closing tag only, as a constraint of the answer does.
+    #[must_use]
+    pub fn ending_at_tag(mut self) -> AnswerParser {
+        self.thinking = self.thinking.map(|splitter| splitter.with_calls(&[]));
+        self
     }
 
     /// Adds `text` and returns the deltas that are now certain.
@@ -193,13 +202,21 @@ impl AnswerParser {
             Some(splitter) => splitter.push(text),
             None => vec![Delta::Text(text.to_owned())],
         };
+        self.parse(deltas)
+    }
+
+    /// Parses what follows the reasoning.
+    fn parse(&mut self, mut deltas: Vec<Delta>) -> Vec<Delta> {
+        if self.thinking.is_some() && self.drops_thinking {
+            deltas.retain(|delta| !matches!(delta, Delta::Thinking(_)));
+        }
         deltas.into_iter().flat_map(|delta| self.rest.push(delta)).collect()
     }
 
     /// Returns the deltas of the buffered text at the end of the answer.
     pub fn finish(mut self) -> Vec<Delta> {
-        let buffered = self.thinking.map(ThinkingSplitter::finish).unwrap_or_default();
-        let mut deltas: Vec<Delta> = buffered.into_iter().flat_map(|delta| self.rest.push(delta)).collect();
+        let buffered = self.thinking.clone().map(ThinkingSplitter::finish).unwrap_or_default();
+        let mut deltas = self.parse(buffered);
         deltas.extend(match self.rest {
             RestParser::Text => Vec::new(),
             RestParser::Calls(parser) => parser.finish(),

@@ -118,6 +118,11 @@ mod tests {
         }
         let names: HashSet<&str> = RENDERERS.iter().map(|renderer| renderer.name).collect();
         assert_eq!(names.len(), RENDERERS.len(), "different names");
+        let prompts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/renderers");
+        // `gemma4` means one of two others.
+        for name in names.into_iter().filter(|name| *name != "gemma4") {
+            assert!(prompts.join(format!("{name}.txt")).exists(), "{name} has recorded prompts");
+        }
         assert!(Template::by_renderer_name("Olmo3").is_none(), "names are case-sensitive");
         assert!(Template::by_renderer_name("").is_none(), "no name");
     }
