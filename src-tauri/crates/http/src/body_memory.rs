@@ -33,7 +33,7 @@ static USED: LazyLock<Mutex<Used>> = LazyLock::new(Mutex::default);
 struct Used {
     bytes: usize,
     remote_bytes: usize,
-    /// Of each other machine that has a body.
+    /// Bytes of each other machine that sends a body.
     machines: HashMap<Arc<str>, usize>,
 }
 
@@ -58,23 +58,25 @@ impl BodyMemory {
     pub(crate) fn grow(&self, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
         let mut part = self.0.lock();
         let Some(more) = bytes.checked_sub(part.bytes).filter(|_| bytes > FREE_BYTES) else { return Ok(()) };
-        USED.lock().take(part.machine.as_ref(), more, max_bytes)?;
+        USED.lock().take(part.machine.as_ref(), part.bytes, more, max_bytes)?;
         part.bytes += more;
         Ok(())
     }
 }
 
 impl Used {
-    fn take(&mut self, machine: Option<&Arc<str>>, more: usize, max_bytes: usize) -> Result<(), ApiError> {
+    /// Takes `more` bytes for a body that has `own` bytes so far, and at most `max_bytes` at its end.
+    fn take(&mut self, machine: Option<&Arc<str>>, own: usize, more: usize, max_bytes: usize) -> Result<(), ApiError> {
         if self.bytes + more > MAX_BYTES {
             return Err(busy("all requests", MAX_BYTES));
         }
         if let Some(machine) = machine {
             let share = self.machines.get(machine).copied().unwrap_or_default() + more;
-            if share > MAX_SHARE_BYTES.max(max_bytes) {
-                return Err(busy("the requests of this machine", MAX_SHARE_BYTES));
+            // A machine's only body may be as large as its path allows.
+            let max_share = if share == own + more { MAX_SHARE_BYTES.max(max_bytes) } else { MAX_SHARE_BYTES };
+            if share > max_share {
+                return Err(busy("the requests of your computer", max_share));
             }
-            // A single body may be as large as its path allows.
             if self.remote_bytes + more > MAX_REMOTE_BYTES && share < self.remote_bytes + more {
                 return Err(busy("the requests of other machines", MAX_REMOTE_BYTES));
             }
@@ -132,11 +134,11 @@ mod tests {
         let mut used = Used::default();
         let [a, b, c]: [Arc<str>; 3] = ["a".into(), "b".into(), "c".into()];
         let mut take = |machine, more| {
-            let taken = used.take(machine, more * MIB, 64 * MIB).map_err(|error| error.into_body().error);
+            let taken = used.take(machine, 0, more * MIB, 64 * MIB).map_err(|error| error.into_body().error);
             (taken.err().unwrap_or_default(), used.machines.len())
         };
         assert_eq!(take(Some(&a), 128), (String::new(), 1), "a whole share");
-        assert!(take(Some(&a), 1).0.contains("requests of this machine have 128 MiB"), "more than a share");
+        assert!(take(Some(&a), 1).0.contains("requests of your computer have 128 MiB"), "more than a share");
         assert_eq!(take(Some(&b), 120), (String::new(), 2), "another machine");
         assert!(
             take(Some(&c), 9).0.contains("requests of other machines have 256 MiB"),
@@ -153,7 +155,9 @@ mod tests {
         let mut used = Used::default();
         let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
         let limit = 300 * MIB;
-        used.take(Some(&a), limit, limit).unwrap_or_else(|_| panic!("the only body"));
-        assert!(used.take(Some(&b), MIB, limit).is_err(), "a second one");
+        used.take(Some(&a), 0, MIB, limit).unwrap_or_else(|_| panic!("the only body"));
+        used.take(Some(&a), MIB, limit - MIB, limit).unwrap_or_else(|_| panic!("its rest"));
+        assert!(used.take(Some(&a), 0, MIB, limit).is_err(), "a second one of the machine");
+        assert!(used.take(Some(&b), 0, MIB, limit).is_err(), "one of another machine");
     }
 }

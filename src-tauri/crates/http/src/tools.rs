@@ -1,8 +1,8 @@
-//! Which tools a request offers, for the APIs of OpenAI and Anthropic.
+//! Which tools a request offers, for the APIs of OpenAI and Anthropic, and arguments of earlier calls.
 
 use cairn_app::inference::ToolUse;
 use cairn_wire::excerpt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
@@ -48,6 +48,20 @@ pub(crate) fn offered(
         true => Err(ApiError::bad_request("tool_choice requires a call, and the request has no tools")),
         false => Ok((tools, ToolUse { is_required, is_single })),
     }
+}
+
+/// Returns the arguments of an earlier call. None are those of a function without parameters.
+pub(crate) fn arguments(arguments: Value, tool: &str) -> Result<Value, ApiError> {
+    match arguments {
+        Value::Null => Ok(json!({})),
+        Value::Object(_) => Ok(arguments),
+        _ => Err(invalid_arguments(tool, "a JSON object")),
+    }
+}
+
+/// Returns the error for arguments of an earlier call of `tool` that are not `expected`.
+pub(crate) fn invalid_arguments(tool: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(format!("invalid tool call arguments: those of {:?} must be {expected}", excerpt(tool)))
 }
 
 /// Returns the error for a required call if all tools that are allowed are ignored.

@@ -26,6 +26,10 @@ pub(crate) fn add_of_answer(warnings: &mut Vec<String>, finish: &Finish) {
 fn left_out(usage: &Usage) -> Option<String> {
     let Truncated { reason, tokens, images, context_tokens, .. } = usage.truncated?;
     let (left_out, context) = (thousands(tokens), thousands(context_tokens));
+    if tokens == 0 {
+        let images = if images == 1 { "1 image".to_owned() } else { format!("{} images", thousands(images.into())) };
+        return Some(format!("the model does not see {images}: its chat template does not show them"));
+    }
     let images = match images {
         0 => String::new(),
         1 => " and 1 image".to_owned(),
@@ -79,6 +83,9 @@ mod tests {
              Set OLLAMA_CONTEXT_LENGTH or num_ctx to enlarge it, up to the model's limit",
         );
         assert_eq!(left_out(&Usage::default()), None, "the whole prompt fits");
+        let unseen = Truncated { images: 1, ..Truncated::empty(Overflow::PromptTooLong, 4096) };
+        let warning = left_out(&Usage { truncated: Some(unseen), ..Usage::default() }).expect("a warning");
+        assert!(warning.contains("does not see 1 image: its chat template"), "the context is not the cause: {warning}");
         for (images, expected) in
             [(1, "prompt cut: 7 of 7 tokens and 1 image left out;"), (2, " and 2 images left out;")]
         {

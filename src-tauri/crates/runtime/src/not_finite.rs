@@ -2,7 +2,7 @@
 
 use crate::request::{GenerateError, NotFinite};
 
-/// Checks a row of logits. One of them must be finite, and none positive infinity. A family may give tokens negative infinity, and a
+/// Checks a row of logits. At least one must be finite, and none may be positive infinity. A family may give tokens negative infinity, and a
 /// damaged row of the output matrix makes NaN of one token only.
 pub(crate) fn check_logits(logits: &[f32], has_adapter: bool) -> Result<(), GenerateError> {
     // Without an early end, so that it is computed in vectors.

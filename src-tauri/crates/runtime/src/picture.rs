@@ -4,6 +4,7 @@
 //! many tokens as its tower has output rows, which all have its number. So prompts with pictures are counted, cut and compared like
 //! others. What identifies the rows of a picture in the cache is not its number, but its pixels, the order of its rows and its tower.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -133,9 +134,9 @@ pub fn remove_cut_pictures(prompt: &mut Vec<u32>, pictures: &[PromptPicture]) {
     *prompt = whole.flatten().copied().collect();
 }
 
-/// Number of pictures in a prompt.
+/// Number of different pictures in a prompt, which may have one several times.
 pub fn pictures_in(prompt: &[u32]) -> usize {
-    spans(prompt).len()
+    spans(prompt).iter().map(|span| span.index).collect::<HashSet<usize>>().len()
 }
 
 /// The rows of one picture in a sequence.

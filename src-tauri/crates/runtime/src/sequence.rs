@@ -103,7 +103,7 @@ pub(crate) struct Sequence {
     pub(crate) served: Served,
     /// Whether a slice of it was abandoned since its last computed token.
     pub(crate) lost_slice: bool,
-    /// Whether numbers that were computed from its rows are not finite, so that the rows must not be cached.
+    /// Whether numbers that were computed from its rows are not finite, so that its rows that are not cached yet stay so.
     pub(crate) has_invalid_rows: bool,
 }
 

@@ -103,7 +103,7 @@ impl Truncated {
             messages: first.messages + second.messages,
             tokens: first.tokens + second.tokens,
             cut_tokens: first.cut_tokens + second.cut_tokens,
-            images: first.images + second.images,
+            images: first.images.saturating_add(second.images),
             ..second
         })
     }

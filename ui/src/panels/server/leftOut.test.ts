@@ -21,6 +21,11 @@ it("images that do not fit are counted", () => {
   expect(leftOut({ prompt_tokens: 40, truncated })).toMatch(/limit\. The model does not see 2 images\.$/);
 });
 
+it("images that the template does not show are no matter of the context", () => {
+  const truncated = { reason: "prompt_too_long" as const, turns: 0, messages: 0, tokens: 0, context_tokens: 64, images: 1 };
+  expect(leftOut({ prompt_tokens: 40, truncated })).toBe("The model does not see 1 image: its chat template does not show them.");
+});
+
 it("request that fits has no line", () => {
   expect(leftOut({ prompt_tokens: 4000 })).toBeUndefined();
 });

@@ -114,6 +114,7 @@ impl Chat {
         let Parsing { parser, visible_tokens, thinking } = conversation.parsing(&fitted.rendered.text);
         let expected = conversation.expected(self.format, self.tool_use)?;
         let constraint = constraint(&lease, expected, thinking)?;
+        let parser = if constraint.is_some() { parser.ending_at_tag() } else { parser };
         let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
         let cut = match self.whole || self.no_shift {
             true => Cut::Never,

@@ -246,7 +246,7 @@ impl Conversation {
 
     /// Number of images of the conversation that a shortened prompt lacks.
     pub(crate) fn lost_images(&self, prompt: &[u32]) -> u32 {
-        (self.pictures().len() - pictures_in(prompt)) as u32
+        self.pictures().len().saturating_sub(pictures_in(prompt)) as u32
     }
 
     /// Returns what an answer must match: the format, calls of the tools, or either.

@@ -90,7 +90,7 @@ pub(crate) struct Shorter {
 }
 
 impl Turns {
-    /// Of a prompt that contains `messages` or, if it was cut, most of them.
+    /// Creates the state of a prompt that contains `messages`, or a part of them if it was cut.
     pub(crate) fn new(conversation: Conversation, messages: Vec<Message>, prompt: &[u32]) -> Self {
         let lost_images = conversation.lost_images(prompt);
         Self { conversation, messages, tokens: prompt.len(), lost_images }

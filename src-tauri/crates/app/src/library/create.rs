@@ -132,8 +132,8 @@ impl ModelLibrary {
         self.engine.check_adapter(&model, &adapter).map_err(Error::AdapterUnusable)
     }
 
-    /// Checks the vision tower of the layers, if there is one. One that was sent must fit the model. Text models with another tower,
-    /// or one that this version cannot compute, are usable without it.
+    /// Checks the vision tower of the layers, if there is one. A tower that was sent must fit the model, and this version must be able to
+    /// compute it. A base model with another tower is usable without it.
     fn check_tower(&self, layers: &[Layer], is_new: bool, steps: &mut Steps<'_>) -> Result<(), Error> {
         let library = self.catalog.own_library();
         let head = |kind: LayerKind| -> Result<Option<Head>, Error> {

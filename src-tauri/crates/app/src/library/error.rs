@@ -165,7 +165,7 @@ pub enum Error {
     },
     /// A vision tower that the model cannot use.
     #[error(
-        "the vision tower cannot be used with this model: {0}; send the tower (mmproj) that was published with the model, or none"
+        "the vision tower cannot be used with this model: {0}; send another tower (mmproj) that was published with the model, or the model without a tower"
     )]
     TowerUnusable(LoadError),
     /// Several adapters in one create request.

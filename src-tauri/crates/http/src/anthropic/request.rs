@@ -135,7 +135,7 @@ fn add_message(
             Block::RedactedThinking {} => {}
             Block::Image { source } => message.images.push(image(&source)?),
             Block::ToolUse { id, name, input } => {
-                let arguments = if input.is_null() { json!({}) } else { input };
+                let arguments = tools::arguments(input, &name)?;
                 called.insert(id.clone(), name.clone());
                 message.tool_calls.push(ToolCall { id: Some(id), name, arguments });
             }

@@ -19,7 +19,7 @@ use crate::client_inference::ClientInference;
 use crate::error::{ApiError, json};
 use crate::relay::{RelayOutcome, RelayRequest, relay};
 use crate::request_log::LogHandle;
-use crate::{Server, images, ndjson};
+use crate::{Server, images, ndjson, tools};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/chat", post(chat).layer(BodyLimit::PROMPT.layer()))
@@ -70,16 +70,14 @@ async fn chat(
 }
 
 fn use_case(request: ChatRequest, scope: CacheScope) -> Result<Chat, ApiError> {
-    let tool_call = |call: cairn_wire::ollama::ToolCall| ToolCall {
-        id: call.id,
-        name: call.function.name,
-        // A function without parameters.
-        arguments: if call.function.arguments.is_null() { serde_json::json!({}) } else { call.function.arguments },
+    let tool_call = |call: cairn_wire::ollama::ToolCall| {
+        let arguments = tools::arguments(call.function.arguments, &call.function.name)?;
+        Ok::<_, ApiError>(ToolCall { id: call.id, name: call.function.name, arguments })
     };
     let message = |message: cairn_wire::ollama::Message| {
         Ok::<_, ApiError>(Message {
             thinking: message.thinking,
-            tool_calls: message.tool_calls.unwrap_or_default().into_iter().map(tool_call).collect(),
+            tool_calls: message.tool_calls.unwrap_or_default().into_iter().map(tool_call).collect::<Result<_, _>>()?,
             tool_name: message.tool_name,
             tool_call_id: message.tool_call_id,
             images: images::of_list(message.images)?,

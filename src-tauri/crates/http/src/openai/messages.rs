@@ -8,7 +8,7 @@ use cairn_wire::openai::{self as wire, ChatMessage, Content, ImageUrl};
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::images;
+use crate::{images, tools};
 
 /// Converts a conversation.
 pub(super) fn messages(messages: Vec<ChatMessage>) -> Result<Vec<Message>, ApiError> {
@@ -62,12 +62,10 @@ fn content(content: Content) -> Result<(String, Vec<Image>), ApiError> {
 fn tool_call(call: wire::ToolCall) -> Result<ToolCall, ApiError> {
     let arguments = match call.function.arguments.trim() {
         "" => Value::Object(serde_json::Map::new()),
-        text => serde_json::from_str(text).ok().filter(Value::is_object).ok_or_else(|| {
-            ApiError::bad_request(format!(
-                "invalid tool call arguments: those of {:?} must be the text of a JSON object",
-                excerpt(&call.function.name)
-            ))
-        })?,
+        text => serde_json::from_str(text)
+            .ok()
+            .filter(Value::is_object)
+            .ok_or_else(|| tools::invalid_arguments(&call.function.name, "the text of a JSON object"))?,
     };
     Ok(ToolCall { id: (!call.id.is_empty()).then_some(call.id), name: call.function.name, arguments })
 }

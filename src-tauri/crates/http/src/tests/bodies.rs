@@ -18,7 +18,7 @@ use crate::body_memory::BodyMemory;
 
 const MIB: usize = 1 << 20;
 /// Tests with large bodies run one after the other, because all of them use the budget of this process.
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(super) static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Returns a request and the channel that sends its body.
 fn streamed(path: &str) -> (mpsc::Sender<Result<Bytes, Infallible>>, Request<Body>) {

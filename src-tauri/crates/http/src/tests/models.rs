@@ -59,6 +59,7 @@ async fn import_rejects_invalid_requests() {
 
 #[tokio::test]
 async fn create_makes_a_model_from_another() {
+    let _turn = super::bodies::TURN.lock().await;
     let daemon = Daemon::with(&[("CAIRN_STALL", "300ms")]);
     let request = r#"{"model":"mine","from":"m","system":"Be brief.","parameters":{"temperature":0.5},
                       "messages":[{"role":"user","content":"hi"}],"license":"MIT"}"#;

@@ -160,6 +160,22 @@ async fn images_that_do_not_fit_are_a_warning() {
 }
 
 #[tokio::test]
+async fn image_that_a_template_shows_twice_or_never_is_counted_once() {
+    let daemon = daemon();
+    let ask = async |template: &str| {
+        let request = json!({"model": "sees", "prompt": "Look", "images": [RED], "template": template, "stream": false,
+                             "options": {"num_predict": 1}});
+        let (status, reply) = daemon.json("/api/generate", request).await;
+        assert_eq!(status, 200, "{template}: {reply}");
+        reply
+    };
+    let twice = ask("{{ .Prompt }} and {{ .Prompt }}").await;
+    assert_eq!(twice["truncated"], Value::Null, "nothing is left out: {twice}");
+    let never = ask("{{ .System }} nothing").await;
+    assert!(never["warnings"].to_string().contains("does not see 1 image: its chat template"), "{never}");
+}
+
+#[tokio::test]
 async fn rendered_prompt_shows_images_as_tags() {
     let daemon = daemon();
     let mut request = chat("sees", &[RED, BLACK]);

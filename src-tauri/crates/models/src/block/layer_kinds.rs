@@ -37,6 +37,9 @@ impl LayerKinds {
     /// `full_attention_interval` layers (default 4). The list precedes the interval, as in llama.cpp.
     pub(crate) fn or_interval(self, keys: &Keys<'_>, layers: usize) -> Result<Self, LoadError> {
         let listed = listed_attention(keys)?;
+        if let Some(listed) = listed.as_ref().filter(|listed| listed.len() < layers) {
+            return Err(keys.invalid(RECURRENT, format!("{} values for {layers} layers", listed.len())));
+        }
         if self.attention.contains(&false) {
             self.check(keys, layers)?;
             let mut pairs = listed.iter().flatten().zip(&self.attention);

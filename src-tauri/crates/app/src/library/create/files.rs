@@ -180,10 +180,11 @@ pub(super) fn added(files: &[(String, String)], from: &str, library: &Library) -
     let mut layers = Vec::new();
     for file in &sent {
         let second_base = || Error::TwoBases { from: from.to_owned(), file: file.name.clone() };
-        if OTHER_WEIGHTS.iter().any(|ending| file.has_ending(ending)) {
+        let is_gguf = file.has_ending(".gguf") || file.has_magic();
+        if !is_gguf && OTHER_WEIGHTS.iter().any(|ending| file.has_ending(ending)) {
             return Err(second_base());
         }
-        if file.has_ending(".gguf") || file.has_magic() {
+        if is_gguf {
             match purpose(&file.head()?.gguf) {
                 Purpose::Model => return Err(second_base()),
                 purpose => layers.push((file, file.layer(purpose.layer_kind()))),
