@@ -34,7 +34,7 @@ pub struct Case {
 fn case(name: &'static str, family: &'static Family, architecture: &'static str, model_type: &'static str) -> Case {
     let model = ModelSpec { vocab: 520, ..tiny(family) };
     let (storage, vocabulary) = (Storage::Float(DType::F32), Vocabulary::Bytes);
-    let spec = CheckpointSpec { model, architecture, model_type, storage, vocabulary };
+    let spec = CheckpointSpec { model, architecture, model_type, storage, vocabulary, tower: None };
     Case { name, spec, target: FileType::F16 }
 }
 

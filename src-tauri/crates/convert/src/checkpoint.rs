@@ -7,6 +7,8 @@
 //! same rules as in [`crate::quantise`]; vectors and small tables stay F32, as llama.cpp expects. Values that are not finite
 //! or that the type cannot represent are an error.
 //!
+//! The vision tower of a checkpoint becomes a file of its own ([`Conversion::tower`]).
+//!
 //! A new family of decoders is one file in `checkpoint/families/`, with a table of keys and tensors, and one line in
 //! [`families::ALL`].
 
@@ -33,6 +35,7 @@ mod special_tokens;
 mod tests;
 mod tiktoken;
 mod tokenizer;
+mod tower;
 mod unigram;
 mod vocabulary;
 mod word_pieces;
@@ -50,6 +53,8 @@ use self::error::invalid;
 use self::modules::{Dense, MAX_DENSE};
 use self::plan::{Data, PlannedTensor};
 use self::safetensors::{Index, MAX_TENSORS, SourceTensor};
+use self::tower::Tower;
+pub use self::tower::tower_type;
 use crate::FileType;
 
 /// List of the files of a checkpoint in several files.
@@ -62,9 +67,8 @@ const OUTPUT: &str = "output.weight";
 /// `general.quantization_version` of the current block layouts.
 const QUANTIZATION_VERSION: u32 = 2;
 
-/// Why a model from a checkpoint with a tower reads texts only.
-const TEXT_ONLY: &str = "only the text part of the folder was converted, without its tower for images or sound; a model \
-                         that reads images needs GGUF files of itself and of its projector (mmproj)";
+/// Why a model does not hear.
+const NO_SOUND: &str = "the part of the folder for sound was not converted; the model does not read sound";
 
 /// Progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +84,17 @@ pub struct Conversion<'a> {
     files: &'a [CheckpointFile],
     metadata: Metadata,
     tensors: Vec<PlannedTensor>,
-    has_tower: bool,
+    /// Conversion of the vision tower.
+    tower: Option<Box<Self>>,
+    left_out: Option<String>,
 }
 
 impl<'a> Conversion<'a> {
     /// Plans the conversion of a checkpoint to a file of type `target`. 4-bit blocks of the checkpoint stay as they are.
     ///
     /// # Errors
-    /// If a file is damaged, a description is missing or invalid, or the family is not supported.
+    /// If a file is damaged, a description is missing or invalid, or the family is not supported. A vision tower that is not
+    /// supported is no error: see [`Self::left_out`].
     pub fn new(files: &'a [CheckpointFile], target: FileType) -> Result<Self, ConvertError> {
         adapter::check_separate(files)?;
         let mut description = Description::read(files)?;
@@ -111,7 +118,7 @@ impl<'a> Conversion<'a> {
         family.prepare(&mut description.config)?;
         let mut metadata = family.metadata(&description)?;
         let sources = sources(files, &description, &dense)?;
-        let has_tower = sources.iter().any(|source| family.is_left_out(&source.name));
+        let (tower, left_out) = Self::plan_tower(files, family, &sources, &description, target)?;
         let mut tensors = plan::plan(files, sources, family, &description)?;
         let has = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
         if let Some((_, dense)) = DENSE.iter().zip(&dense).find(|((name, _), _)| !has(&format!("{name}.weight"))) {
@@ -127,12 +134,48 @@ impl<'a> Conversion<'a> {
         let file_type = if has_blocks && target.is_float() { FileType::MXFP4_MOE } else { target };
         metadata.set("general.quantization_version", QUANTIZATION_VERSION);
         metadata.set("general.file_type", file_type.number());
-        Ok(Self { files, metadata, tensors, has_tower })
+        Ok(Self { files, metadata, tensors, tower: tower.map(Box::new), left_out })
     }
 
-    /// Returns the parts of the checkpoint that the new file lacks, and the reason, for people.
-    pub fn left_out(&self) -> Option<&'static str> {
-        self.has_tower.then_some(TEXT_ONLY)
+    /// Plans the file of the vision tower, if there is one. Returns the parts that are left out, too, and the reason.
+    fn plan_tower(
+        files: &'a [CheckpointFile],
+        family: &dyn family::Family,
+        sources: &[SourceTensor],
+        description: &Description<'_>,
+        target: FileType,
+    ) -> Result<(Option<Self>, Option<String>), ConvertError> {
+        let is_sound = |source: &&SourceTensor| tower::is_of_sound(&source.name);
+        let mut left_out = sources.iter().filter(|source| family.is_left_out(&source.name));
+        let has_sound = left_out.clone().any(|source| is_sound(&source));
+        let no_sound = has_sound.then(|| NO_SOUND.to_owned());
+        if left_out.all(|source| is_sound(&source)) {
+            return Ok((None, no_sound));
+        }
+        let plan = || -> Result<Self, ConvertError> {
+            let tower = Tower::new(files, description)?;
+            let mut tensors = plan::plan(files, tower.sources(sources)?, &tower, description)?;
+            tower.check_complete(&tensors)?;
+            tower.set_types(&mut tensors, target);
+            let mut metadata = tower.file_metadata(target);
+            metadata.set("general.quantization_version", QUANTIZATION_VERSION);
+            Ok(Self { files, metadata, tensors, tower: None, left_out: None })
+        };
+        match plan() {
+            Ok(tower) => Ok((Some(tower), no_sound)),
+            Err(error @ ConvertError::Unsupported { .. }) => Ok((None, Some(text_only(&error.to_string())))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the conversion of the vision tower to a file of its own.
+    pub fn tower(&self) -> Option<&Self> {
+        self.tower.as_deref()
+    }
+
+    /// Returns the parts of the checkpoint that the new files lack, and the reason, for people.
+    pub fn left_out(&self) -> Option<&str> {
+        self.left_out.as_deref()
     }
 
     /// Returns the head of the new file, which is everything before the weights, and the size of the file.
@@ -179,6 +222,14 @@ impl<'a> Conversion<'a> {
         }
         Ok(writer)
     }
+}
+
+/// Returns the warning that a vision tower is left out.
+pub fn text_only(reason: &str) -> String {
+    format!(
+        "only the text part of the folder was converted: {reason}; a model that reads images needs GGUF files of itself and \
+         of its projector (mmproj)"
+    )
 }
 
 /// Reads the tensors of all files, or of those in the index if there is one. Those of matrices behind the model get their names.

@@ -166,7 +166,14 @@ fn each(mut check: impl FnMut(&Case)) {
 fn llama(vocabulary: Vocabulary) -> Vec<(String, Vec<u8>)> {
     let model = ModelSpec { width: 64, heads: 4, kv_heads: 2, head_dim: 16, ffn: 96, vocab: 520, ..tiny_llama() };
     let storage = Storage::Float(DType::F32);
-    let spec = CheckpointSpec { model, architecture: "LlamaForCausalLM", model_type: "llama", storage, vocabulary };
+    let spec = CheckpointSpec {
+        model,
+        architecture: "LlamaForCausalLM",
+        model_type: "llama",
+        storage,
+        vocabulary,
+        tower: None,
+    };
     checkpoint(&spec).files
 }
 

@@ -9,12 +9,14 @@ mod config;
 mod layout;
 mod modules;
 mod tokenizer;
+mod tower;
 
 use cairn_gguf::{DType, Gguf, Tensor, Writer};
 use serde_json::{Map, json};
 
 pub use self::adapter::{AdaptedCheckpoint, AdapterSpec, adapter};
 use crate::spec::ModelSpec;
+use crate::tower::TowerSpec;
 
 /// Type of the weights in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct CheckpointSpec {
     pub storage: Storage,
     /// Kind of the vocabulary.
     pub vocabulary: Vocabulary,
+    /// The vision tower, in F32.
+    pub tower: Option<TowerSpec>,
 }
 
 /// A checkpoint and the model that its conversion to F32 gives.
@@ -68,6 +72,8 @@ pub struct Checkpoint {
     pub files: Vec<(String, Vec<u8>)>,
     /// A GGUF file with the same weights, with the vocabulary of the spec.
     pub model: Vec<u8>,
+    /// A GGUF file of the vision tower, with the same weights in F32.
+    pub tower: Option<Vec<u8>>,
 }
 
 /// A tensor of a safetensors file.
@@ -99,8 +105,13 @@ pub fn checkpoint(spec: &CheckpointSpec) -> Checkpoint {
         let name = format!("{name}.weight");
         sources.push(SourceTensor { name, dtype: "F32", shape: vec![1, 2], bytes: vec![0; 8] });
     }
-    let config = config::config(spec, gguf.metadata());
+    let mut config = config::config(spec, gguf.metadata());
     let mut files = tokenizer::files(spec);
+    let tower = spec.tower.as_ref().map(|tower| {
+        let (settings, file) = tower::store(tower, &mut config, &mut sources);
+        files.push(("preprocessor_config.json".to_owned(), settings.to_string().into_bytes()));
+        file
+    });
     files.push(("config.json".to_owned(), config.to_string().into_bytes()));
     files.extend(modules::files(spec, gguf.metadata(), &mut sources));
     let half = sources.len() / 2;
@@ -114,7 +125,7 @@ pub fn checkpoint(spec: &CheckpointSpec) -> Checkpoint {
     let index = json!({"metadata": {"total_size": 0}, "weight_map": map});
     files.push(("model.safetensors.index.json".to_owned(), index.to_string().into_bytes()));
     files.sort();
-    Checkpoint { files, model: writer.finish() }
+    Checkpoint { files, model: writer.finish(), tower }
 }
 
 /// Returns the bytes of a safetensors file.

@@ -55,7 +55,7 @@ impl TowerKind {
 }
 
 /// Positions of a side in towers of Gemma 4.
-const GEMMA4_POSITIONS: u64 = 60;
+pub(crate) const GEMMA4_POSITIONS: u64 = 60;
 
 /// Shape of a tower.
 #[derive(Clone, Debug)]
@@ -315,6 +315,11 @@ impl TowerSpec {
         shapes.into_iter().map(values).collect()
     }
 
+    /// Mean and deviation of the colors of pictures.
+    pub(crate) fn colors(&self) -> [f32; 2] {
+        if self.kind == TowerKind::Gemma4 { [0.0, 1.0] } else { [0.5; 2] }
+    }
+
     /// Keys without the prefix of the architecture, as both converters write them.
     fn keys(&self) -> Vec<(&'static str, Value)> {
         let count = |value: u64| Value::from(u32::try_from(value).expect("a tower's counts fit into a u32"));
@@ -386,7 +391,7 @@ impl TowerSpec {
         writer.set("clip.use_gelu", is_gelu);
         let has_other_width = matches!(self.kind, TowerKind::Llava { .. });
         writer.set("clip.vision.projection_dim", if has_other_width { 7 } else { self.output as u32 });
-        let [mean, deviation] = if self.kind == TowerKind::Gemma4 { [0.0, 1.0] } else { [0.5f32; 2] };
+        let [mean, deviation] = self.colors();
         writer.set("clip.vision.image_mean", vec![mean; 3]);
         writer.set("clip.vision.image_std", vec![deviation; 3]);
         for (key, value) in self.keys() {

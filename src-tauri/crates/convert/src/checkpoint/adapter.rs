@@ -101,7 +101,7 @@ impl<'a> Conversion<'a> {
         if tensors.is_empty() {
             return Err(refused("it has no matrices of an adapter".to_owned()));
         }
-        Ok(Self { files, metadata, tensors, has_tower: false })
+        Ok(Self { files, metadata, tensors, tower: None, left_out: None })
     }
 }
 

@@ -1,8 +1,10 @@
-//! Typed access to `config.json`.
+//! Typed access to `config.json`, its section of a vision tower, and the settings of a preprocessor.
 //!
-//! Anyone can write it. So counts have limits, because memory is reserved for them, and numbers are finite.
+//! Anyone can write them. So counts have limits, because memory is reserved for them, and numbers are finite.
 
-use serde_json::Value;
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
 
 use super::error::{ConvertError, invalid};
 
@@ -19,15 +21,22 @@ pub(super) const ROTATION_KINDS: [&str; 2] = ["rope_type", "type"];
 pub(super) const MAX_LAYERS: u32 = 4096;
 /// Upper limit of widths and of counts of heads and experts.
 pub(super) const MAX_WIDTH: u32 = 1 << 22;
+/// Longest text of a list in an error.
+const MAX_EXCERPT: usize = 64;
 /// Upper limit of heads with rows in another order, of which each has entries in a list.
 pub(super) const MAX_ORDERED_HEADS: u32 = 1 << 14;
 
-/// A `config.json`. Values of `text_config`, which describes the text part of a model with images, replace those beside it.
+/// A `config.json`, or another object of settings. Values of `text_config`, which describes the text part of a model with
+/// images, replace those beside it.
 #[derive(Debug)]
 pub(super) struct Config {
     /// An object.
     root: Value,
     architecture: String,
+    /// Name of the file.
+    file: &'static str,
+    /// Beginning of the names of keys in errors.
+    section: &'static str,
 }
 
 impl Config {
@@ -43,7 +52,17 @@ impl Config {
                 all.insert(TIED.to_owned(), true.into());
             }
         }
-        Ok(Self { root, architecture })
+        Ok(Self { root, architecture, file: CONFIG, section: "" })
+    }
+
+    /// Returns the settings of an object in a file. Errors have `section` in front of the names of keys.
+    pub(super) fn of_object(root: Map<String, Value>, file: &'static str, section: &'static str) -> Self {
+        Self { root: Value::Object(root), architecture: String::new(), file, section }
+    }
+
+    /// Returns the error of an invalid value.
+    pub(super) fn refused(&self, key: &str, reason: impl Display) -> ConvertError {
+        invalid(self.file, format!("{}{key} {reason}", self.section))
     }
 
     /// Returns the first entry of `architectures`.
@@ -85,14 +104,14 @@ impl Config {
         match &self.root[key] {
             Value::Null => Ok(None),
             Value::Bool(flag) => Ok(Some(*flag)),
-            other => Err(invalid(CONFIG, format!("{key} is {other}, not true or false"))),
+            other => Err(self.refused(key, format_args!("is {other}, not true or false"))),
         }
     }
 
     /// Returns the names of the kinds of all layers, if there are any.
     pub(super) fn layer_kinds(&self, key: &str) -> Result<Option<Vec<&str>>, ConvertError> {
         let layers = self.count("num_hidden_layers", MAX_LAYERS)? as usize;
-        let refused = || invalid(CONFIG, format!("{key} is not a list of {layers} layers"));
+        let refused = || self.refused(key, format_args!("is not a list of {layers} layers"));
         match &self.root[key] {
             Value::Null => Ok(None),
             Value::Array(kinds) if kinds.len() == layers => {
@@ -109,23 +128,56 @@ impl Config {
 
     /// Returns a count from 1 to `max`, of the first of these keys that has a value.
     pub(super) fn optional_count(&self, keys: &[&str], max: u32) -> Result<Option<u32>, ConvertError> {
-        self.first(keys).map(|(key, value)| count(key, value, max)).transpose()
+        let Some((key, value)) = self.first(keys) else { return Ok(None) };
+        let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
+        match count {
+            Some(count) if count <= max => Ok(Some(count)),
+            Some(count) => Err(self.refused(key, format_args!("is {count}, and the limit is {max}"))),
+            None => Err(self.refused(key, format_args!("is {value}, not a count"))),
+        }
     }
 
     /// Returns a count from 1 to `max`.
     pub(super) fn count(&self, key: &str, max: u32) -> Result<u32, ConvertError> {
         let count = self.optional_count(&[key], max)?;
-        count.ok_or_else(|| invalid(CONFIG, format!("{key} is null, not a count")))
+        count.ok_or_else(|| self.refused(key, "is null, not a count"))
     }
 
     /// Returns a finite number, of the first of these keys that has a value.
     pub(super) fn optional_number(&self, keys: &[&str]) -> Result<Option<f32>, ConvertError> {
-        self.first(keys).map(|(key, value)| number(key, value)).transpose()
+        self.first(keys).map(|(key, value)| self.finite(key, value)).transpose()
     }
 
     /// Returns a finite number.
     pub(super) fn number(&self, key: &str) -> Result<f32, ConvertError> {
-        number(key, &self.root[key])
+        self.finite(key, &self.root[key])
+    }
+
+    fn finite(&self, key: &str, value: &Value) -> Result<f32, ConvertError> {
+        finite(value).ok_or_else(|| self.refused(key, format_args!("is {value}, not a number")))
+    }
+
+    /// Returns a list of `N` finite numbers.
+    pub(super) fn numbers<const N: usize>(&self, key: &str) -> Result<[f32; N], ConvertError> {
+        let value = &self.root[key];
+        let list = value.as_array().filter(|list| list.len() == N);
+        let numbers = list.and_then(|list| list.iter().map(finite).collect::<Option<Vec<f32>>>());
+        let numbers = numbers.and_then(|numbers| <[f32; N]>::try_from(numbers).ok());
+        numbers.ok_or_else(|| self.refused(key, format_args!("is {}, not {N} numbers", excerpt(value))))
+    }
+
+    /// Returns a list of at most `max` whole numbers, if there is one.
+    pub(super) fn whole_numbers(&self, key: &str, max: usize) -> Result<Option<Vec<u64>>, ConvertError> {
+        match &self.root[key] {
+            Value::Null => Ok(None),
+            Value::Array(list) if list.len() > max => {
+                Err(self.refused(key, format_args!("has {} numbers, and the limit is {max}", list.len())))
+            }
+            Value::Array(list) if list.iter().all(Value::is_u64) => {
+                Ok(Some(list.iter().filter_map(Value::as_u64).collect()))
+            }
+            value => Err(self.refused(key, format_args!("is {}, not a list of whole numbers", excerpt(value)))),
+        }
     }
 
     /// Returns the parameters of the rotation of layers with full attention: those of `rope_parameters`, then those of
@@ -156,7 +208,7 @@ impl Config {
         match &self.root[key] {
             Value::Null => Ok(None),
             Value::String(text) => Ok(Some(text)),
-            other => Err(invalid(CONFIG, format!("{key} is {other}, not a text"))),
+            other => Err(self.refused(key, format_args!("is {other}, not a text"))),
         }
     }
 }
@@ -187,8 +239,16 @@ pub(super) fn count(key: &str, value: &Value, max: u32) -> Result<u32, ConvertEr
     }
 }
 
-/// Converts a value to a finite number.
+/// Converts a value of `config.json` to a finite number.
 pub(super) fn number(key: &str, value: &Value) -> Result<f32, ConvertError> {
-    let number = value.as_f64().map(|value| value as f32).filter(|value| value.is_finite());
-    number.ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not a number")))
+    finite(value).ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not a number")))
+}
+
+fn finite(value: &Value) -> Option<f32> {
+    value.as_f64().map(|value| value as f32).filter(|value| value.is_finite())
+}
+
+/// Returns the beginning of a value's text.
+fn excerpt(value: &Value) -> String {
+    value.to_string().chars().take(MAX_EXCERPT).collect()
 }

@@ -97,7 +97,7 @@ const TOWERS: [&str; 7] = [
     "embed_audio.",
 ];
 /// Beginnings of names of towers of images.
-const TOWER_PREFIXES: [&str; 2] = ["visual.", "model.visual."];
+const TOWER_PREFIXES: [&str; 4] = ["visual.", "model.visual.", "image_newline", "model.image_newline"];
 
 fn is_of_tower(name: &str) -> bool {
     TOWERS.iter().any(|part| name.contains(part)) || TOWER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::config::{CONFIG, Config};
 use super::error::{ConvertError, invalid};
 use super::modules::{MODULES, Modules};
-use super::tokenizer::{MAX_TOKENS, TokenizerConfig, TokenizerFile};
+use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile};
 
 /// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -72,6 +72,16 @@ impl<'a> Description<'a> {
     /// Returns the names and flags of special tokens.
     pub(super) fn tokenizer_config(&self) -> Result<TokenizerConfig, ConvertError> {
         Ok(self.parsed(TOKENIZER_CONFIG)?.unwrap_or_default())
+    }
+
+    /// Returns the id of an added token.
+    pub(super) fn added_token(&self, text: &str) -> Result<Option<u64>, ConvertError> {
+        let find =
+            |tokens: Vec<AddedToken>| tokens.into_iter().find(|token| token.content == text).map(|token| token.id);
+        match find(self.tokenizer_config()?.added_tokens_decoder.0) {
+            Some(id) => Ok(Some(id)),
+            None => Ok(self.tokenizer()?.and_then(|tokenizer| find(tokenizer.added_tokens.0))),
+        }
     }
 
     /// Returns the SentencePiece model of this name.

@@ -25,6 +25,8 @@ const COMPARED_BYTES: u64 = 4 << 20;
 const TASK_ELEMENTS: usize = 64 << 10;
 /// Larger magnitudes cannot be represented in F16.
 const MAX_F16: f32 = 65_504.0;
+/// Ends of names of limits of values in towers: infinity is none.
+const LIMITS: [&str; 4] = [".input_min", ".input_max", ".output_min", ".output_max"];
 /// Below this magnitude no encoder's scale overflows an f16. Larger values are decoded after encoding and checked.
 const SAFE_MAGNITUDE: f32 = 32_768.0;
 
@@ -222,11 +224,12 @@ fn order(values: &[f32], rows: usize, columns: usize, unit: usize, layout: &Layo
 
 /// Encodes elements on all threads.
 fn encode(values: &[f32], dtype: DType, name: &str) -> Result<Vec<Vec<u8>>, ConvertError> {
+    let is_limit = LIMITS.iter().any(|end| name.ends_with(end));
     let encode = |values: &[f32]| {
         // Branch-free check: an infinity is the largest magnitude, and a NaN makes the sum NaN.
         let (largest, sum) =
             values.iter().fold((0.0f32, 0.0f32), |(largest, sum), x| (largest.max(x.abs()), sum + x * 0.0));
-        if !largest.is_finite() || sum.is_nan() {
+        if (!largest.is_finite() || sum.is_nan()) && !(is_limit && values.iter().all(|value| !value.is_nan())) {
             return Err(ConvertError::NotFinite { name: name.to_owned() });
         }
         let too_large = || ConvertError::TooLarge { name: name.to_owned(), dtype };
@@ -235,7 +238,7 @@ fn encode(values: &[f32], dtype: DType, name: &str) -> Result<Vec<Vec<u8>>, Conv
         }
         let mut encoded = Vec::new();
         dtype.encode(values, &mut encoded).expect("types of a mix have encoders and fit the rows");
-        if largest >= SAFE_MAGNITUDE {
+        if largest >= SAFE_MAGNITUDE && !is_limit {
             let mut decoded = vec![0.0; values.len()];
             dtype.decode(&encoded, &mut decoded);
             if decoded.iter().any(|x| !x.is_finite()) {

@@ -54,6 +54,15 @@ pub enum ConvertError {
         /// Name of the family in GGUF.
         family: &'static str,
     },
+    /// A vision tower lacks a tensor that its config declares.
+    #[error(
+        "tensor `{}` of the vision tower is missing, which vision_config declares; download all files of the model again",
+        .name.escape_debug()
+    )]
+    MissingTensor {
+        /// Name of the tensor in checkpoints.
+        name: String,
+    },
     /// A tensor has another shape than the config declares.
     #[error("tensor `{}` has the shape {have:?}, but {reason}", .name.escape_debug())]
     Shape {

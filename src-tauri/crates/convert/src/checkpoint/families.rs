@@ -72,6 +72,7 @@ pub(super) const ALL: &[&dyn Family] = &[
     &lfm2::LFM_2,
     &lfm2::LFM_2_MOE,
     &llama::LLAMA,
+    &llama::LLAVA,
     &llama::MISTRAL_3,
     &llama::SMOL_LM_3,
     &llama4::LLAMA_4,

@@ -209,6 +209,7 @@ impl Matrix {
         if matches!(source.format, Format::Byte | Format::Other(_)) {
             return Err(refused("needs floats, not integers"));
         }
+        let large = || refused("needs fewer elements");
         let layout = &place.layout;
         let (is_bias, is_ordered) = (place.name.ends_with(".bias"), layout.rows.is_some());
         let (count, rows, columns, rank) = match (is_bias, &source.shape[..]) {
@@ -216,10 +217,15 @@ impl Matrix {
             (true, &[count, rows]) => (count, rows, 1, 1),
             (false, &[rows]) if is_ordered => (1, rows, 1, 1),
             (false, &[columns]) => (1, 1, columns, 1),
+            // A scalar.
+            (false, &[]) => (1, 1, 1, 1),
             (false, &[rows, columns]) => (1, rows, columns, 2),
             // A convolution of single channels.
             (false, &[rows, 1, columns]) if place.is_reshaped => (1, rows, columns, 2),
             (false, &[count, rows, columns]) => (count, rows, columns, 2),
+            // A convolution with the shape [rows, channels, times, height, width], or without times.
+            (false, &[rows, a, b, c]) if place.is_reshaped => (1, rows, area(&[a, b, c]).ok_or_else(large)?, 2),
+            (false, &[rows, a, b, c, d]) if place.is_reshaped => (1, rows, area(&[a, b, c, d]).ok_or_else(large)?, 2),
             _ => return Err(refused("needs a vector, a matrix or matrices of experts")),
         };
         let is_many = place.expert.is_some() || source.shape.len() > rank || layout.split > 1;
@@ -301,11 +307,15 @@ fn dims(matrices: &[Matrix], place: &Place) -> Result<Vec<u64>, ConvertError> {
     // One of both is 1 in a vector.
     let mut dims = if first.rank == 1 { vec![rows.saturating_mul(columns)] } else { vec![columns, rows] };
     dims.extend(first.is_many.then_some(count));
-    let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
     match place.dims.iter().copied().collect::<Option<Vec<u64>>>() {
-        Some(declared) if place.is_reshaped && product(&declared) == product(&dims) => Ok(declared),
+        Some(declared) if place.is_reshaped && area(&declared) == area(&dims) => Ok(declared),
         _ => Ok(dims),
     }
+}
+
+/// Returns the number of elements with these dimensions.
+fn area(dims: &[u64]) -> Option<u64> {
+    dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim))
 }
 
 /// Returns the dimensions of a tensor of 4-bit blocks, row length first.

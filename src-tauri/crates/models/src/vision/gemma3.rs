@@ -13,15 +13,15 @@ use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Keys;
 
-/// Patches of a side of a group: 64 x 64 patches become 16 x 16 rows.
-const GROUP_SIZE: usize = 4;
+/// Patches of a side of a group, if a file has no key: 64 x 64 patches become 16 x 16 rows.
+const GROUP_SIZE: u32 = 4;
+/// Larger than in any tower.
+const MAX_GROUP_SIZE: u32 = 16;
 
 /// Texts around a picture, as in the processor of the model
 /// (<https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/processing_gemma3.py>).
 const PROMPT: PicturePrompt =
     PicturePrompt { texts: ["\n\n<start_of_image>", "<end_of_image>\n\n"], is_causal: false, has_places: false };
-
-const KIND: TowerKind = TowerKind { group_size: GROUP_SIZE, filter: Filter::Linear, prompt: PROMPT };
 
 pub(super) struct Gemma3;
 
@@ -31,7 +31,10 @@ impl VisionTower for Gemma3 {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
-        let hparams = TowerHparams::of_squares(&Keys::new(b.metadata())?, KIND)?;
+        let keys = Keys::new(b.metadata())?;
+        let group_size = keys.count("vision.projector.scale_factor", Some(GROUP_SIZE), MAX_GROUP_SIZE)?;
+        let kind = TowerKind { group_size, filter: Filter::Linear, prompt: PROMPT };
+        let hparams = TowerHparams::of_squares(&keys, kind)?;
         let TowerHparams { embedding_length: width, epsilon: eps, output_length, .. } = hparams;
         let x = siglip(b, &hparams)?;
         let means = b.plan.buffer(Rows::Logits, width);

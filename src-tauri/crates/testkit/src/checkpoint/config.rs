@@ -161,7 +161,7 @@ pub(super) fn config(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
     }
     let object = config.as_object_mut().expect("it is an object");
     object.retain(|_, value| !value.is_null());
-    families::nest(family, metadata, config)
+    families::nest(family, spec.tower.is_some(), metadata, config)
 }
 
 fn rope_scaling(model: &ModelSpec) -> Option<Value> {

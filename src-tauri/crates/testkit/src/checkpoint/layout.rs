@@ -206,7 +206,7 @@ pub(super) fn store<'a>(
 }
 
 /// Position in the other order of row `row` of a head of `rows`: the first halves of pairs, then the second ones.
-fn halves(row: usize, rows: usize) -> usize {
+pub(super) fn halves(row: usize, rows: usize) -> usize {
     if row < rows / 2 { 2 * row } else { 2 * (row - rows / 2) + 1 }
 }
 
@@ -216,7 +216,7 @@ fn interleaved(row: usize, rows: usize) -> usize {
 }
 
 /// Reorders the rows of heads. `source` returns the row that is at a position of the new order.
-fn reorder(values: &[f32], heads: usize, columns: usize, source: fn(usize, usize) -> usize) -> Vec<f32> {
+pub(super) fn reorder(values: &[f32], heads: usize, columns: usize, source: fn(usize, usize) -> usize) -> Vec<f32> {
     let rows = values.len() / columns / heads;
     let row = |index: usize| {
         let start = (index / rows * rows + source(index % rows, rows)) * columns;

@@ -8,6 +8,7 @@ mod word_pieces;
 use serde_json::{Map, Value, json};
 
 use super::{CheckpointSpec, Vocabulary};
+use crate::tower::TowerKind;
 use crate::vocabulary::{CHAT_TEMPLATE, SPECIAL_TOKENS, Vocabulary as Bytes, WORDS};
 
 /// Special tokens of SentencePiece, in the order of their ids, and their kinds.
@@ -29,6 +30,11 @@ pub(super) fn ids(spec: &CheckpointSpec) -> [u32; 2] {
         Vocabulary::UnigramPieces | Vocabulary::Unigram => [0, 1],
         Vocabulary::WordPieces => [2, 3],
     }
+}
+
+/// Returns the id of the token behind a line of patches, in a vocabulary of this size.
+pub(super) fn break_token(vocab: u64) -> u64 {
+    vocab - 1
 }
 
 /// Returns the files of a vocabulary.
@@ -136,20 +142,26 @@ fn with_bos(token: &str, id: u32) -> Value {
 fn bytes(spec: &CheckpointSpec) -> (String, Vec<u8>) {
     let Bytes { tokens, merges, first_special } = Bytes::new(spec.model.vocab);
     let special = first_special as usize..first_special as usize + SPECIAL_TOKENS.len();
-    let vocab: Map<String, Value> = tokens
+    let mut vocab: Map<String, Value> = tokens
         .iter()
         .enumerate()
         .filter(|(id, _)| !special.contains(id))
         .map(|(id, token)| (token.clone(), id.into()))
         .collect();
-    let added: Vec<Value> = special.map(|id| added(id, &tokens[id])).collect();
+    let mut added_tokens: Vec<Value> = special.map(|id| added(id, &tokens[id])).collect();
+    let has_break = spec.tower.as_ref().is_some_and(|tower| matches!(tower.kind, TowerKind::Pixtral { .. }));
+    let id = break_token(spec.model.vocab) as usize;
+    if has_break {
+        vocab.remove(&tokens[id]);
+        added_tokens.push(added(id, "[IMG_BREAK]"));
+    }
     let family = spec.model.family;
     let post_processor = match family.adds_bos {
         true => with_bos(SPECIAL_TOKENS[0], first_special),
         false => json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true}),
     };
     let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added_tokens, "normalizer": null,
         "pre_tokenizer": pre_tokenizer(family.pre_tokenizer), "post_processor": post_processor,
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
         "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,

@@ -1,16 +1,17 @@
-//! Converts uploaded safetensors files to one GGUF file, quantised while it is written.
+//! Converts uploaded safetensors files to a GGUF file, quantised while it is written, and to one of the vision tower.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use cairn_convert::{CheckpointFile, Conversion, ConvertError, FileType};
+use cairn_convert::{CheckpointFile, Conversion, ConvertError, FileType, checkpoint};
 use cairn_gguf::Gguf;
-use cairn_store::{Layer, LibraryWriter, WriteError};
+use cairn_store::{Layer, LayerKind, LibraryWriter, WriteError};
 
 use super::base::Base;
 use super::files::UploadedFile;
 use super::steps::Steps;
+use crate::library::catalog::PROJECTOR;
 use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::head;
@@ -44,13 +45,34 @@ impl ModelLibrary {
         let path = self.catalog.own_library().blob(&layer)?;
         let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
         let head = checked.inspect_err(|_| writer.remove_unreferenced(&layer))?;
-        Ok(Base {
-            config: config(&head.gguf).to_json(),
-            layers: vec![layer.clone()],
-            made: vec![layer],
-            weights: Some(target),
-        })
+        let mut layers = vec![layer];
+        if let Some(tower) = plan.tower() {
+            let made = projector(tower, &head.gguf, target, writer, steps);
+            layers.extend(made.inspect_err(|_| writer.remove_unreferenced(&layers[0]))?);
+        }
+        Ok(Base { config: config(&head.gguf).to_json(), layers: layers.clone(), made: layers, weights: Some(target) })
     }
+}
+
+/// Writes the vision tower for the model with the head `model`. A tower that the engine cannot compute is left out with a
+/// warning.
+fn projector(
+    tower: &Conversion<'_>,
+    model: &Gguf,
+    target: FileType,
+    writer: &LibraryWriter<'_>,
+    steps: &mut Steps<'_>,
+) -> Result<Option<Layer>, Error> {
+    let (head, size_bytes) = tower.head()?;
+    let head = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
+    if let Err(error) = cairn_runtime::check_vision(model, Some(&head)) {
+        steps.warning(checkpoint::text_only(&error.to_string()));
+        return Ok(None);
+    }
+    let file_type = checkpoint::tower_type(target);
+    let status = format!("converting vision tower to {file_type}");
+    let layer = write(tower, Path::new("model.safetensors"), &status, writer, steps)?;
+    Ok(Some(Layer { kind: LayerKind::Other(PROJECTOR.to_owned()), ..layer }))
 }
 
 /// Opens uploaded files for a conversion.

@@ -1,5 +1,5 @@
-//! Llama 1 to 3, Mistral, Mixtral, Mistral Small 3.1 and later, and SmolLM 3, with the names of the `transformers`
-//! library. Sliding windows of Mistral are left out, as in llama.cpp.
+//! Llama 1 to 3, Mistral, Mixtral, Mistral Small 3.1 and later, SmolLM 3, and the text parts of LLaVA and Pixtral, with
+//! the names of the `transformers` library. Sliding windows of Mistral are left out, as in llama.cpp.
 
 use cairn_gguf::Metadata;
 use serde_json::Value;
@@ -25,6 +25,35 @@ pub(super) const LLAMA: Decoder = Decoder {
     more: |config, metadata| add_rotated_dims(config, "llama", metadata),
     ..PLAIN
 };
+
+/// The text parts of LLaVA and Pixtral. Their configs leave out the defaults of `transformers`.
+pub(super) const LLAVA: Decoder = Decoder {
+    architectures: &["LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration"],
+    applies: |config| MODELS.iter().any(|model| config.value("model_type") == model),
+    prepare: |config| {
+        let is_mistral = config.value("model_type") == MODELS[1];
+        let (inner, context) = if is_mistral { (14_336, 131_072) } else { (11_008, 2048) };
+        for (key, count) in [
+            ("hidden_size", 4096),
+            ("num_hidden_layers", 32),
+            ("num_attention_heads", 32),
+            ("vocab_size", 32_000),
+            ("intermediate_size", inner),
+            ("max_position_embeddings", context),
+        ] {
+            config.set_default(key, count);
+        }
+        if is_mistral {
+            config.set_default("num_key_value_heads", 8);
+        }
+        config.set_default("rms_norm_eps", 1e-6);
+        Ok(())
+    },
+    ..LLAMA
+};
+
+/// Text models of LLaVA and Pixtral.
+const MODELS: [&str; 2] = ["llama", "mistral"];
 
 /// Mistral Small 3.1 and Ministral 3: queries may grow with the position.
 pub(super) const MISTRAL_3: Decoder = Decoder {

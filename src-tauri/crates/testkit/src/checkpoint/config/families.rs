@@ -334,7 +334,7 @@ pub(super) fn t5(spec: &CheckpointSpec, metadata: &Metadata) -> Value {
 }
 
 /// Moves the keys of the text part into an object of their own, beside that of the tower.
-pub(super) fn nest(family: &str, metadata: &Metadata, config: Value) -> Value {
+pub(super) fn nest(family: &str, has_tower: bool, metadata: &Metadata, config: Value) -> Value {
     let tower = match family {
         "qwen3vl" | "qwen3vlmoe" => {
             let layers = Facts { family, metadata }.count("n_deepstack_layers");
@@ -343,12 +343,15 @@ pub(super) fn nest(family: &str, metadata: &Metadata, config: Value) -> Value {
         "gemma3n" => json!({"architecture": "mobilenetv5_300m_enc", "hidden_size": 8}),
         "gemma4" => json!({"model_type": "gemma4_vision", "hidden_size": 8}),
         "mistral3" => json!({"model_type": "pixtral", "hidden_size": 8}),
+        "gemma3" | "llama" if has_tower => Value::Null,
         _ => return config,
     };
     let shared = |key: &str| config[key].clone();
     let mut text = config.clone();
     match family {
+        "gemma3" => text["model_type"] = json!("gemma3_text"),
         "gemma4" => text["model_type"] = json!("gemma4_text"),
+        "llama" => text["model_type"] = json!("llama"),
         "mistral3" => text["model_type"] = json!("ministral3"),
         _ => {}
     }

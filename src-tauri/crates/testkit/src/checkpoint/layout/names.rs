@@ -52,11 +52,9 @@ pub(super) fn is_whole(path: &str) -> bool {
     last.ends_with("_bias") && last != "relative_attention_bias" || last == "A_log" || last == "D" || is_stacked
 }
 
-/// Returns the name of a matrix of the vision tower, if the family has one.
+/// Returns the name of a matrix of a vision tower that cannot be converted, if the family has one.
 pub(in super::super) fn tower(family: &str) -> Option<&'static str> {
     match family {
-        "qwen2vl" => Some("visual.blocks.0.mlp.fc1"),
-        "qwen3vl" | "qwen3vlmoe" => Some("model.visual.blocks.0.mlp.linear_fc1"),
         "gemma3n" => Some("model.embed_vision.embedding_projection"),
         _ => None,
     }

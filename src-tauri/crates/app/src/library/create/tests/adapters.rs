@@ -12,7 +12,14 @@ const RANK: u64 = 4;
 fn llama() -> (Checkpoint, Vec<(String, Vec<u8>)>) {
     let model = ModelSpec { vocab: 520, ..tiny_llama() };
     let (storage, vocabulary) = (Storage::Float(DType::F32), Vocabulary::Bytes);
-    let spec = CheckpointSpec { model, architecture: "LlamaForCausalLM", model_type: "llama", storage, vocabulary };
+    let spec = CheckpointSpec {
+        model,
+        architecture: "LlamaForCausalLM",
+        model_type: "llama",
+        storage,
+        vocabulary,
+        tower: None,
+    };
     let made = checkpoint(&spec);
     let spec = AdapterSpec {
         config: json!({"r": RANK, "lora_alpha": 8, "base_model_name_or_path": "someone/base"}),

@@ -1,0 +1,53 @@
+//! The tower of Gemma 3: SigLIP, then a norm and a projection.
+
+use cairn_gguf::DType;
+
+use super::TowerKind;
+use super::plan::{TowerConfig, TowerPlan};
+use crate::checkpoint::error::ConvertError;
+use crate::checkpoint::family::Layout;
+
+/// Rows of a picture, if the preprocessor's settings have no number.
+const ROWS: u64 = 256;
+/// Patches of a side of a group in published models, which files need not contain.
+const GROUP_SIZE: u64 = 4;
+const EPSILON: f32 = 1e-6;
+const PROJECTION: &str = "mm.input_projection.weight";
+
+pub(super) const GEMMA_3: TowerKind = TowerKind {
+    architectures: &["Gemma3ForConditionalGeneration"],
+    models: &[],
+    prefixes: &["vision_tower.", "multi_modal_projector."],
+    unused: &["vision_model.head.", ".position_ids"],
+    // llama.cpp computes pictures with these types.
+    types: &[("v.patch_embd.weight", DType::F32), (PROJECTION, DType::F16)],
+    plan,
+};
+
+fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
+    let counts = ["num_hidden_layers", "num_attention_heads"];
+    let sizes = plan.add_keys(config, counts, ["hidden_size", "intermediate_size"], None)?;
+    plan.set("projector_type", "gemma3");
+    plan.set("use_gelu", true);
+    let epsilon = config.vision.optional_number(&["layer_norm_eps"])?.unwrap_or(EPSILON);
+    plan.set("vision.attention.layer_norm_epsilon", epsilon);
+    let side = sizes.image / sizes.patch;
+    let rows = config.preprocessor.optional_count(&["image_seq_length"], u32::MAX)?.map_or(ROWS, u64::from);
+    let group = side / rows.isqrt().max(1);
+    if group > 0 && group != GROUP_SIZE {
+        plan.set("vision.projector.scale_factor", group as u32);
+    }
+    plan.add_encoder("vision_tower.vision_model.encoder.layers", [sizes.width, sizes.inner], sizes.layers);
+    plan.add_norm("vision_tower.vision_model.post_layernorm", "v.post_ln", sizes.width);
+    let embeddings = "vision_tower.vision_model.embeddings";
+    let patch = format!("{embeddings}.patch_embedding");
+    plan.add_patches(&patch, &sizes);
+    plan.add(format!("{patch}.bias"), "v.patch_embd.bias", &[sizes.width]);
+    let positions = format!("{embeddings}.position_embedding.weight");
+    plan.add(positions, "v.position_embd.weight", &[sizes.width, side * side]);
+    plan.add("multi_modal_projector.mm_input_projection_weight", PROJECTION, &[sizes.output, sizes.width]);
+    // Checkpoints have the distance from 1.
+    plan.add("multi_modal_projector.mm_soft_emb_norm.weight", "mm.soft_emb_norm.weight", &[sizes.width])
+        .layout(Layout { shift: 1.0, ..Layout::PLAIN });
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The tower of LLaVA: CLIP's vision transformer without its last layers, and an MLP.
+//!
+//! llama.cpp's converter has no such towers. Its older programs make files with the same names of keys and tensors.
+
+use super::TowerKind;
+use super::plan::{TowerConfig, TowerPlan, TowerSizes};
+use crate::checkpoint::config::CONFIG;
+use crate::checkpoint::error::{ConvertError, invalid, unsupported};
+
+/// The layer with the features of pictures, counted from the end.
+const FEATURE_LAYER: i64 = -2;
+/// Epsilon of all norms, if a config has none.
+const EPSILON: f32 = 1e-5;
+/// Sizes of enlarged pictures, if a config of LLaVA 1.6 has none: height and width of each.
+const GRID: [[u64; 2]; 5] = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]];
+const MAX_SIZES: usize = 64;
+const COUNTS: [&str; 2] = ["num_hidden_layers", "num_attention_heads"];
+const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
+const MODEL: &str = "vision_tower.vision_model";
+
+pub(super) const LLAVA: TowerKind = TowerKind {
+    architectures: &["LlavaForConditionalGeneration", LLAVA_NEXT],
+    models: &["clip_vision_model"],
+    prefixes: &["vision_tower.", "multi_modal_projector.", "image_newline"],
+    // Features are of an earlier layer, which has no norm behind it.
+    unused: &[".post_layernorm.", ".position_ids", "vision_tower.vision_model.encoder.layers."],
+    types: &[],
+    plan,
+};
+const LLAVA_NEXT: &str = "LlavaNextForConditionalGeneration";
+
+fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
+    let vision = &config.vision;
+    let sizes = plan.add_keys(config, COUNTS, WIDTHS, None)?;
+    let TowerSizes { image, patch, width, inner, layers, output, .. } = sizes;
+    plan.set("has_text_encoder", false);
+    plan.set("has_llava_projector", true);
+    plan.set("projector_type", "mlp");
+    match vision.optional_text("hidden_act")?.unwrap_or("quick_gelu") {
+        "quick_gelu" => plan.set("use_gelu", false),
+        "gelu" => plan.set("use_gelu", true),
+        other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
+    }
+    for (key, usual) in [("projector_hidden_act", "gelu"), ("vision_feature_select_strategy", "default")] {
+        match config.text.optional_text(key)?.unwrap_or(usual) {
+            found if found == usual => {}
+            found => return Err(unsupported(format!("a vision tower with {key} {found:?} instead of {usual:?}"))),
+        }
+    }
+    let epsilon = vision.optional_number(&["layer_norm_eps"])?.unwrap_or(EPSILON);
+    plan.set("vision.attention.layer_norm_epsilon", epsilon);
+    let last = last_layer(config, layers)?;
+    plan.set("vision.block_count", last as u32);
+    plan.set("vision.feature_layer", vec![last as i32]);
+    if config.text.architecture() == LLAVA_NEXT {
+        add_enlarged(config, plan, output)?;
+    }
+    let embeddings = format!("{MODEL}.embeddings");
+    plan.add_patches(&format!("{embeddings}.patch_embedding"), &sizes);
+    plan.add(format!("{embeddings}.class_embedding"), "v.class_embd", &[width]);
+    let positions = (image / patch).pow(2) + 1;
+    plan.add(format!("{embeddings}.position_embedding.weight"), "v.position_embd.weight", &[width, positions]);
+    plan.add_norm(&format!("{MODEL}.pre_layrnorm"), "v.pre_ln", width);
+    plan.add_encoder(&format!("{MODEL}.encoder.layers"), [width, inner], last);
+    let projector = "multi_modal_projector";
+    plan.add(format!("{projector}.linear_1.weight"), "mm.0.weight", &[width, 0]).any_rows();
+    plan.add(format!("{projector}.linear_1.bias"), "mm.0.bias", &[0]).any_rows();
+    plan.add(format!("{projector}.linear_2.weight"), "mm.2.weight", &[0, output]).any_columns();
+    plan.add(format!("{projector}.linear_2.bias"), "mm.2.bias", &[output]);
+    Ok(())
+}
+
+/// Returns the number of layers in front of the features of pictures.
+fn last_layer(config: &TowerConfig<'_>, layers: u64) -> Result<u64, ConvertError> {
+    const KEY: &str = "vision_feature_layer";
+    let value = config.text.value(KEY);
+    let layer = match value.as_i64() {
+        Some(layer) => layer,
+        None if value.is_null() => FEATURE_LAYER,
+        None => return Err(unsupported(format!("a vision tower with several layers in {KEY}"))),
+    };
+    // The first of the outputs is in front of all layers.
+    let last = if layer < 0 { layer.saturating_add(layers as i64 + 1) } else { layer };
+    match u64::try_from(last) {
+        Ok(last) if (1..=layers).contains(&last) => Ok(last),
+        _ => Err(invalid(CONFIG, format!("{KEY} is {layer}, but the vision tower has {layers} layers"))),
+    }
+}
+
+/// Adds the sizes of enlarged pictures, and the row behind each of their lines.
+fn add_enlarged(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> Result<(), ConvertError> {
+    const KEY: &str = "image_grid_pinpoints";
+    let refused = || invalid(CONFIG, format!("{KEY} is not a list of at most {MAX_SIZES} pairs of height and width"));
+    let pair = |pair: &serde_json::Value| match pair.as_array().map(Vec::as_slice) {
+        Some([height, width]) => Some([height.as_u64()?, width.as_u64()?]),
+        _ => None,
+    };
+    let sizes = match config.text.value(KEY) {
+        serde_json::Value::Null => GRID.to_vec(),
+        serde_json::Value::Array(pairs) if pairs.len() <= MAX_SIZES => {
+            pairs.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(refused)?
+        }
+        _ => return Err(refused()),
+    };
+    let pixels = sizes.into_iter().flat_map(|[height, width]| [width, height]).map(i32::try_from);
+    plan.set("vision.image_grid_pinpoints", pixels.collect::<Result<Vec<i32>, _>>().map_err(|_| refused())?);
+    plan.set("vision.mm_patch_merge_type", "spatial_unpad");
+    plan.add("image_newline", "model.image_newline", &[output]);
+    Ok(())
+}

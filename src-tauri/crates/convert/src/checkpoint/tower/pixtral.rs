@@ -1,0 +1,107 @@
+//! The tower of Pixtral and of Mistral Small 3.1 and later. The two halves of a head of queries and keys are interleaved in files.
+//!
+//! The embedding of the token behind a line of patches is a tensor of the text part.
+
+use super::TowerKind;
+use super::plan::{TowerConfig, TowerPlan, TowerSizes};
+use crate::checkpoint::config::CONFIG;
+use crate::checkpoint::error::{ConvertError, invalid, unsupported};
+use crate::checkpoint::family::Layout;
+
+/// Epsilon of all norms, which is not in configs.
+const EPSILON: f32 = 1e-5;
+/// Base of rotations, if a file has no key.
+const ROPE_BASE: f32 = 10_000.0;
+/// Upper limit of patches of a side of a group.
+const MAX_GROUP_SIZE: u32 = 16;
+/// The token behind a line of patches.
+const BREAK: &str = "[IMG_BREAK]";
+/// Names of the table of embeddings, without their common beginning.
+const EMBEDDINGS: [&str; 3] =
+    ["embed_tokens.weight", "language_model.model.embed_tokens.weight", "language_model.embed_tokens.weight"];
+const COUNTS: [&str; 2] = ["num_hidden_layers", "num_attention_heads"];
+const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
+
+pub(super) const PIXTRAL: TowerKind = TowerKind {
+    architectures: &["Mistral3ForConditionalGeneration", "LlavaForConditionalGeneration"],
+    models: &["pixtral"],
+    prefixes: &["vision_tower.", "multi_modal_projector."],
+    unused: &[],
+    types: &[],
+    plan,
+};
+
+fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
+    let vision = &config.vision;
+    let sizes = plan.add_keys(config, COUNTS, WIDTHS, None)?;
+    let TowerSizes { width, inner, heads, layers, output, .. } = sizes;
+    let head = config.head_dim(&sizes)?;
+    plan.set("projector_type", "pixtral");
+    plan.set("vision.attention.layer_norm_epsilon", EPSILON);
+    match vision.optional_text("hidden_act")?.unwrap_or("gelu") {
+        "silu" => plan.set("use_silu", true),
+        "gelu" => plan.set("use_gelu", true),
+        other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
+    }
+    let of_rope = vision.value("rope_parameters")["rope_theta"].as_f64().map(|base| base as f32);
+    let base = of_rope.map_or_else(|| vision.optional_number(&["rope_theta"]), |base| Ok(Some(base)))?;
+    if let Some(base) = base.filter(|&base| base != ROPE_BASE) {
+        plan.set("vision.rope.freq_base", base);
+    }
+    let group = config.text.optional_count(&["spatial_merge_size"], MAX_GROUP_SIZE)?;
+    if let Some(group) = group {
+        plan.set("vision.spatial_merge_size", group);
+    }
+    add_break(config, plan, output)?;
+    plan.add_patches("vision_tower.patch_conv", &sizes);
+    plan.add("vision_tower.ln_pre.weight", "v.pre_ln.weight", &[width]);
+    if !head.is_multiple_of(2) {
+        return Err(unsupported(format!("a vision tower with heads of {head} elements")));
+    }
+    for layer in 0..layers {
+        let from = |part: &str| format!("vision_tower.transformer.layers.{layer}.{part}.weight");
+        let to = |part: &str| format!("v.blk.{layer}.{part}.weight");
+        plan.add(from("attention_norm"), to("ln1"), &[width]);
+        plan.add(from("ffn_norm"), to("ln2"), &[width]);
+        for (part, name) in [("attention.q_proj", "attn_q"), ("attention.k_proj", "attn_k")] {
+            let layout = Layout { heads: Some(heads), ..Layout::PLAIN };
+            plan.add(from(part), to(name), &[width, width]).layout(layout);
+        }
+        for (part, name, shape) in [
+            ("attention.v_proj", "attn_v", [width, width]),
+            ("attention.o_proj", "attn_out", [width, width]),
+            ("feed_forward.gate_proj", "ffn_gate", [width, inner]),
+            ("feed_forward.up_proj", "ffn_up", [width, inner]),
+            ("feed_forward.down_proj", "ffn_down", [inner, width]),
+        ] {
+            plan.add(from(part), to(name), &shape);
+        }
+    }
+    add_projector(plan, width, output, group.map(u64::from));
+    Ok(())
+}
+
+/// Adds the projector, and the merger of groups of patches.
+fn add_projector(plan: &mut TowerPlan, width: u64, output: u64, group: Option<u64>) {
+    let projector = "multi_modal_projector";
+    if let Some(group) = group {
+        plan.add(format!("{projector}.norm.weight"), "mm.input_norm.weight", &[width]);
+        let merger = format!("{projector}.patch_merger.merging_layer.weight");
+        plan.add(merger, "mm.patch_merger.weight", &[group * group * width, width]);
+    }
+    plan.add(format!("{projector}.linear_1.weight"), "mm.1.weight", &[width, 0]).any_rows();
+    plan.add(format!("{projector}.linear_2.weight"), "mm.2.weight", &[0, output]).any_columns();
+    plan.add(format!("{projector}.linear_1.bias"), "mm.1.bias", &[0]).any_rows().optional();
+    plan.add(format!("{projector}.linear_2.bias"), "mm.2.bias", &[output]).optional();
+}
+
+/// Adds the embedding of the token behind a line.
+fn add_break(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> Result<(), ConvertError> {
+    let token = config.description.added_token(BREAK)?;
+    let token =
+        token.ok_or_else(|| invalid(CONFIG, format!("the vision tower needs the token {BREAK} in the tokenizer")))?;
+    for name in EMBEDDINGS {
+        plan.add(name, "v.token_embd.img_break", &[output]).rows([token..token.saturating_add(1)]).reshaped();
+    }
+    Ok(())
+}
