@@ -3,7 +3,8 @@
     llama.py SOURCE
 
 SOURCE is a folder with the source of llama.cpp. Reads lines from standard input, each a JSON object {"folder": path, "type":
-name, "pre": name, "out": path}, and answers each with one line of JSON: whether it worked.
+name, "pre": name, "tower": flag, "out": path}, and answers each with one line of JSON: whether it worked. With "tower", it
+converts the vision tower of a checkpoint, otherwise its text part.
 
 The converter recognises pre-tokenizers by a hash of the ids of a text, which vocabularies of tests do not have: the name is
 given instead. Nor do they have the tokens that the classes of GLM look up, so that the common reader of vocabularies is used.
@@ -35,7 +36,8 @@ def convert(job):
     folder, out = pathlib.Path(job["folder"]), pathlib.Path(job["out"])
     TextModel.get_vocab_base_pre = lambda _self, _tokenizer: job["pre"]
     config = ModelBase.load_hparams(folder, False)
-    model = get_model_class(get_model_architecture(config, ModelType.TEXT), mmproj=False)
+    kind = ModelType.MMPROJ if job["tower"] else ModelType.TEXT
+    model = get_model_class(get_model_architecture(config, kind), mmproj=job["tower"])
     # Layers that predict further tokens are left out.
     model.no_mtp = True
     if model.__module__ == "conversion.glm":

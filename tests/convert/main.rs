@@ -30,31 +30,35 @@ fn main() -> anyhow::Result<()> {
     let source = source.with_context(|| format!("--source FOLDER is needed; {needed}"))?;
     let mut peer = Peer::start_with(&python, "convert/llama.py", &[&source])?;
     let (mut lines, mut failed) = (Vec::new(), 0);
-    for case in checkpoints::all().into_iter().filter(|case| !NOT_RECORDED.contains(&case.name)) {
+    for case in checkpoints::all() {
         let Case { name, spec, target } = &case;
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
         let files = checkpoints::open(&checkpoint(spec).files, &folder)?;
-        let job = json!({"folder": folder, "type": target.name(), "pre": spec.model.family.pre_tokenizer});
-        let theirs = match peer.ask_for_file(job, &folder.with_extension("gguf")) {
-            Ok((_, theirs)) => theirs,
-            Err(error) => {
-                println!("{name}: {error:#}");
-                failed += 1;
-                continue;
-            }
-        };
-        let theirs = checkpoints::describe(name, &theirs)?;
-        let ours = checkpoints::describe(name, &checkpoints::convert(&files, *target)?)?;
-        let differences: Vec<String> = ours
-            .difference(&theirs)
-            .map(|line| format!("ours:      {line}"))
-            .chain(theirs.difference(&ours).map(|line| format!("llama.cpp: {line}")))
-            .collect();
-        failed += usize::from(!differences.is_empty());
-        println!("{name}: {} lines, {} differences", theirs.len(), differences.len());
-        differences.iter().for_each(|line| println!("  {line}"));
-        lines.extend(theirs);
+        let all = checkpoints::convert_all(name, &files, *target)?;
+        for (name, ours) in all.into_iter().filter(|(name, _)| !NOT_RECORDED.contains(&name.as_str())) {
+            let is_tower = name != case.name;
+            let job = json!({"folder": folder, "type": target.name(), "pre": spec.model.family.pre_tokenizer, "tower": is_tower});
+            let theirs = match peer.ask_for_file(job, &folder.with_extension("gguf")) {
+                Ok((_, theirs)) => theirs,
+                Err(error) => {
+                    println!("{name}: {error:#}");
+                    failed += 1;
+                    continue;
+                }
+            };
+            let theirs = checkpoints::describe(&name, &theirs)?;
+            let ours = checkpoints::describe(&name, &ours)?;
+            let differences: Vec<String> = ours
+                .difference(&theirs)
+                .map(|line| format!("ours:      {line}"))
+                .chain(theirs.difference(&ours).map(|line| format!("llama.cpp: {line}")))
+                .collect();
+            failed += usize::from(!differences.is_empty());
+            println!("{name}: {} lines, {} differences", theirs.len(), differences.len());
+            differences.iter().for_each(|line| println!("  {line}"));
+            lines.extend(theirs);
+        }
     }
     ensure!(failed == 0, "{failed} checkpoints differ or fail");
     if record {

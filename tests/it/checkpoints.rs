@@ -40,17 +40,20 @@ fn checkpoints_are_converted_as_by_llama_cpp() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for Case { name, spec, target } in checkpoints::all() {
         let files = checkpoints::open(&checkpoint(&spec).files, folder.path()).expect("files");
-        let converted = checkpoints::convert(&files, target).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        let ours = checkpoints::describe(name, &converted).expect("a valid file");
-        let theirs = checkpoints::recorded(name).expect("the recording exists");
-        assert_eq!(theirs.is_empty(), NOT_RECORDED.contains(&name), "{name} is recorded");
-        if theirs.is_empty() {
-            continue;
+        let all = checkpoints::convert_all(name, &files, target).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        assert_eq!(all.len(), if spec.tower.is_some() { 2 } else { 1 }, "{name}: a file of the tower");
+        for (name, converted) in all {
+            let ours = checkpoints::describe(&name, &converted).expect("a valid file");
+            let theirs = checkpoints::recorded(&name).expect("the recording exists");
+            assert_eq!(theirs.is_empty(), NOT_RECORDED.contains(&name.as_str()), "{name} is recorded");
+            if theirs.is_empty() {
+                continue;
+            }
+            let lines = ours.difference(&theirs).map(|line| format!("ours:      {line}"));
+            let lines: Vec<String> =
+                lines.chain(theirs.difference(&ours).map(|line| format!("llama.cpp: {line}"))).collect();
+            assert!(lines.is_empty(), "{name}:\n{}", lines.join("\n"));
         }
-        let lines = ours.difference(&theirs).map(|line| format!("ours:      {line}"));
-        let lines: Vec<String> =
-            lines.chain(theirs.difference(&ours).map(|line| format!("llama.cpp: {line}"))).collect();
-        assert!(lines.is_empty(), "{name}:\n{}", lines.join("\n"));
         for (file, _) in checkpoint(&spec).files {
             std::fs::remove_file(folder.path().join(file)).expect("the folder is writable");
         }

@@ -61,3 +61,4 @@ mod structured;
 mod templates;
 mod terminal;
 mod ui;
+mod vision_checkpoints;

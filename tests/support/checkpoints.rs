@@ -15,6 +15,7 @@ use cairn_testkit::families::{
     self, GEMMA2, GEMMA3, GPT_OSS, GRANITE, GRANITE_MOE, LLAMA, MIXTRAL, OLMO2, OLMOE, PHI3, QWEN2, QWEN2MOE, QWEN3,
     QWEN3MOE, SEED_OSS, SMOLLM3, STARCODER2,
 };
+use cairn_testkit::tower::{TowerKind, TowerSpec};
 use cairn_testkit::{Family, ModelSpec, RopeScaling, Types, tiny};
 use sha2::{Digest, Sha256};
 
@@ -49,6 +50,11 @@ impl Case {
         self
     }
 
+    fn tower(mut self, tower: fn(u64) -> TowerSpec) -> Self {
+        self.spec.tower = Some(tower(self.spec.model.width));
+        self
+    }
+
     fn rope(mut self, rope_scaling: RopeScaling) -> Self {
         self.spec.model.rope_scaling = rope_scaling;
         self
@@ -56,9 +62,9 @@ impl Case {
 }
 
 /// Cases without a recording of llama.cpp's converter: their logits are those of the same weights in a file that llama.cpp computes
-/// alike, and tensors and keys are not compared. llama.cpp keeps tokens of Gemma 3n that stand for images and sound, with rows of zero, and
+/// alike, and tensors and keys are not compared. llama.cpp's converter has no towers of LLaVA with CLIP. It keeps tokens of Gemma 3n that stand for images and sound, with rows of zero, and
 /// has small matrices of it in half precision.
-pub const NOT_RECORDED: &[&str] = &["gemma3n"];
+pub const NOT_RECORDED: &[&str] = &["gemma3n", "llava-vision-tower", "llava1.6-vision", "llava1.6-vision-tower"];
 
 /// Cases with the common kind of checkpoint: name, family, architecture.
 static OTHERS: &[(&str, &Family, &str)] = &[
@@ -171,8 +177,46 @@ pub fn all() -> Vec<Case> {
         case("mistral3", &families::MISTRAL3, "Mistral3ForConditionalGeneration", "mistral3")
             .rope(RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
     ];
+    cases.extend(towers());
     cases.extend(OTHERS.iter().map(|&(name, family, architecture)| case(name, family, architecture, "")));
     cases
+}
+
+/// Returns a checkpoint with a tower of every kind. Towers of Qwen have the same epsilon as the text part in llama.cpp.
+fn towers() -> Vec<Case> {
+    let gemma3 = |name| {
+        let case = case(name, &GEMMA3, "Gemma3ForConditionalGeneration", "gemma3");
+        case.vocabulary(Vocabulary::Pieces).tower(TowerSpec::tiny)
+    };
+    let gemma4 = case("gemma4-vision", &families::GEMMA4, "Gemma4ForConditionalGeneration", "gemma4");
+    let pixtral = case("mistral3-vision", &families::MISTRAL3, "Mistral3ForConditionalGeneration", "mistral3");
+    let qwen = |name, family: &'static Family, architecture, model_type, tower: fn(u64) -> TowerSpec| {
+        let mut case = case(name, family, architecture, model_type).tower(tower);
+        case.spec.model.norm_epsilon = 1e-6;
+        case
+    };
+    let llava = |name, architecture, sizes: Vec<u32>| {
+        let has_newline = !sizes.is_empty();
+        let kind = TowerKind::Llava { has_class: true, sizes, has_norms: false, has_newline };
+        let mut case = case(name, &LLAMA, architecture, "");
+        case.spec.tower = Some(TowerSpec { kind, ..TowerSpec::tiny_llava(case.spec.model.width) });
+        case
+    };
+    let qwen25 = ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl");
+    vec![
+        gemma3("gemma3-vision"),
+        gemma3("gemma3-vision-bf16").storage(Storage::Float(DType::F32), FileType::BF16),
+        gemma4.vocabulary(Vocabulary::Merges).tower(TowerSpec::tiny_gemma4),
+        pixtral.rope(RopeScaling::Yarn { factor: 4.0, original_context: 512 }).tower(TowerSpec::tiny_pixtral),
+        qwen("qwen2.5vl-vision", &families::QWEN2VL, qwen25.0, qwen25.1, TowerSpec::tiny_qwen25),
+        qwen("qwen3vl-vision", &families::QWEN3VL, "Qwen3VLForConditionalGeneration", "", TowerSpec::tiny_qwen3),
+        qwen("qwen3.5-vision", &families::QWEN35, "Qwen3_5ForConditionalGeneration", "", |width| {
+            let kind = TowerKind::Qwen3 { deepstack: Vec::new() };
+            TowerSpec { kind, ..TowerSpec::tiny_qwen3(width) }
+        }),
+        llava("llava-vision", "LlavaForConditionalGeneration", Vec::new()),
+        llava("llava1.6-vision", "LlavaNextForConditionalGeneration", vec![24, 48, 48, 24]),
+    ]
 }
 
 /// Opens the files of a checkpoint.
@@ -198,6 +242,21 @@ pub fn convert(files: &[CheckpointFile], target: FileType) -> anyhow::Result<Vec
     let mut out = Vec::new();
     conversion.write_to(&mut out, &mut |_| ())?;
     Ok(out)
+}
+
+/// Converts a checkpoint, and its vision tower if it has one. Returns the files with their names in the recording.
+///
+/// # Errors
+/// One of them cannot be converted.
+pub fn convert_all(name: &str, files: &[CheckpointFile], target: FileType) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let conversion = Conversion::new(files, target)?;
+    let parts = [(name.to_owned(), Some(&conversion)), (format!("{name}-tower"), conversion.tower())];
+    let write = |(name, conversion): (String, Option<&Conversion<'_>>)| {
+        let mut out = Vec::new();
+        let written = conversion?.write_to(&mut out, &mut |_| ());
+        Some(written.map(|()| (name, out)).map_err(anyhow::Error::from))
+    };
+    parts.into_iter().filter_map(write).collect()
 }
 
 fn hash(bytes: &[u8]) -> String {
