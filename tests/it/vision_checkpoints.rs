@@ -24,6 +24,7 @@ fn create(home: &Home, name: &str, from: &[&str], more: &[&str]) -> String {
     put(home.folder.path(), "Modelfile", lines.as_bytes());
     let path = home.folder.path().join("Modelfile");
     let output = home.run(&[&["create", name, "-f", &*path.to_string_lossy()], more].concat());
+    println!("{name}");
     succeeded(&output);
     text(&output.stderr)
 }

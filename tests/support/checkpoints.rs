@@ -62,9 +62,16 @@ impl Case {
 }
 
 /// Cases without a recording of llama.cpp's converter: their logits are those of the same weights in a file that llama.cpp computes
-/// alike, and tensors and keys are not compared. llama.cpp's converter has no towers of LLaVA with CLIP. It keeps tokens of Gemma 3n that stand for images and sound, with rows of zero, and
-/// has small matrices of it in half precision.
-pub const NOT_RECORDED: &[&str] = &["gemma3n", "llava-vision-tower", "llava1.6-vision", "llava1.6-vision-tower"];
+/// alike, and tensors and keys are not compared. llama.cpp's converter has no towers of LLaVA with CLIP. It takes text tensors of Gemma 4
+/// with the names here for parts of the tower, and finds no tokenizer beside Mistral's tower. It keeps tokens of Gemma 3n that stand for images and sound, with rows of zero, and has small matrices of it in half precision.
+pub const NOT_RECORDED: &[&str] = &[
+    "gemma3n",
+    "gemma4-vision-tower",
+    "llava-vision-tower",
+    "llava1.6-vision",
+    "llava1.6-vision-tower",
+    "mistral3-vision",
+];
 
 /// Cases with the common kind of checkpoint: name, family, architecture.
 static OTHERS: &[(&str, &Family, &str)] = &[
@@ -188,7 +195,9 @@ fn towers() -> Vec<Case> {
         let case = case(name, &GEMMA3, "Gemma3ForConditionalGeneration", "gemma3");
         case.vocabulary(Vocabulary::Pieces).tower(TowerSpec::tiny)
     };
-    let gemma4 = case("gemma4-vision", &families::GEMMA4, "Gemma4ForConditionalGeneration", "gemma4");
+    let mut gemma4 = case("gemma4-vision", &families::GEMMA4, "Gemma4ForConditionalGeneration", "gemma4");
+    // llama.cpp's converter takes an output matrix for a part of the tower.
+    gemma4.spec.model.tied = true;
     let pixtral = case("mistral3-vision", &families::MISTRAL3, "Mistral3ForConditionalGeneration", "mistral3");
     let qwen = |name, family: &'static Family, architecture, model_type, tower: fn(u64) -> TowerSpec| {
         let mut case = case(name, family, architecture, model_type).tower(tower);
@@ -317,21 +326,21 @@ const OWN_RULES: &[&str] = &[
 
 /// Returns whether llama.cpp's value of a key is compared. It has other rules for the remaining ones:
 ///
-/// - `general.*` beside the ones here comes from a model card, the name of the folder and the number of weights;
+/// - `general.*` beside the ones here comes from a model card, the name of the folder and the number of weights; settings of the
+///   sampling are in the file of the text part only;
 /// - `tokenizer.ggml.pre` is the first of several equal pre-tokenizers, by the pattern in `tokenizer.json` instead of a hash of
 ///   the vocabulary;
 /// - `tokenizer.ggml.add_sep_token` is written for templates of pairs of texts, which decoders do not use;
 /// - those in [`OWN_RULES`];
 /// - tokens that end an answer (`tokenizer.ggml.eot_token_id`) of Gemma and GLM are those of their published vocabularies;
-/// - merges of Gemma 4 are in scores, as those of Llama;
 /// - `cls` and `seperator` begin and end a text of WordPiece; llama.cpp's converter writes `bos` and `eos`, and that both are added;
 /// - `tokenizer.ggml.scores` of merges are their ranks instead of -1000, so that texts are merged in the right order, and the
 ///   unknown token has its own kind in `tokenizer.ggml.token_type`.
 fn is_compared(case: &str, key: &str) -> bool {
     const GENERAL: [&str; 4] =
         ["general.architecture", "general.type", "general.file_type", "general.quantization_version"];
-    let has_merges = ["llama-merges", "gemma4", "gemma4-experts"].contains(&case);
-    let is_general = key.starts_with("general.") && !key.starts_with("general.sampling.");
+    let has_merges = ["llama-merges", "gemma4", "gemma4-experts", "gemma4-vision"].contains(&case);
+    let is_general = key.starts_with("general.") && (case.ends_with("-tower") || !key.starts_with("general.sampling."));
     let is_other = match key {
         "tokenizer.ggml.pre" | "tokenizer.ggml.add_sep_token" => true,
         _ if OWN_RULES.contains(&key) => true,
@@ -342,7 +351,6 @@ fn is_compared(case: &str, key: &str) -> bool {
         | "tokenizer.ggml.add_eos_token" => case == "nomic-bert",
         "tokenizer.ggml.eot_token_id" => ["gemma", "glm4", "glm4moe"].contains(&case),
         "tokenizer.ggml.scores" | "tokenizer.ggml.token_type" => has_merges,
-        "tokenizer.ggml.model" | "tokenizer.ggml.merges" => has_merges && case != "llama-merges",
         _ => false,
     };
     (!is_general || GENERAL.contains(&key)) && !is_other

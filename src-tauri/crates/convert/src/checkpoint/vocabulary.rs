@@ -22,6 +22,8 @@ const BYTE: i32 = 6;
 /// Scores of tokens that no merge makes, as in llama.cpp.
 pub(super) const ADDED_SCORE: f32 = -1000.0;
 const PADDING_SCORE: f32 = -10_000.0;
+/// The architecture with a tokenizer of its own, which has merges, and the name of that tokenizer.
+const GEMMA4: &str = "gemma4";
 /// SentencePiece's character for a blank.
 pub(super) const BLANK: char = '\u{2581}';
 
@@ -73,15 +75,19 @@ pub(super) fn add(
         (None, Some(tokenizer)) if tokenizer.is_sentence_piece() => {
             // Without a prefix in the file, texts begin without a blank.
             set_blanks(prefix.or_else(|| (!prepends_blank(tokenizer)).then_some(false)), metadata);
-            of_merges(description, tokenizer)?
+            let tokens = of_merges(description, tokenizer)?;
+            if metadata.str("general.architecture")? == Some(GEMMA4) {
+                metadata.set("tokenizer.ggml.model", GEMMA4);
+                set_merges(tokenizer, metadata);
+            }
+            tokens
         }
         (None, Some(tokenizer)) => {
             normalizer::check_bytes(tokenizer)?;
             let tokens = of_bytes(description, tokenizer)?;
             metadata.set("tokenizer.ggml.model", "gpt2");
             metadata.set("tokenizer.ggml.pre", pre_tokenizer::name(tokenizer)?);
-            let merges: Vec<String> = tokenizer.model.merges.0.iter().map(merge_text).collect();
-            metadata.set("tokenizer.ggml.merges", merges);
+            set_merges(tokenizer, metadata);
             tokens
         }
         (None, None) => match description.vocabulary_text(TIKTOKEN)? {
@@ -194,6 +200,11 @@ fn check_pairs(model: &TokenizerModel) -> Result<(), ConvertError> {
         }
     }
     Ok(())
+}
+
+fn set_merges(tokenizer: &TokenizerFile, metadata: &mut Metadata) {
+    let merges: Vec<String> = tokenizer.model.merges.0.iter().map(merge_text).collect();
+    metadata.set("tokenizer.ggml.merges", merges);
 }
 
 /// Returns the tokens of SentencePiece's BPE in a `tokenizer.json`. A token's score is the rank of the first merge that makes

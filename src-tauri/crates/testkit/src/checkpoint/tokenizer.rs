@@ -153,6 +153,7 @@ fn bytes(spec: &CheckpointSpec) -> (String, Vec<u8>) {
     let id = break_token(spec.model.vocab) as usize;
     if has_break {
         vocab.remove(&tokens[id]);
+        vocab.insert("[IMG_BREAK]".to_owned(), id.into());
         added_tokens.push(added(id, "[IMG_BREAK]"));
     }
     let family = spec.model.family;

@@ -123,7 +123,7 @@ async fn tower_that_does_not_fit_is_refused_before_anything_is_created() {
         let tower = send(&fixture, "mmproj.gguf", &tower).await;
         for request in [beside("two", "base", vec![tower.clone()]), of_files("two", vec![text.clone(), tower])] {
             let error = create(&fixture, request).await.expect_err(what);
-            assert!(error.contains(expected) && error.contains("published with the model, or none"), "{what}: {error}");
+            assert!(error.contains(expected) && error.contains("or the model without a tower"), "{what}: {error}");
             assert!(fixture.app.library().show("two", false).is_err(), "{what}: nothing was created");
         }
     }

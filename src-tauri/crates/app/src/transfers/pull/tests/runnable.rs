@@ -1,6 +1,6 @@
 //! Pulls of models that this version cannot run, and of ones that it can.
 
-use cairn_gguf::{Array, DType, Strings, Value, Writer};
+use cairn_gguf::{Array, DType, Gguf, Strings, Value, Writer};
 use cairn_testkit::registry::Fault;
 
 use super::*;
@@ -179,8 +179,10 @@ async fn config_alone_can_refuse_a_model() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn model_with_a_missing_renderer_is_refused_unless_a_template_replaces_it() {
     let with_template = cairn_testkit::write(&cairn_testkit::tiny_llama());
-    let (_, without) =
-        cairn_testkit::ollama_layout::gemma3_with_tower().files.pop().expect("a file in Ollama's layout");
+    let has_template =
+        |file: &[u8]| Gguf::parse(file).is_ok_and(|gguf| gguf.metadata().get("tokenizer.chat_template").is_some());
+    let files = cairn_testkit::ollama_layout::gemma3_with_tower().files.into_iter().map(|(_, file)| file);
+    let without = files.into_iter().find(|file| !has_template(file)).expect("a file in Ollama's layout");
     let check = async |renderer: &str, file: &[u8], template: &str, wanted: &str| {
         // A file in the library is not checked again.
         let at = fast();
