@@ -15,7 +15,7 @@ export async function faults(page) {
   return wide ? ["wider than the window", ...found] : found;
 }
 
-/** Skipped levels of headings, and controls whose accessible name lacks their visible words. */
+/** Skipped levels of headings, and controls with an accessible name that lacks their visible words. */
 export async function names(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {

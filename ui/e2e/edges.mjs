@@ -22,7 +22,7 @@ export async function edges(browser, daemon) {
   await killed(browser, daemon);
 }
 
-/** A copy of Pebble whose file disappears. */
+/** A copy of Pebble with a file that disappears. */
 async function missingFile(browser, daemon) {
   await fetch(`${daemon.address}/api/copy`, { method: "POST", body: JSON.stringify({ source: "pebble", destination: "stone" }) });
   const blobs = join(daemon.home, "models/blobs");
@@ -34,7 +34,7 @@ async function missingFile(browser, daemon) {
   await badge.waitFor();
   await badge.click();
   await page.waitForSelector(`.sum button:has-text('${text("models.repair")}')`);
-  check(true, "a model whose file is gone is marked, and can be downloaded again");
+  check(true, "a model without its file is marked, and can be downloaded again");
   await page.goto(`${daemon.address}/ui/#/chat`);
   await page.evaluate(() => localStorage.setItem("cairn.model", "stone:latest"));
   await page.reload();

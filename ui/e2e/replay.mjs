@@ -35,7 +35,7 @@ export class Replay {
     return this.daemon.app(...request);
   }
 
-  /** Breaks the connection of the running answer, whose text so far stays. */
+  /** Breaks the connection of the running answer. Its text so far stays. */
   cut() {
     this.#cut();
   }

@@ -39,7 +39,7 @@ it("failed answer is a line, not the error of its stream", async () => {
   expect(lines).toEqual([line]);
 });
 
-it("stream whose connection breaks is offline", async () => {
+it("stream with a broken connection is offline", async () => {
   answers(new ReadableStream({ start: (controller) => controller.error(new TypeError("network error")) }));
   await expect(read([])).rejects.toMatchObject({ offline: true });
 });

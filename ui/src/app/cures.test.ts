@@ -31,7 +31,7 @@ describe("table of errors", () => {
     expect(Object.keys(CURES).toSorted()).toEqual(codes().toSorted());
   });
 
-  it("has a button for each error on a screen, unless it ends by itself or was intended", () => {
+  it("has a button for each error on a screen, unless it ends without help or was intended", () => {
     const without = Object.entries(CURES).filter(([, [place, cure]]) => (place === "field") !== (cure === "edit") || (place === "other") !== (cure === "unseen"));
     expect(without, "only fields are edited, and only what no screen shows is unseen").toEqual([]);
     const silent = Object.entries(CURES).filter(([, [, cure]]) => cure === "passes" || cure === "intended").map(([code]) => code);

@@ -11,7 +11,7 @@ export type Place = "chat" | "installed" | "discover" | "downloads" | "cache" | 
 /** Buttons. `retry` belongs to the place of the error, which repeats its own request; the others open a screen. */
 export type Cure = "retry" | "model" | "discover" | "space" | "proxy" | "downloads" | "cache" | "engine" | "address" | "keys" | "remotes" | "logs" | "trash" | "chats";
 
-/** Why an error has no button: its field is the cure, it ends by itself, the user caused it, or no screen shows it. */
+/** Why an error has no button: its field is the cure, it ends without help, the user caused it, or no screen shows it. */
 export type NoCure = "edit" | "passes" | "intended" | "unseen";
 
 export type Row = readonly [Place, Cure | NoCure];

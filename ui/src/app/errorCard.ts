@@ -12,7 +12,7 @@ export interface ErrorWords {
 
 /**
  * `title` is for an error response; an unreachable daemon has the same title everywhere. `retry` repeats the request, where it is not
- * repeated by itself.
+ * repeated without a press.
  */
 export function errorCard(error: unknown, title: string, retry?: () => void): ErrorWords {
   const cure = cureOf(error, retry);

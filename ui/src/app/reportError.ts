@@ -1,4 +1,4 @@
-// Reports an error of an action whose place has no room for it: a toast with its sentence and its button.
+// Reports an error of an action in a place without room for it: a toast with its sentence and its button.
 import { toasts } from "../components";
 import { errorLine, errorText } from "../i18n";
 import { cureOf } from "./cures";

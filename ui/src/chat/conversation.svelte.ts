@@ -25,7 +25,7 @@ export class Conversation {
   /** Id of the streaming answer. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
-  /** Why the answer whose stream broke cannot be followed: the daemon is away, or has restarted and refuses the session. */
+  /** Why the answer with a broken stream cannot be followed: the daemon is away, or has restarted and refuses the session. */
   lost = $state.raw<ApiError | undefined>(undefined);
   /** Ends the pause before the next attempt to reach the daemon. */
   #reconnect = (): void => {};

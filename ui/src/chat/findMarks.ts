@@ -52,7 +52,7 @@ function mark(thread: Element, wanted: string, current: Match | undefined): Rang
   for (const slot of thread.querySelectorAll<HTMLElement>("[data-id]")) {
     const ranges = [...slot.querySelectorAll(BODIES)].flatMap((body) => rangesIn(body, wanted));
     all.push(...ranges);
-    // Formatting can hide occurrences of the source, so the last rendered one stands for those after it.
+    // Formatting can hide occurrences of the source, so the last rendered one replaces those after it.
     if (current !== undefined && slot.dataset["id"] === current.message) shown = ranges[Math.min(current.nth, ranges.length - 1)];
   }
   CSS.highlights.set(ALL, new Highlight(...all));

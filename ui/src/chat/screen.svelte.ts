@@ -140,8 +140,8 @@ export class ChatScreen {
   /**
    * Sends the text of the shown chat; creates a new chat first if there is none, and calls `onCreated` with its id if it is still shown. A
    * message sent before the chat or the list of models has loaded waits for them. If it is not accepted, its text returns to the
-   * composer. A new chat
-   * whose first message is refused is removed, and `onCreated` is called with `undefined`.
+   * composer. A new chat is
+   * removed if its first message is refused, and `onCreated` is called with `undefined`.
    */
   async send(onCreated: (id: string | undefined) => void, { anyLength = false } = {}): Promise<void> {
     if (this.busy) return;
@@ -238,7 +238,7 @@ export class ChatScreen {
     return conversation;
   }
 
-  /** Removes a chat whose first message was refused. Returns whether its composer is now that of a new chat. */
+  /** Removes a chat with a refused first message. Returns whether its composer is now that of a new chat. */
   async #removeEmpty(conversation: Conversation, draft: Draft, onCreated: (id: undefined) => void): Promise<boolean> {
     const { id, refused } = conversation;
     if (refused === undefined || refused.offline) return false;

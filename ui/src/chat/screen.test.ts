@@ -157,7 +157,7 @@ describe("message sent before the data has loaded", () => {
   });
 });
 
-describe("new chat whose first message is refused", () => {
+describe("new chat with a refused first message", () => {
   const refusal = new ApiError(500, "the model file is missing");
   const refuse = (error: ApiError) =>
     vi.mocked(api.sendMessage).mockImplementation(async function* () {

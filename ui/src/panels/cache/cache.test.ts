@@ -76,7 +76,7 @@ it("contexts of one chat are one row", async () => {
 
 it("cache is empty only without contexts and used bytes", async () => {
   const { panel: cache } = panel([]);
-  expect(cache.isEmpty, "nothing is known").toBe(false);
+  expect(cache.isEmpty, "no answer yet").toBe(false);
   await cache.list();
   expect(cache.isEmpty).toBe(true);
   cache.hear({ ...status(1, 0), tiers: [{ tier: "ram", used_bytes: 5 } as CacheResponse["tiers"][0]] });

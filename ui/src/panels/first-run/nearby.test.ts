@@ -55,7 +55,7 @@ it("nothing is offered if the status is unknown", async () => {
 
 it("computers are shown only if there is one, or one is entered", async () => {
   const { nearby } = network([]);
-  expect(nearby.isShown, "the status is not known").toBe(false);
+  expect(nearby.isShown, "no status yet").toBe(false);
   await nearby.look();
   expect([nearby.isAvailable, nearby.isShown]).toEqual([true, false]);
   nearby.edit();

@@ -14,9 +14,9 @@ use std::collections::{HashMap, HashSet};
 use cairn_gguf::{DType, Gguf, Metadata};
 
 use self::config::{AdapterConfig, CONFIG};
-use super::description::CheckpointFile;
 use super::error::{ConvertError, adapter_feature, invalid};
 use super::family::{Family, Heads, Layout, ModuleMatrix};
+use super::files::CheckpointFile;
 use super::plan::{Data, Matrix, PlannedTensor};
 use super::safetensors::{self, Format, SourceTensor};
 use super::{Conversion, families};

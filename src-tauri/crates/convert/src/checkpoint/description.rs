@@ -1,19 +1,14 @@
 //! The files that describe a checkpoint. Anyone can write them, so each has a limit.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-
 use cairn_gguf::Metadata;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::config::{CONFIG, Config};
 use super::error::{ConvertError, invalid};
+use super::files::{CheckpointFile, bytes, json};
 use super::modules::{MODULES, Modules};
 use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile};
 
-/// Upper limit of `config.json` and the descriptions of modules. A parsed value takes about 30 times as much memory.
-const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Upper limit of files that are parsed without intermediate values: those of large models have a few megabytes.
 const MAX_LIST_BYTES: u64 = 16 << 20;
 /// Upper limit of a vocabulary: large ones have about 40 MB.
@@ -23,15 +18,6 @@ pub(super) const TOKENIZER: &str = "tokenizer.json";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const PIECES: &str = "tokenizer.model";
 const VOCABULARY: &str = "vocab.txt";
-
-/// A file of a checkpoint.
-#[derive(Debug)]
-pub struct CheckpointFile {
-    /// Path relative to the checkpoint's folder, with `/`.
-    pub name: String,
-    /// The file.
-    pub file: File,
-}
 
 /// Descriptions of a checkpoint.
 pub(super) struct Description<'a> {
@@ -136,22 +122,4 @@ impl<'a> Description<'a> {
     pub(super) fn modules(&self, has_dense: bool) -> Result<Modules, ConvertError> {
         Modules::read(self.files, has_dense)
     }
-}
-
-pub(super) fn json(files: &[CheckpointFile], name: &str) -> Result<Option<Value>, ConvertError> {
-    let Some(bytes) = bytes(files, name, MAX_CONFIG_BYTES)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(name, error.to_string()))
-}
-
-/// Reads a file of at most `max` bytes.
-fn bytes(files: &[CheckpointFile], name: &str, max: u64) -> Result<Option<Vec<u8>>, ConvertError> {
-    let Some(found) = files.iter().find(|file| file.name == name) else { return Ok(None) };
-    let mut bytes = Vec::new();
-    let mut file = &found.file;
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(max + 1).read_to_end(&mut bytes));
-    read.map_err(|error| invalid(name, error.to_string()))?;
-    if bytes.len() as u64 > max {
-        return Err(invalid(name, format!("it is longer than {} MiB", max >> 20)));
-    }
-    Ok(Some(bytes))
 }

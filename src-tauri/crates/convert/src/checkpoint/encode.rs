@@ -10,9 +10,9 @@ use std::ops::Range;
 use cairn_gguf::DType;
 use rayon::prelude::*;
 
-use super::description::CheckpointFile;
 use super::error::{ConvertError, invalid};
 use super::family::{Layout, Select, total};
+use super::files::CheckpointFile;
 use super::float8::{self, Scales};
 use super::plan::{BLOCK_BYTES, Data, Matrix, PlannedTensor, differs};
 use super::safetensors::{Format, SourceTensor};

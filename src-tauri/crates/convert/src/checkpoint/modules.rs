@@ -8,8 +8,8 @@ use cairn_gguf::Pooling;
 use serde_json::Value;
 
 use super::config::MAX_WIDTH;
-use super::description::{CheckpointFile, json};
 use super::error::{ConvertError, invalid, unsupported};
+use super::files::{CheckpointFile, json};
 
 pub(super) const MODULES: &str = "modules.json";
 /// Largest number of matrices that a file of the engine has.

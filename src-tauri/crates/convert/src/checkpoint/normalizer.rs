@@ -6,8 +6,7 @@
 
 use super::description::TOKENIZER;
 use super::error::{ConvertError, unsupported};
-use super::tokenizer::{Normalizer, TokenizerFile};
-use super::vocabulary::BLANK;
+use super::tokenizer::{BLANK, Normalizer, TokenizerFile};
 
 /// Composes characters.
 const NFC: &str = "NFC";

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use cairn_gguf::{DType, Gguf, Metadata, Writer};
 
-use super::description::{CheckpointFile, Description};
+use super::description::Description;
 use super::error::{ConvertError, invalid};
 use super::family::{Contents, Family, Layout, Place, Select, total};
+use super::files::CheckpointFile;
 use super::float8::{Method, Scale};
 use super::safetensors::{Format, SourceTensor};
 use crate::FileType;

@@ -16,6 +16,9 @@ const MERGES: Limit = Limit::new(1 << 21, "it", "merges");
 /// Larger than any list of steps.
 const STEPS: Limit = Limit::new(64, "it", "steps");
 
+/// SentencePiece's character for a blank.
+pub(super) const BLANK: char = '\u{2581}';
+
 /// A `tokenizer.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

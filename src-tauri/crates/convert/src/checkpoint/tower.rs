@@ -19,9 +19,10 @@ use cairn_gguf::{DType, Metadata};
 use serde_json::{Map, Value};
 
 use super::config::{CONFIG, Config};
-use super::description::{self, CheckpointFile, Description};
+use super::description::Description;
 use super::error::{ConvertError, invalid, unsupported};
 use super::family::{Family, Place};
+use super::files::{self, CheckpointFile};
 use super::plan::{Data, PlannedTensor};
 use super::safetensors::SourceTensor;
 use crate::FileType;
@@ -108,8 +109,9 @@ impl Tower {
     pub(super) fn sources(&self, all: &[SourceTensor]) -> Result<Vec<SourceTensor>, ConvertError> {
         let sources: Vec<SourceTensor> = all.iter().filter(|source| self.contains(&source.name)).cloned().collect();
         for source in &sources {
-            let tensors = self.plan.tensors.get(inner(&source.name)).into_iter().flatten();
-            for tensor in tensors.filter(|tensor| tensor.shape.as_ref().is_some_and(|shape| *shape != source.shape)) {
+            let mut tensors = self.plan.tensors.get(inner(&source.name)).into_iter().flatten();
+            let has_other = |shape: &Vec<u64>| *shape != source.shape;
+            if let Some(tensor) = tensors.find(|tensor| tensor.shape.as_ref().is_some_and(has_other)) {
                 let reason = format!(
                     "{} needs {:?} by the config",
                     tensor.place.name,
@@ -201,9 +203,9 @@ fn preprocessor(files: &[CheckpointFile]) -> Result<Config, ConvertError> {
         Some(Value::Object(settings)) => Some(settings),
         _ => None,
     };
-    let mut own = object(description::json(files, PREPROCESSOR)?);
+    let mut own = object(files::json(files, PREPROCESSOR)?);
     let of_processor =
-        description::json(files, PROCESSOR)?.and_then(|mut value| value.get_mut("image_processor").map(Value::take));
+        files::json(files, PROCESSOR)?.and_then(|mut value| value.get_mut("image_processor").map(Value::take));
     if let Some(settings) = object(of_processor) {
         own.get_or_insert_with(Map::new).extend(settings);
     }

@@ -11,7 +11,7 @@ use super::description::{Description, PIECES, TOKENIZER};
 use super::error::{ConvertError, invalid, unsupported};
 use super::sentence_piece::{self, Kind, NORMAL, USER_DEFINED};
 use super::tiktoken::{self, TIKTOKEN};
-use super::tokenizer::{AddedToken, MAX_TOKENS, TokenizerConfig, TokenizerFile, TokenizerModel};
+use super::tokenizer::{AddedToken, BLANK, MAX_TOKENS, TokenizerConfig, TokenizerFile, TokenizerModel};
 use super::{normalizer, pre_tokenizer, special_tokens};
 
 /// Kinds of tokens, numbered as in llama.cpp.
@@ -24,8 +24,6 @@ pub(super) const ADDED_SCORE: f32 = -1000.0;
 const PADDING_SCORE: f32 = -10_000.0;
 /// The architecture with a tokenizer of its own, which has merges, and the name of that tokenizer.
 const GEMMA4: &str = "gemma4";
-/// SentencePiece's character for a blank.
-pub(super) const BLANK: char = '\u{2581}';
 
 /// Tokens by id.
 #[derive(Debug, Default)]

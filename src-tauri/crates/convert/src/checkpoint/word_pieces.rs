@@ -8,8 +8,8 @@ use super::description::{Description, TOKENIZER};
 use super::error::{ConvertError, invalid};
 use super::normalizer::{self, Words};
 use super::sentence_piece::NORMAL;
-use super::tokenizer::{TokenizerConfig, TokenizerFile};
-use super::vocabulary::{self, BLANK, CONTROL, UNUSED};
+use super::tokenizer::{BLANK, TokenizerConfig, TokenizerFile};
+use super::vocabulary::{self, CONTROL, UNUSED};
 
 /// The special tokens of BERT, and their roles in GGUF. llama.cpp begins a text with the role `bos`, 101 by default.
 const SPECIAL_TOKENS: [(&str, &str); 6] = [

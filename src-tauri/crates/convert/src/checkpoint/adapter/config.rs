@@ -6,8 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::super::config::number;
-use super::super::description::{CheckpointFile, json};
 use super::super::error::{ConvertError, adapter_feature, invalid};
+use super::super::files::{CheckpointFile, json};
 
 pub(super) const CONFIG: &str = "adapter_config.json";
 

@@ -1,4 +1,4 @@
-//! Checkpoints with vision towers: the new file has the same weights and keys, and what is damaged or missing is named.
+//! Checkpoints with vision towers: the new file has the same weights and keys, and errors name damaged or missing parts.
 
 use cairn_gguf::{DType, Gguf, Value as Key};
 use cairn_testkit::checkpoint::{CheckpointSpec, checkpoint};

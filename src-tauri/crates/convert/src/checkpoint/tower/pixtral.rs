@@ -101,7 +101,9 @@ fn add_break(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> Res
     let token =
         token.ok_or_else(|| invalid(CONFIG, format!("the vision tower needs the token {BREAK} in the tokenizer")))?;
     for name in EMBEDDINGS {
-        plan.add(name, "v.token_embd.img_break", &[output]).rows([token..token.saturating_add(1)]).reshaped();
+        plan.add(name, "v.token_embd.img_break", &[output])
+            .rows(std::iter::once(token..token.saturating_add(1)))
+            .reshaped();
     }
     Ok(())
 }
