@@ -61,8 +61,7 @@ async fn budgets_hold_for_prompts_sent_once() {
         began.elapsed().as_secs_f64()
     );
     assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "{tally:#?}");
-    // On a busy machine, chunks that the queue has no room for are not stored.
-    assert!(ram.counters.evicted_chunks > 0, "RAM must be full: {ram:?}");
+    assert!(ram.counters.stored_chunks * 2 > chunks && ram.counters.evicted_chunks > 0, "RAM must be full: {ram:?}");
     assert!(taken <= settings.ssd_bytes, "the folder holds {taken} bytes");
     assert!(written <= 5.0, "{written:.2} % of the chunks were written to the disk");
     // Only full scale runs this test in a process of its own.
