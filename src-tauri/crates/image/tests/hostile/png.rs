@@ -88,11 +88,7 @@ pub(super) fn cases() -> Vec<Case> {
             png(65_535, 65_535, RGB, &[(b"IDAT", &pixel)]),
             "the image has 65535 x 65535 pixels",
         ),
-        Case::refused_early(
-            "a side of 65,536",
-            png(65_536, 1, RGB, &[(b"IDAT", &pixel)]),
-            "65536 x 1 pixels",
-        ),
+        Case::refused_early("a side of 65,536", png(65_536, 1, RGB, &[(b"IDAT", &pixel)]), "65536 x 1 pixels"),
         Case::refused_early("no pixels in a row", png(0, 9, RGB, &[(b"IDAT", &pixel)]), "PNG image cannot be decoded"),
         Case::refused_early(
             "16 bits for each of 4 colors",
