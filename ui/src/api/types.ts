@@ -1912,6 +1912,8 @@ export type ErrorCode =
   | "model_has_no_file"
   /** The file cannot be read, or is not a model. Parameters: path, reason. */
   | "model_file_unreadable"
+  /** A file of the model is not in the library, or incomplete. Parameters: digest, reason. */
+  | "model_file_missing"
   /** The model cannot be loaded. Parameters: reason. */
   | "model_unloadable"
   /** The model needs more memory than is free. Parameters: need_bytes, free_bytes. */

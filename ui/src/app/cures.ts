@@ -87,6 +87,7 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   model_not_found: ["chat", "model"],
   model_has_no_file: ["chat", "model"],
   model_file_unreadable: ["chat", "model"],
+  model_file_missing: ["chat", "space"],
   model_unloadable: ["chat", "model"],
   model_too_large: ["chat", "model"],
   capability_missing: ["chat", "model"],

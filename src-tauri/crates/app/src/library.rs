@@ -32,7 +32,7 @@ pub use cairn_store::{
     BlobDefect, DiskUsage, GarbageFile, GarbageKind, GcReport, ImportMethod, LibraryRole, LibraryState, ModelDiskUsage,
     Progress, Stage,
 };
-pub use cairn_store::{ModelRef, NameError, WriteError, hash_file};
+pub use cairn_store::{LibraryError, ModelRef, NameError, WriteError, hash_file};
 pub use catalog::{Opened, local_name};
 pub use check::{Check, CheckEvent, Checked, DamagedBlob};
 pub use copy::{Copied, CopyEvent};

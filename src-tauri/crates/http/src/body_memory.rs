@@ -26,11 +26,11 @@ const MAX_SHARE_BYTES: usize = 128 << 20;
 /// Bytes of a body that do not count: the number of such bodies is limited by the number of connections.
 const FREE_BYTES: usize = 64 << 10;
 
-static USED: LazyLock<Mutex<Used>> = LazyLock::new(Mutex::default);
+static USED: LazyLock<Mutex<UsedMemory>> = LazyLock::new(Mutex::default);
 
 /// Bytes in use.
 #[derive(Default)]
-struct Used {
+struct UsedMemory {
     bytes: usize,
     remote_bytes: usize,
     /// Bytes of each other machine that sends a body.
@@ -39,10 +39,10 @@ struct Used {
 
 /// The memory that the body of a request has. Clones share it, and the last one frees it.
 #[derive(Clone, Default)]
-pub(crate) struct BodyMemory(Arc<Mutex<Part>>);
+pub(crate) struct BodyMemory(Arc<Mutex<Held>>);
 
 #[derive(Default)]
-struct Part {
+struct Held {
     /// The machine that sends; none for a program on this machine.
     machine: Option<Arc<str>>,
     bytes: usize,
@@ -51,20 +51,20 @@ struct Part {
 impl BodyMemory {
     fn of(client: Option<&ClientInfo>) -> Self {
         let machine = client.filter(|client| !client.is_local).map(|client| share::network(client.ip).into());
-        Self(Arc::new(Mutex::new(Part { machine, bytes: 0 })))
+        Self(Arc::new(Mutex::new(Held { machine, bytes: 0 })))
     }
 
     /// Takes memory for a body that has this size now, and at most `max_bytes` at its end.
     pub(crate) fn grow(&self, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
-        let mut part = self.0.lock();
-        let Some(more) = bytes.checked_sub(part.bytes).filter(|_| bytes > FREE_BYTES) else { return Ok(()) };
-        USED.lock().take(part.machine.as_ref(), part.bytes, more, max_bytes)?;
-        part.bytes += more;
+        let mut held = self.0.lock();
+        let Some(more) = bytes.checked_sub(held.bytes).filter(|_| bytes > FREE_BYTES) else { return Ok(()) };
+        USED.lock().take(held.machine.as_ref(), held.bytes, more, max_bytes)?;
+        held.bytes += more;
         Ok(())
     }
 }
 
-impl Used {
+impl UsedMemory {
     /// Takes `more` bytes for a body that has `own` bytes so far, and at most `max_bytes` at its end.
     fn take(&mut self, machine: Option<&Arc<str>>, own: usize, more: usize, max_bytes: usize) -> Result<(), ApiError> {
         if self.bytes + more > MAX_BYTES {
@@ -100,7 +100,7 @@ impl Used {
     }
 }
 
-impl Drop for Part {
+impl Drop for Held {
     fn drop(&mut self) {
         if self.bytes > 0 {
             USED.lock().free(self.machine.as_ref(), self.bytes);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn machine_has_a_share_and_leaves_a_part_to_this_one() {
-        let mut used = Used::default();
+        let mut used = UsedMemory::default();
         let [a, b, c]: [Arc<str>; 3] = ["a".into(), "b".into(), "c".into()];
         let mut take = |machine, more| {
             let taken = used.take(machine, 0, more * MIB, 64 * MIB).map_err(|error| error.into_body().error);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn large_body_of_its_path_is_allowed_alone() {
-        let mut used = Used::default();
+        let mut used = UsedMemory::default();
         let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
         let limit = 300 * MIB;
         used.take(Some(&a), 0, MIB, limit).unwrap_or_else(|_| panic!("the only body"));

@@ -145,6 +145,8 @@ pub enum ErrorCode {
     ModelHasNoFile,
     /// The file cannot be read, or is not a model. Parameters: path, reason.
     ModelFileUnreadable,
+    /// A file of the model is not in the library, or incomplete. Parameters: digest, reason.
+    ModelFileMissing,
     /// The model cannot be loaded. Parameters: reason.
     ModelUnloadable,
     /// The model needs more memory than is free. Parameters: need_bytes, free_bytes.

@@ -16,6 +16,7 @@ mod keep_alive;
 pub mod ollama;
 pub mod openai;
 mod options;
+mod text_or_list;
 mod think;
 mod timestamp;
 mod usage;

@@ -168,3 +168,16 @@ async fn create_makes_a_model_from_uploaded_files() {
     let shown = daemon.post("/api/show", r#"{"model":"sent"}"#).await;
     assert!(shown.contains(r#""license":"MIT\nBSD""#) && shown.contains(r#""family":"llama""#), "{shown}");
 }
+
+#[tokio::test]
+async fn missing_model_file_has_its_own_code() {
+    let daemon = Daemon::start();
+    let blobs = daemon.folder.path().join("models/blobs");
+    let digest = cairn_store::Digest::of(&cairn_testkit::write(&cairn_testkit::tiny_llama()));
+    std::fs::remove_file(blobs.join(digest.file_name())).unwrap();
+    let chat = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#;
+    let reply = daemon.post("/api/chat", chat).await;
+    assert!(reply.starts_with("500 ") && reply.contains("is missing"), "{reply}");
+    assert!(reply.contains(r#""code":"model_file_missing""#), "clients offer to download the model again: {reply}");
+    assert!(reply.contains(&format!(r#""digest":"{digest}""#)), "the file: {reply}");
+}

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::text_or_list::text_or_list;
+
 /// Request for the next message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a JSON object")]
@@ -45,14 +47,16 @@ pub enum Role {
 }
 
 /// A text, or a list of blocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a text or a list of content blocks")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Blocks {
     /// A text.
     Text(String),
     /// Blocks.
     List(Vec<Block>),
 }
+
+text_or_list!(Blocks, Self::Text, Self::List, Block, "a text or a list of content blocks");
 
 /// A block of a message, as clients send it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::text_or_list::text_or_list;
+
 /// A message of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a message, which is a JSON object")]
@@ -23,14 +25,22 @@ pub struct ChatMessage {
 }
 
 /// The content of a message: a text, or a list of parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "the content of a message, which is a text or a list of parts")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Content {
     /// A text.
     Text(String),
     /// Texts and images.
     Parts(Vec<ContentPart>),
 }
+
+text_or_list!(
+    Content,
+    Self::Text,
+    Self::Parts,
+    ContentPart,
+    "the content of a message, which is a text or a list of parts"
+);
 
 /// A part of a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

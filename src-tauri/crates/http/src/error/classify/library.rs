@@ -22,6 +22,9 @@ pub(in crate::error) fn of_library(error: &library::Error) -> Class {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature)
         }
         E::Option(error) => of_option(error),
+        E::Library(library::LibraryError::Blob { digest, reason }) => {
+            with_reason(INTERNAL, Code::ModelFileMissing, reason).with("digest", digest)
+        }
         E::Library(reason) => with_reason(INTERNAL, Code::LibraryUnreadable, reason),
         E::NoFile(model) => Class::new(INTERNAL, Code::ModelHasNoFile).with("model", model),
         E::File { path, reason } => {

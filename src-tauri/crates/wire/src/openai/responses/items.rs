@@ -4,16 +4,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::openai::{Content, ContentPart, TokenLogprob};
+use crate::text_or_list::text_or_list;
 
 /// The conversation: a text of the user, or a list of items.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "input, which is a text or a list of items")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum InputItems {
     /// A text of the user.
     Text(String),
     /// Items.
     List(Vec<InputItem>),
 }
+
+text_or_list!(InputItems, Self::Text, Self::List, InputItem, "input, which is a text or a list of items");
 
 /// An item, as clients send it. Which fields it has depends on its type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
