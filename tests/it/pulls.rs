@@ -85,6 +85,24 @@ fn pulled_model_is_complete_and_runs() {
 }
 
 #[test]
+fn updates_name_newer_models_and_the_command() {
+    let home = home();
+    let registry = registry(Faults::default());
+    let old = Published::of_noise(&registry, "m", 10, 200_000);
+    succeeded(&home.run(&["pull", &old.name, "--insecure"]));
+    let table = || succeeded(&home.run(&["updates", "--insecure"]));
+    assert!(table().contains("current") && !table().contains("cairn pull"), "{}", table());
+    let new = Published::of_noise(&registry, "m", 20, 200_000);
+    let newer = table();
+    let names = [&new.name, "newer at its registry", "KB", &format!("update with `cairn pull {}`", new.name)];
+    assert!(names.iter().all(|name| newer.contains(name)), "{newer}");
+    registry.set_offline(true);
+    let offline = home.run(&["updates", "--insecure"]);
+    assert!(text(&offline.stderr).contains(&format!("Cannot check {}: ", new.name)), "{}", text(&offline.stderr));
+    assert!(succeeded(&offline).contains("unknown"), "the row remains");
+}
+
+#[test]
 fn run_pulls_a_missing_model() {
     let home = home();
     let registry = registry(Faults::default());

@@ -9,6 +9,7 @@ import type {
   ScanRequest,
   ShowResponse,
   TagsResponse,
+  UpdatesResponse,
   UsageResponse,
   VerifyLine,
 } from "./types";
@@ -18,6 +19,8 @@ export const models = {
   loaded: async () => (await get<PsResponse>("/api/ps")).models,
   show: (model: string) => post<ShowResponse>("/api/show", { model }),
   usage: () => get<UsageResponse>("/app/usage"),
+  /** Compares all pulled models with their registries. */
+  updates: async () => (await get<UpdatesResponse>("/app/updates")).models,
   remove: (model: string) => post<DeleteResponse>("/app/delete", { model }),
   /** Unloads a model: an empty request with `keep_alive` 0. */
   unload: (model: string) => post<unknown>("/api/generate", { model, keep_alive: 0, stream: false }),

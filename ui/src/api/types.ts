@@ -1560,6 +1560,37 @@ export type TestedPlace = {
   round_trip_ms?: number;
 };
 
+/** Whether pulled models are current. `cairn updates --json` prints it too. */
+export type UpdatesResponse = {
+  /** The models, in the order of the library. */
+  models: ModelUpdate[];
+};
+
+/** Whether a model is current. */
+export type ModelUpdate = {
+  /** Name of the model. */
+  model: string;
+  /** The result. */
+  state: UpdateState;
+  /** Bytes that a pull would download. Only of a newer model. */
+  download_bytes?: number;
+  /** Why the registry could not be asked. Only of an unknown state. */
+  problem?: string;
+};
+
+/** Result of comparing a model with its registry. */
+export type UpdateState =
+  /** The registry has the same model. */
+  | "current"
+  /** The registry has a newer model: a pull updates it. */
+  | "newer"
+  /** The registry no longer has the model. */
+  | "removed"
+  /** The model was made or changed on this machine. */
+  | "made_here"
+  /** The registry could not be asked. */
+  | "unknown";
+
 /** `POST /app/gc`: removes garbage from the daemon's library. */
 export type GcRequest = {
   /** Only report. */

@@ -14,6 +14,7 @@ mod push;
 mod remote_clients;
 mod share;
 mod trust;
+mod updates;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullS
 pub use push::{Push, PushError, PushEvent, pushed_to};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use trust::Invited;
+pub use updates::{ModelUpdate, UpdateState};
 
 /// All transfers of this daemon. Clones share all state.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use self::library::{Cp, Create, Du, Gc, Gguf, GgufVerb, Imatrix, Import, Rm, Scan, Verify};
 pub(crate) use self::models::{Bench, List, Ps, Run, Show, Stop};
 pub(crate) use self::registry::{
-    DownloadSelection, Downloads, DownloadsVerb, Login, Logout, Mirror, MirrorVerb, Pull, Push, Search,
+    DownloadSelection, Downloads, DownloadsVerb, Login, Logout, Mirror, MirrorVerb, Pull, Push, Search, Updates,
 };
 pub(crate) use self::service::{Completions, Json, Logs, Man, Serve, Ui};
 
@@ -51,6 +51,8 @@ pub(crate) enum Verb {
     Search(Search),
     /// Pull models from a registry
     Pull(Pull),
+    /// Show which pulled models are newer at their registries
+    Updates(Updates),
     /// Push a model to the registry of its name
     Push(Push),
     /// Store a user name and password for a registry, or list the stored logins

@@ -45,6 +45,7 @@ mod stop;
 mod table;
 mod terminal;
 mod ui;
+mod updates;
 mod verify;
 mod version;
 
@@ -167,6 +168,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Show(args)) => runtime.block_on(show::print(&cli, &args)),
         Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&cli, &args)),
         Some(Verb::Ui(args)) => runtime.block_on(ui::open(&cli, &args)),
+        Some(Verb::Updates(args)) => runtime.block_on(updates::print(&cli, &args)),
         Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&cli, &args)),
     };
     runtime.shutdown_background();

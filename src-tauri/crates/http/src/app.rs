@@ -22,6 +22,7 @@ mod server;
 mod settings;
 mod status;
 mod stop;
+mod updates;
 mod verify;
 
 use axum::Router;
@@ -51,5 +52,6 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(settings::routes())
         .merge(status::routes())
         .merge(stop::routes())
+        .merge(updates::routes())
         .merge(verify::routes())
 }

@@ -125,6 +125,11 @@ impl FakeRegistry {
         self.state.manifests.lock().insert(format!("{repository}/manifests/{tag}"), manifest.to_owned());
     }
 
+    /// Deletes a model's manifest; `repository` is `namespace/model`.
+    pub fn remove_manifest(&self, repository: &str, tag: &str) {
+        self.state.manifests.lock().remove(&format!("{repository}/manifests/{tag}"));
+    }
+
     /// Replaces the faults.
     pub fn set_faults(&self, faults: Faults) {
         *self.state.faults.lock() = faults;

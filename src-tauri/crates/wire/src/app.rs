@@ -16,6 +16,7 @@ mod scan;
 mod server;
 mod session;
 mod settings;
+mod updates;
 mod upkeep;
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ pub use settings::{
     CacheTestRequest, CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange,
     SettingsRefused, SettingsResponse, TestedPlace, WrongSetting,
 };
+pub use updates::{ModelUpdate, UpdateState, UpdatesResponse};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
     VerifyRequest,

@@ -1,6 +1,6 @@
 // State of installed models: details, fit, and actions.
 import { models, type ModelsApi } from "../../api/models";
-import type { FlawedContents, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
+import type { FlawedContents, ModelUpdate, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
 import { errorLine } from "../../i18n";
@@ -25,6 +25,8 @@ export interface ModelRow {
   check: Check | undefined;
   /** Whether files of the model are missing on the disk. */
   isMissing: boolean;
+  /** Bytes to download for a newer model of its registry; absent if none is known. */
+  updateBytes: number | undefined;
 }
 
 /** Whether a chat with the model can begin: it generates text, and its files are here. */
@@ -38,6 +40,8 @@ export class Installed {
   usage = $state.raw<UsageResponse | undefined>(undefined);
   shapes = $state.raw<Record<string, Shape>>({});
   checks = $state.raw<Record<string, Check>>({});
+  updates = $state.raw<ModelUpdate[] | undefined>(undefined);
+  isComparing = $state(false);
   error = $state.raw<unknown>(undefined);
   filter = $state("");
   room = $state.raw<Room | undefined>(undefined);
@@ -91,6 +95,7 @@ export class Installed {
           library: library?.library,
           check: this.checks[model.name],
           isMissing: (used?.missing ?? 0) > 0,
+          updateBytes: this.updates?.find((one) => one.model === model.name && one.state === "newer")?.download_bytes,
         };
       });
   }
@@ -127,6 +132,20 @@ export class Installed {
         onFreed(freed_bytes);
       }),
     );
+  }
+
+  /** Compares pulled models with their registries. Returns the results, or nothing after an error. */
+  async compare(): Promise<ModelUpdate[] | undefined> {
+    this.isComparing = true;
+    this.updates = undefined;
+    await this.#do(async () => void (this.updates = await this.api.updates()));
+    this.isComparing = false;
+    return this.updates;
+  }
+
+  /** Forgets that a model is outdated, because its download began. */
+  forgetUpdate(name: string): void {
+    this.updates = this.updates?.filter((one) => one.model !== name);
   }
 
   /** Verifies a model's files against their digests. */

@@ -95,3 +95,17 @@ it("chat is offered for models that generate text and are complete", () => {
   const check = (capabilities: string[] | undefined, isMissing: boolean): boolean => canChat({ model: { ...model("a"), capabilities }, isMissing });
   expect([check(undefined, false), check(["completion", "tools"], false), check(["embedding"], false), check(["completion"], true)]).toEqual([true, true, false, false]);
 });
+
+it("newer models are marked until their download begins, and an error is kept", async () => {
+  const { models } = installed({ updates: async () => [{ model: "a:1", state: "newer", download_bytes: 7 }, { model: "b", state: "unknown", problem: "no route" }] });
+  await models.load();
+  const bytes = (): (number | undefined)[] => models.rows.map((row) => row.updateBytes);
+  expect(bytes(), "nothing is compared unasked").toEqual([undefined, undefined]);
+  expect((await models.compare())?.length).toBe(2);
+  expect(bytes()).toEqual([7, undefined]);
+  models.forgetUpdate("a:1");
+  expect(bytes()).toEqual([undefined, undefined]);
+  const failing = installed({ updates: () => Promise.reject(new Error("offline")) }).models;
+  expect(await failing.compare()).toBeUndefined();
+  expect([failing.isComparing, failing.error]).toEqual([false, new Error("offline")]);
+});

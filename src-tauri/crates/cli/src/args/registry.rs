@@ -18,6 +18,18 @@ pub(crate) struct Search {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Updates {
+    /// The model; all pulled models without it
+    pub(crate) model: Option<String>,
+    /// Connect to the registries over plain http
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Pull {
     /// Model names: `llama3.2`, `hf.co/user/repo:Q4_K_M`, `host:port/library/model`
     #[arg(required = true)]

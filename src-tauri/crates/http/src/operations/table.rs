@@ -218,6 +218,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/app/keys", "Creates an API key").takes("app.CreateKeyRequest").json("app.CreateKeyResponse"),
     post("/app/keys/revoke", "Revokes an API key").takes("app.RevokeKeyRequest").json("app.KeysResponse"),
     get("/app/libraries", "Lists the libraries of models").json("app.LibrariesResponse"),
+    get("/app/updates", "Compares pulled models with their registries")
+        .query(&[
+            parameter("model", Text, "The model; all pulled ones without it."),
+            parameter("insecure", Bool, "Whether plain http is allowed."),
+        ])
+        .json("app.UpdatesResponse"),
     get("/app/usage", "Returns the disk usage of the libraries").json("app.UsageResponse"),
     post("/app/load", "Loads a model").takes("app.LoadRequest").status(204),
     get("/app/logins", "Lists logins at registries").json("app.LoginsResponse"),

@@ -52,6 +52,16 @@ pub(super) fn cases() -> Vec<Case> {
             file(&[tables(), frame(baseline, 65_535, 65_535, &[0x11; 3]), scan(3, [0, 63, 0], 64)]),
             "the image has 65535 x 65535 pixels",
         ),
+        // The decoder rounds the sides of a gray picture with scaled samples up to whole blocks within 16 bits.
+        Case::refused_early(
+            "gray samples of 5 x 65,529 pixels",
+            file(&[tables(), frame(baseline, 5, 65_529, &[0x22]), scan(1, [0, 63, 0], 64)]),
+            "the image has 5 x 65529 pixels",
+        ),
+        Case::decoded(
+            "gray samples of 5 x 65,528 pixels",
+            file(&[tables(), frame(baseline, 5, 65_528, &[0x22]), scan(1, [0, 63, 0], 64)]),
+        ),
         Case::decoded("50 million pixels", whole(7071, 7071)),
         Case::refused_early("no frame", file(&[tables(), scan(3, [0, 63, 0], 64)]), "JPEG image cannot be decoded"),
         Case::refused_early("no scan", file(&[tables(), frame(baseline, 7071, 7071, &[0x11; 3])]), "JPEG image"),

@@ -16,6 +16,7 @@ use crate::settings::{Env, Places, Settings, System};
 mod layers;
 mod names;
 mod runnable;
+mod updates;
 
 struct Fixture {
     folder: tempfile::TempDir,
