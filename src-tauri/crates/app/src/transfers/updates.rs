@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cairn_registry::SourceError;
 use cairn_store::{Layer, ModelRef, StoredModel};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -11,7 +12,6 @@ use tokio::time::timeout;
 
 use super::Transfers;
 use super::error::Error;
-use super::pull::PullError;
 use crate::library;
 
 /// Maximum number of parallel requests to registries.
@@ -99,10 +99,8 @@ impl Transfers {
         };
         let latest = match resolved {
             Ok(resolved) => resolved.manifest.manifest,
-            Err(error) => match PullError::of_manifest(error, &model.name.to_string(), 1) {
-                PullError::Absent { .. } => return UpdateState::Removed,
-                error => return UpdateState::Unknown(error.to_string()),
-            },
+            Err(SourceError::Absent { .. }) => return UpdateState::Removed,
+            Err(error) => return UpdateState::Unknown(error.to_string()),
         };
         if latest.digest == model.manifest.digest {
             return UpdateState::Current;

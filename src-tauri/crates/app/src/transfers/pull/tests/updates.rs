@@ -43,7 +43,7 @@ async fn registry_without_a_connection_is_a_state_with_a_reason() {
     let (app, pull) = (at.app(), at.publish("m", &[b"old"]));
     event_texts(app.transfers().pull(pull.clone()).unwrap()).await;
     let secure = app.transfers().updates(Some(&pull.name), false).await.unwrap();
-    let is_refused = matches!(&secure[0].state, UpdateState::Unknown(reason) if reason.contains("--insecure"));
+    let is_refused = matches!(&secure[0].state, UpdateState::Unknown(reason) if reason.contains("no connection"));
     assert!(is_refused, "plain http needs a permission: {secure:?}");
     at.registry.set_offline(true);
     let offline = states(&app, None).await;
