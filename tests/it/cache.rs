@@ -131,6 +131,26 @@ fn owner_deletion_keeps_chunks_shared_with_another_owner() {
 }
 
 #[test]
+fn cache_status_has_the_hours_of_prompts_and_why_they_were_computed() {
+    let place = CacheHome::new();
+    let _daemon = place.serve();
+    let prompt = words(7, 200);
+    place.ask(&prompt, &[]);
+    place.ask(&prompt, &[]);
+    let (_, status) = place.own("GET", "/app/cache", "");
+    let sum = |names: &[&str]| -> u64 {
+        let hours = status["hours"].as_array().expect("there were prompts");
+        hours.iter().map(|hour| names.iter().map(|name| count(hour, name)).sum::<u64>()).sum()
+    };
+    let found = sum(&["memory_tokens", "ram_tokens", "ssd_tokens", "remote_tokens"]);
+    assert_eq!(found, count(&status, "cached_tokens"), "{status}");
+    assert_eq!(found + sum(&["computed_tokens"]), count(&status, "prompt_tokens"), "{status}");
+    assert!(found > 100, "the second prompt was found: {status}");
+    let miss = status["recomputed"].as_array().expect("reasons").iter().find(|one| one["reason"] == "miss");
+    assert!(count(miss.expect("the first prompt was new"), "tokens") > 100, "{status}");
+}
+
+#[test]
 fn incognito_request_leaves_no_cached_rows() {
     let place = CacheHome::new();
     let _daemon = place.serve();

@@ -26,10 +26,38 @@ export type CacheResponse = {
   cached_tokens: number;
   /** Estimated time that restores saved, since the start of the day (UTC) or of the daemon. */
   saved_today_ms: number;
+  /** Prompt tokens that were computed although they were looked up, by reason. */
+  recomputed?: CacheRecomputed[];
+  /** Prompt tokens of the last 24 hours, oldest first; hours without prompts are left out. */
+  hours?: CacheHour[];
   /** Restores that ended early because a chunk was damaged, missing or late. */
   cut_short: number;
   /** Chunks that were not written because a queue or tier was full, or the daily limit was reached. */
   dropped: number;
+};
+
+/** Prompt tokens that were computed for one reason. */
+export type CacheRecomputed = {
+  /** `miss`: no tier has them; `cheaper`: faster than a restore; `deadline`, `corrupt`, `incompatible`, `no_pages`. */
+  reason: string;
+  /** The number of tokens. */
+  tokens: number;
+};
+
+/** Prompt tokens of an hour, by the place of their rows. */
+export type CacheHour = {
+  /** Start of the hour. */
+  at: Timestamp;
+  /** In the memory of the loaded model. */
+  memory_tokens: number;
+  /** Restored from the RAM tier. */
+  ram_tokens: number;
+  /** Restored from the SSD tier. */
+  ssd_tokens: number;
+  /** Restored from the remote tier. */
+  remote_tokens: number;
+  /** Computed. */
+  computed_tokens: number;
 };
 
 /** Status of a tier, and its counters since the daemon started. */

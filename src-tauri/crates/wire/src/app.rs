@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
 pub use cache::{
-    CacheClear, CacheContext, CacheContexts, CacheDeleted, CacheFsck, CacheLimit, CacheLimits, CacheLimitsChange,
-    CacheOwner, CachePrefetched, CacheResponse, CacheTier, CacheTrace, CacheTraceRequest, CacheWhich, DamagedChunk,
-    TierName, TierTokens,
+    CacheClear, CacheContext, CacheContexts, CacheDeleted, CacheFsck, CacheHour, CacheLimit, CacheLimits,
+    CacheLimitsChange, CacheOwner, CachePrefetched, CacheRecomputed, CacheResponse, CacheTier, CacheTrace,
+    CacheTraceRequest, CacheWhich, DamagedChunk, TierName, TierTokens,
 };
 pub use desktop::{DesktopPlaces, DesktopServer};
 pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};

@@ -4,16 +4,17 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cairn_runtime::{ModelId, ModelMetrics};
+use cairn_runtime::{ModelId, ModelMetrics, RecomputedTokens};
 use cairn_tier::tiers::{Deletion, Health, Status, StoredPrefix};
 use cairn_tier::{ChunkId, Owner, TierKind};
 
 use super::error::Error;
 use super::handle::KvCache;
+use super::hours::{HourCounts, PromptCounts};
 
 /// Longest wait for a deletion. After it, the rest is only counted in the result.
 const DELETION: Duration = Duration::from_secs(30);
-const DAY_S: u64 = 24 * 3600;
+const HOUR_S: u64 = 3600;
 /// Characters of a context's id, and the shortest prefix that is accepted.
 const ID_CHARS: usize = 16;
 const MIN_ID_CHARS: usize = 4;
@@ -42,6 +43,10 @@ pub struct CacheStatus {
     pub cached_tokens: u64,
     /// Time that restores have saved since the start of the day (UTC) or of the daemon.
     pub saved_today: Duration,
+    /// Prompt tokens that were computed, by reason.
+    pub recomputed: RecomputedTokens,
+    /// Prompt tokens of the last 24 hours; hours without prompts are left out.
+    pub hours: Vec<HourCounts>,
 }
 
 impl KvCache {
@@ -49,16 +54,32 @@ impl KvCache {
     #[must_use]
     pub fn status(&self) -> Option<CacheStatus> {
         let usage = self.engine.metrics();
-        let saved = usage.iter().map(|(_, usage)| usage.saved).sum();
-        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let hour = self.observe(&usage);
+        let hours = self.hours.lock();
         let cached = usage.iter().map(|(_, usage)| usage.page_tokens + usage.restored_tokens.iter().sum::<u64>());
+        let mut recomputed = RecomputedTokens::default();
+        usage.iter().for_each(|(_, usage)| recomputed += usage.recomputed);
         Some(CacheStatus {
             tiers: self.tier_status(&usage)?,
             folder: self.settings.tiers.folder.clone(),
             prompt_tokens: usage.iter().map(|(_, usage)| usage.lookup_tokens).sum(),
             cached_tokens: cached.sum(),
-            saved_today: self.metadata.saved_today(since.as_secs() / DAY_S, saved),
+            saved_today: hours.saved_on_day_of(hour),
+            recomputed,
+            hours: hours.hours(),
         })
+    }
+
+    /// Adds the engine's counts to this hour. To be called after an answer.
+    pub(crate) fn count_answer(&self) {
+        self.observe(&self.engine.metrics());
+    }
+
+    /// Adds counts to this hour, which is returned.
+    fn observe(&self, usage: &[(ModelId, ModelMetrics)]) -> u64 {
+        let hour = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / HOUR_S;
+        self.hours.lock().observe(hour, PromptCounts::sum(usage.iter().map(|(_, usage)| usage)));
+        hour
     }
 
     /// Status of the tiers, with hit tokens counted by answers. The tiers' own count is higher: a restored chunk may

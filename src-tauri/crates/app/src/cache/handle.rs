@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use cairn_runtime::{CacheTiers, Engine};
 use cairn_tier::Fingerprint;
+use parking_lot::Mutex;
 
+use super::hours::CountsByHour;
 use super::metadata::CacheMetadata;
 use super::tiers::{self, KeyLocation, Opened};
 use crate::clock::Clock;
@@ -18,6 +20,7 @@ pub struct KvCache {
     /// Place of the key that encrypts files of the tiers.
     key: Option<KeyLocation>,
     pub(super) metadata: Arc<CacheMetadata>,
+    pub(super) hours: Arc<Mutex<CountsByHour>>,
     pub(super) engine: Engine,
     pub(super) library: ModelLibrary,
     pub(super) settings: Arc<Settings>,
@@ -40,6 +43,7 @@ impl KvCache {
             kept,
             key: key.flatten(),
             metadata: Arc::new(CacheMetadata::open(settings)),
+            hours: Arc::default(),
             engine: engine.clone(),
             library: library.clone(),
             settings: Arc::clone(settings),

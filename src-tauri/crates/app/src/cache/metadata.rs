@@ -7,7 +7,6 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cairn_disk::{Disk, Mode, RealDisk};
 use cairn_tier::Fingerprint;
@@ -59,25 +58,13 @@ impl Content {
     }
 }
 
-/// The metadata file, and the time that restores have saved.
+/// The metadata file.
 #[derive(Debug)]
 pub(crate) struct CacheMetadata {
     path: PathBuf,
     content: Mutex<Content>,
     /// Whether the file has another format version. Such a file is never overwritten, because that would lose data.
     foreign: bool,
-    saved: Mutex<SavedTime>,
-}
-
-/// Time that restores have saved since the start of the daemon, at each query.
-#[derive(Debug, Default)]
-struct SavedTime {
-    /// Day of the last query; `None` before the first.
-    day: Option<u64>,
-    /// Total at the last query of the previous day.
-    before: Duration,
-    /// Total at the last query.
-    last: Duration,
 }
 
 impl CacheMetadata {
@@ -94,8 +81,7 @@ impl CacheMetadata {
             tracing::warn!(path = %path.display(), "cannot read the cache metadata; using the defaults");
         }
         let content = content.filter(|_| !foreign).unwrap_or_default();
-        let (content, saved) = (Mutex::new(Content { version: VERSION, ..content }), Mutex::default());
-        Self { path: path.to_owned(), content, foreign, saved }
+        Self { path: path.to_owned(), content: Mutex::new(Content { version: VERSION, ..content }), foreign }
     }
 
     /// Returns the settings with the stored limits, unless the environment sets them.
@@ -117,17 +103,6 @@ impl CacheMetadata {
 
     pub(super) fn content(&self) -> MutexGuard<'_, Content> {
         self.content.lock()
-    }
-
-    /// Returns the part of `saved` that belongs to this day. Time between the last query of a day and the first query
-    /// of the next day counts for the next day.
-    pub(super) fn saved_today(&self, day: u64, saved: Duration) -> Duration {
-        let mut last_query = self.saved.lock();
-        if last_query.day.replace(day).is_some_and(|last| last != day) {
-            last_query.before = last_query.last;
-        }
-        last_query.last = saved;
-        saved.saturating_sub(last_query.before)
     }
 
     /// Applies a change and writes the file.
@@ -207,16 +182,6 @@ mod tests {
             (Some(9), Some("/e".into())),
             "the environment takes precedence"
         );
-    }
-
-    #[test]
-    fn saved_time_is_counted_by_day() {
-        let home = tempfile::tempdir().expect("a temporary folder");
-        let metadata = CacheMetadata::at(&home.path().join("cache.json"));
-        for (day, saved, today) in [(7, 5, 5), (7, 9, 9), (8, 9, 0), (8, 12, 3), (10, 20, 8)] {
-            let found = metadata.saved_today(day, Duration::from_secs(saved));
-            assert_eq!(found, Duration::from_secs(today), "{saved} s in total on day {day}");
-        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Inference {
         let rendering = self.rendering();
         let has_images = chat.messages.iter().any(|message| !message.images.is_empty());
         let prepare = move |waiting: &Waiting| chat.prepare(&model, lease, chosen, rendering, started_at, waiting);
-        run_prompt_work(has_images, prepare).await
+        Ok(run_prompt_work(has_images, prepare).await?.counted_in(&self.cache))
     }
 }
 

@@ -83,7 +83,7 @@ impl Inference {
         let rendering = self.rendering();
         let has_images = !generate.images.is_empty();
         let prepare = move |waiting: &Waiting| generate.prepare(&model, lease, chosen, rendering, started_at, waiting);
-        run_prompt_work(has_images, prepare).await
+        Ok(run_prompt_work(has_images, prepare).await?.counted_in(&self.cache))
     }
 }
 

@@ -12,6 +12,7 @@ use super::error::Error;
 use super::handle::Inference;
 use super::location::ModelLocation;
 use super::options::{self, Chosen};
+use crate::cache::KvCache;
 use crate::library::catalog::Model;
 use crate::library::template;
 
@@ -25,6 +26,16 @@ pub enum Reply {
     Loaded,
     /// The prompt was empty and `keep_alive` 0: the model is unloaded.
     Unloaded,
+}
+
+impl Reply {
+    /// Counts a local answer in the hours of the cache.
+    pub(super) fn counted_in(self, cache: &KvCache) -> Self {
+        match self {
+            Self::Answer(answer) => Self::Answer(Box::new(answer.counted_in(cache))),
+            other => other,
+        }
+    }
 }
 
 impl Inference {

@@ -39,6 +39,10 @@ pub(super) fn text(status: &CacheResponse) -> String {
     if status.saved_today_ms > 0 {
         text += &format!("saved today: {}\n", saved_time(status.saved_today_ms));
     }
+    if let [_, ..] = status.recomputed.as_slice() {
+        let reasons = status.recomputed.iter().map(|one| format!("{} {}", one.tokens, reason(&one.reason)));
+        text += &format!("computed: {}\n", reasons.collect::<Vec<_>>().join(", "));
+    }
     if status.dropped > 0 {
         text += &format!("not stored, for lack of space or time: {} chunks\n", status.dropped);
     }
@@ -46,6 +50,19 @@ pub(super) fn text(status: &CacheResponse) -> String {
         text += &format!("incomplete restores: {}\n", status.cut_short);
     }
     text
+}
+
+/// Why prompt tokens were computed.
+fn reason(name: &str) -> &str {
+    match name {
+        "miss" => "not in the cache",
+        "cheaper" => "faster than a restore",
+        "deadline" => "restored too late",
+        "corrupt" => "damaged in the cache",
+        "incompatible" => "cached by another version",
+        "no_pages" => "without memory for a restore",
+        other => other,
+    }
 }
 
 fn tier(tier: &CacheTier) -> String {
@@ -95,7 +112,7 @@ fn saved_time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_wire::app::TierName;
+    use cairn_wire::app::{CacheRecomputed, TierName};
 
     #[test]
     fn tier_bar_shows_fill_level() {
@@ -137,11 +154,15 @@ mod tests {
             prompt_tokens: 200,
             cached_tokens: 150,
             saved_today_ms: 2_460_000,
+            recomputed: vec![
+                CacheRecomputed { reason: "miss".to_owned(), tokens: 40 },
+                CacheRecomputed { reason: "deadline".to_owned(), tokens: 10 },
+            ],
             ..CacheResponse::default()
         };
         let expected = "SSD    [██████                  ] 5 GB of 20 GB, 7 chunks\n       \
                         6 GB stored, 1 GB evicted\n       3 chunks queued for removal\n       read only: it is full\nfolder: /k\n\
-                        hit rate: 75% (150 of 200 prompt tokens)\nsaved today: 41 min\n";
+                        hit rate: 75% (150 of 200 prompt tokens)\nsaved today: 41 min\ncomputed: 40 not in the cache, 10 restored too late\n";
         assert_eq!(text(&status), expected, "counters that are zero are omitted");
         assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "the text names the settings");
     }

@@ -14,8 +14,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use cairn_app::App;
-use cairn_app::cache::{CacheStatus, Health, TierKind, TierStatus};
-use cairn_wire::app::{CacheResponse, CacheTier, TierName};
+use cairn_app::cache::{CacheStatus, Health, HourCounts, PromptCounts, RecomputeReason, TierKind, TierStatus};
+use cairn_wire::Timestamp;
+use cairn_wire::app::{CacheHour, CacheRecomputed, CacheResponse, CacheTier, TierName};
 
 use crate::Server;
 use crate::error::json;
@@ -47,10 +48,24 @@ fn response(app: &App) -> CacheResponse {
         prompt_tokens: status.prompt_tokens,
         cached_tokens: status.cached_tokens,
         saved_today_ms: u64::try_from(status.saved_today.as_millis()).unwrap_or(u64::MAX),
+        recomputed: status.recomputed.reasons().map(recomputed).collect(),
+        hours: status.hours.into_iter().map(hour).collect(),
         cut_short: tiers.restores.missed + tiers.restores.deadline,
         dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
         tiers: tiers.tiers.iter().map(tier).collect(),
     }
+}
+
+fn recomputed((reason, tokens): (RecomputeReason, u64)) -> CacheRecomputed {
+    CacheRecomputed { reason: reason.name().to_owned(), tokens }
+}
+
+fn hour(one: HourCounts) -> CacheHour {
+    const HOUR_MS: i64 = 3_600_000;
+    let PromptCounts { page_tokens, restored_tokens: [ram_tokens, ssd_tokens, remote_tokens], computed_tokens, .. } =
+        one.counts;
+    let at = Timestamp::from_unix_ms(i64::try_from(one.hour).unwrap_or_default().saturating_mul(HOUR_MS));
+    CacheHour { at, memory_tokens: page_tokens, ram_tokens, ssd_tokens, remote_tokens, computed_tokens }
 }
 
 fn tier(status: &TierStatus) -> CacheTier {

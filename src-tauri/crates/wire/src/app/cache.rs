@@ -41,12 +41,44 @@ pub struct CacheResponse {
     /// Estimated time that restores saved, since the start of the day (UTC) or of the daemon.
     #[serde(default)]
     pub saved_today_ms: u64,
+    /// Prompt tokens that were computed although they were looked up, by reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recomputed: Vec<CacheRecomputed>,
+    /// Prompt tokens of the last 24 hours, oldest first; hours without prompts are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hours: Vec<CacheHour>,
     /// Restores that ended early because a chunk was damaged, missing or late.
     #[serde(default)]
     pub cut_short: u64,
     /// Chunks that were not written because a queue or tier was full, or the daily limit was reached.
     #[serde(default)]
     pub dropped: u64,
+}
+
+/// Prompt tokens that were computed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheRecomputed {
+    /// `miss`: no tier has them; `cheaper`: faster than a restore; `deadline`, `corrupt`, `incompatible`, `no_pages`.
+    pub reason: String,
+    /// The number of tokens.
+    pub tokens: u64,
+}
+
+/// Prompt tokens of an hour, by the place of their rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheHour {
+    /// Start of the hour.
+    pub at: Timestamp,
+    /// In the memory of the loaded model.
+    pub memory_tokens: u64,
+    /// Restored from the RAM tier.
+    pub ram_tokens: u64,
+    /// Restored from the SSD tier.
+    pub ssd_tokens: u64,
+    /// Restored from the remote tier.
+    pub remote_tokens: u64,
+    /// Computed.
+    pub computed_tokens: u64,
 }
 
 /// Status of a tier, and its counters since the daemon started.
