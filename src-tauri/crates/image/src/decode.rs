@@ -6,6 +6,7 @@
 mod webp;
 
 use std::io::Cursor;
+use std::panic::catch_unwind;
 
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
@@ -37,6 +38,13 @@ pub fn decode_within(file: &[u8], max_pixels: u64) -> Result<Picture, DecodeErro
     let found = image::guess_format(file).ok();
     let supported = FORMATS.iter().find(|(format, _)| Some(*format) == found);
     let &(kind, format) = supported.ok_or(DecodeError::UnknownFormat)?;
+    // Decoders of other projects panic on some invalid files.
+    let decoded = catch_unwind(|| decode_as(kind, format, file, max_pixels));
+    decoded.unwrap_or_else(|_| Err(DecodeError::Invalid { format, why: "its decoder failed".to_owned() }))
+}
+
+/// Decodes a file of a format, which has this name.
+fn decode_as(kind: ImageFormat, format: &'static str, file: &[u8], max_pixels: u64) -> Result<Picture, DecodeError> {
     let invalid = |error: ImageError| DecodeError::Invalid { format, why: error.to_string() };
     let mut reader = ImageReader::with_format(Cursor::new(file), kind);
     // A color profile may decompress to a thousand times its size.

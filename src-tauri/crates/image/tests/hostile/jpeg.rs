@@ -62,6 +62,11 @@ pub(super) fn cases() -> Vec<Case> {
             "gray samples of 5 x 65,528 pixels",
             file(&[tables(), frame(baseline, 5, 65_528, &[0x22]), scan(1, [0, 63, 0], 64)]),
         ),
+        Case::refused(
+            "colors with more samples than the brightness",
+            file(&[tables(), frame(baseline, 122, 3, &[0x11, 0x23, 0x11]), scan(1, [0, 63, 0], 64)]),
+            "JPEG image cannot be decoded: its decoder failed",
+        ),
         Case::decoded("50 million pixels", whole(7071, 7071)),
         Case::refused_early("no frame", file(&[tables(), scan(3, [0, 63, 0], 64)]), "JPEG image cannot be decoded"),
         Case::refused_early("no scan", file(&[tables(), frame(baseline, 7071, 7071, &[0x11; 3])]), "JPEG image"),
