@@ -4,6 +4,7 @@
 
 mod handle;
 mod hardware;
+mod log;
 mod metric_family;
 mod metrics;
 mod ps;
@@ -11,5 +12,6 @@ mod remote_metrics;
 
 pub use handle::SystemInfo;
 pub use hardware::{DiskUse, Hardware, Kernel, Stored};
+pub use log::{LOG_FILES, LogEnd, last_log_lines, log_file};
 pub use metric_family::{Family, FamilyKind, Sample};
 pub use ps::Running;

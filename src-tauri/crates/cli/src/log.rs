@@ -1,6 +1,6 @@
 //! Logging: always to a rotating file, and to standard error for a daemon in the foreground.
 //!
-//! `cairn.log` is the newest file. When it is full it is renamed to `cairn.1.log`, and so on up to [`FILES`] files.
+//! `cairn.log` is the newest file. When it is full it is renamed to `cairn.1.log`, and so on up to [`LOG_FILES`] files.
 //! Prompts and answers are never logged.
 
 use std::fs::{self, File, OpenOptions};
@@ -9,6 +9,7 @@ use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cairn_app::system::{LOG_FILES, log_file};
 use cairn_disk::{Disk, Mode, RealDisk};
 use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
@@ -20,8 +21,6 @@ use crate::CliContext;
 
 /// The size at which a file is full.
 const FULL_BYTES: u64 = 10_000_000;
-/// Number of log files, with the newest.
-const FILES: usize = 5;
 
 /// Longest message of a panic in the log.
 const MAX_PANIC_CHARS: usize = 300;
@@ -103,18 +102,6 @@ impl RotatingFile {
     }
 }
 
-/// Returns the paths of all log files, the newest first.
-pub(crate) fn files(newest: &Path) -> impl Iterator<Item = PathBuf> {
-    (0..FILES).map(|number| numbered(newest, number))
-}
-
-fn numbered(newest: &Path, number: usize) -> PathBuf {
-    match number {
-        0 => newest.to_owned(),
-        number => newest.with_extension(format!("{number}.log")),
-    }
-}
-
 /// Opens a log file to append to it. Only this user may read it.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -126,8 +113,8 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
 
 impl LogFile {
     fn rotate(&mut self) -> io::Result<()> {
-        for number in (0..FILES - 1).rev() {
-            match fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1)) {
+        for number in (0..LOG_FILES - 1).rev() {
+            match fs::rename(log_file(&self.path, number), log_file(&self.path, number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cairn_app::system::last_log_lines;
 
-use crate::{CliContext, args, log, output};
+use crate::{CliContext, args, output};
 
 /// Time between two checks of the file.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -21,7 +22,9 @@ pub(crate) async fn print(cli: &CliContext, args: &args::Logs) -> anyhow::Result
         bail!("there is no log at {}: no daemon has run yet", path.display());
     }
     let mut follower = Follower::at_end(&path)?;
-    output::print(&last_lines(&path, args.lines)?)?;
+    let lines = last_log_lines(&path, args.lines, u64::MAX);
+    let lines = lines.with_context(|| format!("cannot read the log {}", path.display()))?;
+    output::print(&lines.into_iter().map(|line| line + "\n").collect::<String>())?;
     if !args.follow {
         return Ok(());
     }
@@ -34,23 +37,6 @@ pub(crate) async fn print(cli: &CliContext, args: &args::Logs) -> anyhow::Result
         }
     }
     Ok(())
-}
-
-/// Returns the last lines of the log. Older files are read while the newer ones have fewer lines.
-fn last_lines(newest: &Path, count: usize) -> anyhow::Result<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for path in log::files(newest) {
-        let Some(missing) = count.checked_sub(lines.len()).filter(|missing| *missing > 0) else { break };
-        let text = match fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
-            Err(error) => return Err(error).with_context(|| format!("cannot read the log {}", path.display())),
-        };
-        let older: Vec<&str> = text.lines().collect();
-        let older = &older[older.len().saturating_sub(missing)..];
-        lines.splice(..0, older.iter().map(|line| (*line).to_owned()));
-    }
-    Ok(lines.into_iter().map(|line| line + "\n").collect())
 }
 
 /// Reads new text of the log. A full log is renamed and replaced by an empty file.
@@ -125,22 +111,7 @@ fn incomplete_bytes(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn last_lines_continue_in_older_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let newest = folder.path().join("cairn.log");
-        fs::write(&newest, "4\n5\n").unwrap();
-        fs::write(folder.path().join("cairn.1.log"), "2\n3\n").unwrap();
-        fs::write(folder.path().join("cairn.2.log"), "1\n").unwrap();
-        let check = |count: usize, expected: &str| {
-            assert_eq!(last_lines(&newest, count).unwrap(), expected, "{count} lines");
-        };
-        check(0, "");
-        check(1, "5\n");
-        check(3, "3\n4\n5\n");
-        check(99, "1\n2\n3\n4\n5\n");
-    }
+    use crate::log;
 
     #[test]
     fn follower_reads_across_a_rotation() {

@@ -12,6 +12,7 @@ mod import;
 mod keys;
 mod libraries;
 mod load;
+mod log;
 mod logins;
 mod mirror;
 mod models;
@@ -42,6 +43,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(keys::routes())
         .merge(libraries::routes())
         .merge(load::routes())
+        .merge(log::routes())
         .merge(logins::routes())
         .merge(mirror::routes())
         .merge(models::routes())

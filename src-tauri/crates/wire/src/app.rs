@@ -50,7 +50,7 @@ pub use mirror::{
 pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
 pub use remotes::{AddRemoteRequest, CheckRemotesRequest, Remote, RemoteState, RemotesResponse, RemoveRemoteRequest};
 pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
-pub use server::{LoggedRequest, ServerClient, ServerResponse};
+pub use server::{LogResponse, LoggedRequest, ServerClient, ServerResponse};
 pub use session::{SessionRequest, SessionResponse, TicketResponse};
 pub use settings::{
     CacheTestRequest, CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange,

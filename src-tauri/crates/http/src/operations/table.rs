@@ -226,6 +226,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .json("app.UpdatesResponse"),
     get("/app/usage", "Returns the disk usage of the libraries").json("app.UsageResponse"),
     post("/app/load", "Loads a model").takes("app.LoadRequest").status(204),
+    get("/app/log", "Returns the end of the daemon's log")
+        .query(&[parameter("lines", Number, "Largest number of lines.")])
+        .json("app.LogResponse"),
     get("/app/logins", "Lists logins at registries").json("app.LoginsResponse"),
     post("/app/logins", "Verifies and stores a login").takes("app.LoginRequest").json("app.KnownLogin"),
     post("/app/logins/forget", "Removes a login").takes("app.LogoutRequest").json("app.LoginsResponse"),

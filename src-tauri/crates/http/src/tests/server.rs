@@ -97,3 +97,17 @@ async fn server_events_report_a_new_request() {
     daemon.get("/api/version").await;
     assert_eq!(next().await, 1, "the state after the request");
 }
+
+#[tokio::test]
+async fn log_has_the_last_lines_of_the_file() {
+    let daemon = Daemon::start();
+    let logs = daemon.server.app().settings().at_start().places().log_file();
+    std::fs::create_dir_all(logs.parent().unwrap()).unwrap();
+    assert!(daemon.authorized("GET", "/app/log?lines=x", "").await.starts_with("400 "), "no number");
+    let empty = daemon.authorized("GET", "/app/log", "").await;
+    assert!(empty.starts_with("200 ") && empty.contains(r#""lines":[]"#), "no daemon has logged: {empty}");
+    std::fs::write(&logs, format!("one\ntwo\n{}\n", "x".repeat(5000))).unwrap();
+    let reply = daemon.authorized("GET", "/app/log?lines=2", "").await;
+    assert!(reply.contains(r#""lines":["two","xxx"#) && reply.contains(r#"x…"]"#), "lines are cut: {reply}");
+    assert!(reply.len() < 2500, "{}", reply.len());
+}

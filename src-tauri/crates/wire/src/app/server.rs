@@ -27,6 +27,15 @@ pub struct ServerResponse {
     pub requests: Vec<LoggedRequest>,
 }
 
+/// `GET /app/log?lines=N`: the end of the daemon's log, which never has prompts or answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogResponse {
+    /// Path of the newest file.
+    pub path: String,
+    /// The last lines, oldest first.
+    pub lines: Vec<String>,
+}
+
 /// A client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerClient {
