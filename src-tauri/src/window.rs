@@ -18,6 +18,9 @@ pub(crate) const LABEL: &str = "main";
 pub(crate) const REMEMBERED: StateFlags =
     StateFlags::SIZE.union(StateFlags::POSITION).union(StateFlags::MAXIMIZED).union(StateFlags::FULLSCREEN);
 
+/// Path of the frame of previews on the daemon. Its policy forbids it to be shown outside of the page.
+const PREVIEW: &str = "/ui/preview.html";
+
 /// Script that runs before the page's own scripts.
 const GUARD: &str = include_str!("guard.js");
 
@@ -64,12 +67,15 @@ fn open(app: &AppHandle, route: Option<&str>) -> tauri::Result<()> {
         .map(drop)
 }
 
-/// Whether an address belongs to the page.
+/// Whether an address belongs to the page, or is the daemon's frame of previews. Some systems report the navigations of frames, too.
 fn is_own(url: &Url) -> bool {
     match url.scheme() {
         "tauri" => url.host_str() == Some("localhost"),
         // Windows has no custom schemes and uses this address for the page.
-        "http" | "https" => cfg!(windows) && url.host_str() == Some("tauri.localhost"),
+        "http" | "https" if cfg!(windows) && url.host_str() == Some("tauri.localhost") => true,
+        "http" => matches!(url.host_str(), Some("127.0.0.1" | "localhost")) && url.path() == PREVIEW,
+        // The untrusted frame within the frame of previews. It has no address that a window could show.
+        "about" => url.path() == "srcdoc",
         _ => false,
     }
 }
@@ -134,6 +140,11 @@ mod tests {
         check("tauri://elsewhere/", false);
         check("http://tauri.localhost/", cfg!(windows));
         check("http://127.0.0.1:11434/ui/", false);
+        check("http://127.0.0.1:11434/ui/preview.html", true);
+        check("http://localhost:1/ui/preview.html", true);
+        check("http://example.org/ui/preview.html", false);
+        check("https://127.0.0.1/ui/preview.html", false);
+        check("about:srcdoc", true);
         check("https://example.org/", false);
         check("file:///etc/passwd", false);
         check("data:text/html,x", false);

@@ -1,4 +1,5 @@
 // The installed Chromium, and pages that record errors and requests.
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { spoken } from "./words.mjs";
@@ -6,7 +7,6 @@ import { spoken } from "./words.mjs";
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 export async function launch() {
-  const { existsSync } = await import("node:fs");
   const executablePath = PATHS.find((path) => path && existsSync(path));
   if (!executablePath) throw new Error("no Chromium: install it (apt-get install chromium) or name it in CHROMIUM");
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP evil.example 127.0.0.1"] });
@@ -41,13 +41,22 @@ export async function choose(daemon, { theme = "light", language = "en" }) {
 
 const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2", woff: "font/woff", ttf: "font/ttf" };
 
-/** Serves the interface from a folder that is newer than the daemon, under the daemon's own policy. */
+const POLICIES = readFileSync(join(import.meta.dirname, "../../src-tauri/crates/http/src/ui.rs"), "utf8");
+
+/** A content security policy of this checkout: the interface may need a newer one than that of the daemon. */
+function policy(name) {
+  const found = new RegExp(`const ${name}: &str = "([^"]*)"`).exec(POLICIES)?.[1];
+  if (found === undefined) throw new Error(`no ${name} in ui.rs`);
+  return found.replace(/\\\n\s*/g, "");
+}
+
+/** Serves the interface from a folder that is newer than the daemon, under the policies of this checkout. */
 export async function fromFolder(context, daemon, folder) {
-  const policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
   await context.route(`${daemon.address}/ui/**`, (route) => {
     const path = new URL(route.request().url()).pathname.replace(/^\/ui\//, "") || "index.html";
     const kind = KINDS[path.split(".").at(-1)] ?? "application/octet-stream";
-    void route.fulfill({ path: join(folder, path), headers: { "content-type": kind, "content-security-policy": policy } });
+    const headers = { "content-type": kind, "content-security-policy": policy(path === "preview.html" ? "PREVIEW_POLICY" : "POLICY") };
+    void route.fulfill({ path: join(folder, path), headers });
   });
 }
 

@@ -11,6 +11,7 @@ import { journey } from "./journey.mjs";
 import { leaving } from "./leaving.mjs";
 import { looks } from "./looks.mjs";
 import { first, panels } from "./panels.mjs";
+import { previews } from "./previews.mjs";
 import { prose } from "./prose.mjs";
 import { firstDownload, NO_REGISTRY, regressions } from "./regressions.mjs";
 import { remotes } from "./remotes.mjs";
@@ -22,7 +23,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
+const ALL = { journey, choices, attach, leaving, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */
@@ -30,7 +31,7 @@ const ENV = { firstDownload: NO_REGISTRY };
 /** Tests that select their languages themselves. */
 const OWN_LANGUAGES = ["choices", "looks", "sights", "panels", "errors"];
 /** Tests without texts of the interface, or with few: English is enough, unless all languages are requested. */
-const ENGLISH_ONLY = ["leaving", "prose", "xss", "scale", "stream", "access", "windows", "restart", "first", "edges"];
+const ENGLISH_ONLY = ["leaving", "prose", "previews", "xss", "scale", "stream", "access", "windows", "restart", "first", "edges"];
 const everyLanguage = process.argv.includes("--every-language");
 const wanted = process.argv.slice(2).filter((name) => !name.startsWith("--"));
 const browser = await launch();

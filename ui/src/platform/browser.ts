@@ -8,6 +8,7 @@ function nothing(): () => void {
 export const browser: Platform = {
   kind: "browser",
   server: async () => ({ address: location.origin }),
+  previewAddress: async () => new URL("preview.html", document.baseURI).href,
   openExternal: async (url) => {
     window.open(url, "_blank", "noopener,noreferrer");
   },

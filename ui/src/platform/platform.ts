@@ -15,6 +15,8 @@ export interface WindowChoices {
 export interface Platform {
   kind: "browser" | "tauri";
   server(): Promise<ServerInfo>;
+  /** Address of the frame of previews, which needs a server that sends its policy. */
+  previewAddress(): Promise<string>;
   /** Opens an external page; only after the user clicked a link. */
   openExternal(url: string): Promise<void>;
   /** Lets the user pick a folder; `undefined` if nothing was picked or there is no such dialog. */

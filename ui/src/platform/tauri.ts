@@ -36,6 +36,8 @@ function listen(event: string, listener: (payload: unknown) => void): () => void
 export const tauri: Platform = {
   kind: "tauri",
   server: () => invoke<ServerInfo>("server"),
+  // The window gives all of its own files the policy of the interface; the daemon sends that of the frame.
+  previewAddress: async () => `${(await invoke<ServerInfo>("server")).address}/ui/preview.html`,
   openExternal: (url) => invoke("open_external", { url }),
   pickFolder: async (title) => (await invoke<string | null>("pick_folder", { title })) ?? undefined,
   pickFiles: (title, extensions) => invoke<string[]>("pick_files", { title, extensions }),

@@ -3,6 +3,9 @@
 //! The files are readable by every program on this machine. Their data comes from `/app`, for which a page needs a
 //! session ([`crate::session`]). The content security policy limits a page to resources of the daemon and forbids
 //! framing. So a script that is injected through a model's answer cannot send data to another server.
+//!
+//! [`PREVIEW`] is the frame of previews: pages that a model wrote, with their scripts. It has a policy of its own, because a frame
+//! without an address would inherit that of the interface, which would have to allow inline scripts for itself.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -19,22 +22,34 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/ui.rs"));
 /// Folder of files with a digest in their names.
 const DIGESTED: &str = "assets/";
 
+/// File that shows untrusted pages.
+const PREVIEW: &str = "preview.html";
+
 /// Content security policy. `data:` and `blob:` images are pictures that the user attaches.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; \
-                      img-src 'self' data: blob:; worker-src 'self'; connect-src 'self'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
+                      img-src 'self' data: blob:; worker-src 'self'; connect-src 'self'; frame-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Content security policy of [`PREVIEW`] and of the frame in it: scripts run, without an origin, without network, and without
+/// leaving the frame. Only the interface may embed it, in a browser or in the window.
+const PREVIEW_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                              base-uri 'none'; form-action 'none'; webrtc 'block'; sandbox allow-scripts; \
+                              frame-ancestors 'self' tauri://localhost http://tauri.localhost";
 /// Headers of every response.
-const HEADERS: [(HeaderName, &str); 5] = [
-    (header::CONTENT_SECURITY_POLICY, POLICY),
+const HEADERS: [(HeaderName, &str); 3] = [
     (header::REFERRER_POLICY, "no-referrer"),
-    (header::X_FRAME_OPTIONS, "DENY"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
+/// Further headers of the interface.
+const INTERFACE_HEADERS: [(HeaderName, &str); 2] =
+    [(header::CONTENT_SECURITY_POLICY, POLICY), (header::X_FRAME_OPTIONS, "DENY")];
+/// Further headers of [`PREVIEW`]. A browser would resolve the hosts of links, and their names can contain data.
+const PREVIEW_HEADERS: [(HeaderName, &str); 2] =
+    [(header::CONTENT_SECURITY_POLICY, PREVIEW_POLICY), (header::X_DNS_PREFETCH_CONTROL, "off")];
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
-        .route(PATH, get(async || with_headers(Redirect::permanent("/ui/"))))
+        .route(PATH, get(async || with_headers("", Redirect::permanent("/ui/"))))
         .route("/ui/", get(async |State(server): State<Server>| file(&server, "index.html").await))
         .route(
             "/ui/{*path}",
@@ -45,17 +60,18 @@ pub(crate) fn routes() -> Router<Server> {
 async fn file(server: &Server, path: &str) -> Response {
     server.pace().wait_for_turn().await;
     let Some((_, bytes)) = FILES.iter().find(|(name, _)| *name == path) else {
-        return with_headers((StatusCode::NOT_FOUND, "404 page not found"));
+        return with_headers(path, (StatusCode::NOT_FOUND, "404 page not found"));
     };
     // A file without a digest in its name must be revalidated, or a browser would show it after an update.
     let cache = if path.starts_with(DIGESTED) { "public, max-age=31536000, immutable" } else { "no-cache" };
-    with_headers(([(header::CONTENT_TYPE, content_type(path)), (header::CACHE_CONTROL, cache)], *bytes))
+    with_headers(path, ([(header::CONTENT_TYPE, content_type(path)), (header::CACHE_CONTROL, cache)], *bytes))
 }
 
-/// Adds the security [`HEADERS`].
-fn with_headers(response: impl IntoResponse) -> Response {
+/// Adds the security [`HEADERS`] of a file.
+fn with_headers(path: &str, response: impl IntoResponse) -> Response {
     let mut response = response.into_response();
-    for (name, value) in HEADERS {
+    let further = if path == PREVIEW { PREVIEW_HEADERS } else { INTERFACE_HEADERS };
+    for (name, value) in HEADERS.into_iter().chain(further) {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response

@@ -107,6 +107,7 @@ pub(crate) fn third_party(repo: &Repo) -> anyhow::Result<String> {
         writeln!(text, "| {name} | {version} | {licence} |").expect("writing to a String cannot fail");
     }
     text += "\nThe fonts of formulas come with katex and are under the SIL Open Font License 1.1 (<https://openfontlicense.org>).\n";
+    text += "The file of @mermaid-js/tiny contains packages that it depends on, under the licences MIT, ISC, BSD-3-Clause, Apache-2.0 and MPL-2.0.\n";
     Ok(text)
 }
 

@@ -49,6 +49,32 @@ async fn files_have_security_headers() {
 }
 
 #[tokio::test]
+async fn preview_has_its_own_policy() {
+    let daemon = Daemon::start();
+    // A build without the interface has no such file; the headers are those of the path.
+    let response = daemon.send(to("GET", "/ui/preview.html").body(Body::empty()).unwrap()).await;
+    let header = |name: &str| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
+    let policy = header("content-security-policy");
+    for part in [
+        "default-src 'none';",
+        "sandbox allow-scripts;",
+        "form-action 'none';",
+        "frame-ancestors 'self' tauri://localhost http://tauri.localhost",
+    ] {
+        assert!(policy.contains(part), "{part} in {policy}");
+    }
+    for part in ["frame-src", "connect-src", "worker-src", "allow-same-origin", "http:;", "blob:", "*"] {
+        assert!(!policy.contains(part), "no {part} in {policy}");
+    }
+    assert_eq!(header("x-frame-options"), "", "the interface may embed it");
+    assert_eq!(header("x-dns-prefetch-control"), "off", "hosts of links are not resolved");
+    let interface = daemon.send(to("GET", "/ui/").body(Body::empty()).unwrap()).await;
+    let policy = interface.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains("frame-src 'self';"), "the interface embeds files of the daemon only: {policy}");
+    assert_eq!(interface.headers()["x-frame-options"], "DENY", "other pages do not embed the interface");
+}
+
+#[tokio::test]
 async fn page_is_served_to_local_clients_and_names_only() {
     let daemon = Daemon::start();
     for path in ["/ui/", "/app/session"] {
