@@ -10,6 +10,7 @@ import { errors } from "./errors.mjs";
 import { journey } from "./journey.mjs";
 import { leaving } from "./leaving.mjs";
 import { looks } from "./looks.mjs";
+import { messages } from "./messages.mjs";
 import { first, panels } from "./panels.mjs";
 import { previews } from "./previews.mjs";
 import { prose } from "./prose.mjs";
@@ -23,7 +24,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
+const ALL = { journey, choices, attach, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */

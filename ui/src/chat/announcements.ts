@@ -3,7 +3,8 @@
 const SENTENCE_END = /[.!?…](?=\s)|[。！？]|\n\s*\n/g;
 const FENCE = /^ {0,3}(?:```|~~~)/gm;
 
-function plain(markdown: string): string {
+/** The words of a Markdown text, without code. */
+export function plain(markdown: string): string {
   return markdown
     .replace(/^ {0,3}(```|~~~)[\s\S]*?^ {0,3}\1[^\n]*$/gm, " ")
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -11,6 +12,7 @@ function plain(markdown: string): string {
     // Underscores within a word belong to it: `snake_case`.
     .replace(/(?<![\p{L}\p{N}])_+|_+(?![\p{L}\p{N}])/gu, " ")
     .replace(/\s+/g, " ")
+    .replace(/ (?=[.,;:!?…](?: |$))/g, "")
     .trim();
 }
 
