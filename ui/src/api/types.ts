@@ -465,6 +465,8 @@ export type ChatMessage = {
   model?: string;
   /** State of the message. */
   state: MessageState;
+  /** Whether the user wrote this version of the answer. */
+  edited?: boolean;
   /** Why the answer failed. */
   error?: ErrorBody;
   /** Usage of the answer. */
@@ -523,6 +525,8 @@ export type SendRequest = {
   think?: Think;
   /** Options for this answer, which override the chat's. */
   options?: Record<string, unknown>;
+  /** A second model, which answers after the first one, to compare both. It does not become the chat's model. */
+  compare?: string;
 };
 
 /** `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s. */
@@ -546,6 +550,33 @@ export type AnswerRequest = {
 export type HeadRequest = {
   /** Any message of the branch. */
   message: string;
+};
+
+/** `POST /app/chats/{id}/edit`: adds an edited version of an answer and shows it. The response is a [`super::Chat`]. */
+export type EditRequest = {
+  /** The answer. */
+  message: string;
+  /** Its new text. */
+  content: string;
+};
+
+/** `POST /app/chats/{id}/fork`: copies the messages up to one into a new chat. The response is a [`super::Chat`]. */
+export type ForkRequest = {
+  /** The last message to copy. */
+  message: string;
+  /** Title of the new chat; if absent, that of the old one. */
+  title?: string;
+};
+
+/**
+ * Response of `DELETE /app/chats/{id}/messages/{message}`, which deletes a message and all that follow it. The same
+ * value is the body of `POST /app/chats/{id}/messages/restore`, which adds them again with new ids.
+ */
+export type DeletedMessages = {
+  /** The deleted messages; a parent precedes its children. */
+  messages: ChatMessage[];
+  /** The chat's head before the deletion. */
+  head?: string;
 };
 
 /** Response of `POST /app/chats/{id}/stop`, sent after the answer ended. */

@@ -11,6 +11,7 @@
 
 mod answering;
 mod ask;
+mod branch;
 mod edit;
 mod error;
 mod events;

@@ -1,4 +1,4 @@
-//! Backups beside the file, for example `chats.v3.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
+//! Backups beside the file, for example `chats.v4.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
 //!
 //! One backup is written each day and before each migration. The newest two are kept. A backup is a complete database that contains no deleted row.
 //! After chats were deleted forever, all backups are replaced by a new one. Files with other names belong to the user.
@@ -35,7 +35,7 @@ pub(crate) fn list(path: &Path, now_ms: i64) -> Vec<Backup> {
     backups
 }
 
-/// Returns the files beside `path` that have its stem, each with its extension, for example `v3.1767323045678.bak`.
+/// Returns the files beside `path` that have its stem, each with its extension, for example `v4.1767323045678.bak`.
 pub(crate) fn files_beside(path: &Path) -> Vec<(String, PathBuf)> {
     let prefix = path.file_stem().map(|stem| format!("{}.", stem.to_string_lossy())).unwrap_or_default();
     let entries = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();

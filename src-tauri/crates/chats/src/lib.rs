@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod branch;
 mod chat;
 mod connect;
 mod erase;
@@ -33,8 +34,8 @@ use rusqlite::{Connection, TransactionBehavior};
 
 pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
-    ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, ExportedChat, MessageState,
-    MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
+    ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, DeletedMessages, ExportedChat,
+    MessageState, MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
 };
 pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;

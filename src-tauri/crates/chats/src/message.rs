@@ -22,7 +22,7 @@ pub struct AnswerProgress {
     pub usage: Option<Usage>,
 }
 
-const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats";
+const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats, edited";
 
 /// Returns the word of a state in the database.
 fn word_of(state: MessageState) -> &'static str {
@@ -220,10 +220,7 @@ impl Chats {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             depth(connection, chat_row, head)?;
-            let mut statement = connection.prepare_cached("SELECT max(row) FROM messages WHERE parent = ?1")?;
-            while let Some(next) = statement.query_row([head], |row| row.get::<_, Option<i64>>(0))? {
-                head = next;
-            }
+            head = newest_leaf(connection, head)?;
             connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, head])?;
             Ok(())
         })
@@ -255,8 +252,8 @@ pub(crate) fn insert(
     };
     let mut statement = connection.prepare_cached(
         "INSERT INTO messages (chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error,
-             error_detail, stats)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             error_detail, stats, edited)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     statement.execute(params![
         chat_row,
@@ -274,6 +271,7 @@ pub(crate) fn insert(
         message.error.as_ref().map(|error| &error.error),
         detail(message.error.as_ref())?,
         message.usage.as_ref().map(serde_json::to_string).transpose()?,
+        message.edited,
     ])?;
     let row = connection.last_insert_rowid();
     if message.state != MessageState::Answering {
@@ -306,7 +304,7 @@ pub(crate) fn index(connection: &Connection, row: i64, content: &str) -> rusqlit
 }
 
 /// Returns the row of a message by its id.
-fn row_id(id: &str) -> Result<i64, ChatsError> {
+pub(crate) fn row_id(id: &str) -> Result<i64, ChatsError> {
     id.parse().map_err(|_| ChatsError::MessageNotFound(id.to_owned()))
 }
 
@@ -317,7 +315,16 @@ fn depth(connection: &Connection, chat_row: i64, row: i64) -> Result<i64, ChatsE
     depth.ok_or_else(|| ChatsError::MessageNotFound(row.to_string()))
 }
 
-fn message(connection: &Connection, chat_row: i64, row: i64) -> Result<ChatMessage, ChatsError> {
+/// Returns the last message of the branch through a message and its newest descendants.
+pub(crate) fn newest_leaf(connection: &Connection, mut row: i64) -> Result<i64, ChatsError> {
+    let mut statement = connection.prepare_cached("SELECT max(row) FROM messages WHERE parent = ?1")?;
+    while let Some(next) = statement.query_row([row], |row| row.get::<_, Option<i64>>(0))? {
+        row = next;
+    }
+    Ok(row)
+}
+
+pub(crate) fn message(connection: &Connection, chat_row: i64, row: i64) -> Result<ChatMessage, ChatsError> {
     let read = read_message(connection, chat_row, row)?;
     Ok(ChatMessage { versions: versions(connection, chat_row, read.parent)?, ..read.message })
 }
@@ -365,6 +372,7 @@ fn read(row: &Row<'_>) -> Result<ReadMessage, ChatsError> {
         state: state_of(&text("state")?),
         error,
         usage: json("stats")?.and_then(|json| serde_json::from_str(&json).ok()),
+        edited: row.get("edited")?,
         ..ChatMessage::new(text("role")?, text("content")?, created_at)
     };
     Ok(ReadMessage { depth: row.get("depth")?, parent, message })

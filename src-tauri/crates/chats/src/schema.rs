@@ -8,7 +8,7 @@
 //! chats      one row per chat; `head` is the last message of the selected branch
 //! messages   one tree per chat; `depth` counts the messages above
 //! presets    named settings of new chats
-//! erasures   rows of chats that were deleted forever and may have copies in files, see `erase`; 0 is for deletions before version 3
+//! erasures   rows of chats that were deleted forever, or lost messages, and may have copies in files, see `erase`; 0 is for deletions before version 3
 //! found_messages, found_titles   contentless FTS5 tables: rowid is the row of the message or chat, see `words`
 //! ```
 
@@ -93,6 +93,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CREATE TABLE erasures (chat INTEGER PRIMARY KEY) STRICT;
     INSERT INTO erasures SELECT 0 WHERE EXISTS (SELECT 1 FROM sqlite_sequence);
 ",
+    // Whether the user wrote this version of an answer.
+    "ALTER TABLE messages ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.

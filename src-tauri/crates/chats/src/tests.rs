@@ -1,6 +1,7 @@
 //! Chats in a real file: trees, lists, the trash, search, and recovery after a kill.
 
 mod beginnings;
+mod branches;
 mod chinese;
 mod erased;
 mod interrupted;

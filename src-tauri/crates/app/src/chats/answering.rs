@@ -35,6 +35,24 @@ struct AnswerStart {
     entry: LiveEntry,
     /// The user's message, if it is new.
     asked: Option<ChatMessage>,
+    /// The answer of a second model, which starts after this one.
+    comparison: Option<AnswerRequest>,
+}
+
+/// Choice of the model of an answer.
+enum ModelChoice {
+    /// The chat's model.
+    Current,
+    /// A model that becomes that of the chat.
+    New(String),
+    /// A model for this answer only.
+    Once(String),
+}
+
+impl From<Option<String>> for ModelChoice {
+    fn from(name: Option<String>) -> Self {
+        name.map_or(Self::Current, Self::New)
+    }
 }
 
 /// How the computation of an answer ended.
@@ -72,7 +90,10 @@ impl ChatSessions {
         let (app, id) = (self.clone(), id.to_owned());
         let start = move || {
             let start = match (again.message.clone(), again.resume.clone()) {
-                (Some(message), None) => app.start_regeneration(&id, &message, again),
+                (Some(message), None) => {
+                    let model = again.model.clone().into();
+                    app.start_regeneration(&id, &message, model, again)
+                }
                 (None, Some(answer)) => app.start_continuation(&id, &answer, again),
                 _ => Err(Error::Unclear),
             };
@@ -142,7 +163,10 @@ impl ChatSessions {
             words if words.is_empty() => user.files.first().map(|file| file.name.clone()).unwrap_or_default(),
             words => words,
         };
-        let start = self.start_answer(id, &chats, ask.model, |model, chat| {
+        // A missing model is reported before anything is stored.
+        ask.compare.as_deref().map(|model| self.inference.find(model)).transpose()?;
+        let (think, options) = (ask.think, ask.options.clone());
+        let mut start = self.start_answer(id, &chats, ask.model.into(), |model, chat| {
             let before = match &parent {
                 Some(parent) => chats.path(id, Some(parent), None, usize::MAX)?.messages,
                 None => Vec::new(),
@@ -156,6 +180,14 @@ impl ChatSessions {
             let request = ask::request(chat, model, &path, ask.think, ask.options);
             Ok((request, answer, Some(asked)))
         })?;
+        let asked = start.asked.as_ref().map(|asked| asked.id.clone());
+        start.comparison = ask.compare.map(|model| AnswerRequest {
+            message: asked,
+            model: Some(model),
+            think,
+            options,
+            ..AnswerRequest::default()
+        });
         if let Err(error) = chats.set_title(id, &title, TitleSource::FirstWords) {
             tracing::warn!(%error, "cannot store the title of a chat");
         }
@@ -163,10 +195,16 @@ impl ChatSessions {
         Ok(start)
     }
 
-    fn start_regeneration(&self, id: &str, message: &str, again: AnswerRequest) -> Result<AnswerStart, Error> {
+    fn start_regeneration(
+        &self,
+        id: &str,
+        message: &str,
+        model: ModelChoice,
+        again: AnswerRequest,
+    ) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let now_ms = self.now_ms();
-        let start = self.start_answer(id, &chats, again.model, |model, chat| {
+        let start = self.start_answer(id, &chats, model, |model, chat| {
             let path = chats.path(id, Some(message), None, usize::MAX)?.messages;
             if path.last().is_none_or(|last| last.role != "user") {
                 return Err(Error::NoQuestion(message.to_string()));
@@ -179,9 +217,18 @@ impl ChatSessions {
         Ok(start)
     }
 
+    /// Starts the answer of a second model, unless the user stopped the first one. The chat keeps its model.
+    fn start_comparison(&self, id: &str, first: &ChatLine, request: AnswerRequest) -> Option<AnswerStart> {
+        let is_stopped = matches!(first, ChatLine::Done(message) if message.state == MessageState::Stopped);
+        let message = request.message.clone().filter(|_| !is_stopped)?;
+        let model = ModelChoice::Once(request.model.clone()?);
+        let start = self.start_regeneration(id, &message, model, request);
+        start.inspect_err(|error| tracing::warn!(%error, "cannot start the answer of a second model")).ok()
+    }
+
     fn start_continuation(&self, id: &str, answer: &str, again: AnswerRequest) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
-        let start = self.start_answer(id, &chats, again.model, |model, chat| {
+        let start = self.start_answer(id, &chats, again.model.into(), |model, chat| {
             let mut path = chats.path(id, Some(answer), None, usize::MAX)?.messages;
             let last = path.pop().filter(|last| last.role == "assistant" && !path.is_empty());
             let Some(last) = last.filter(|_| !chats.has_reply(answer).unwrap_or(true)) else {
@@ -202,17 +249,21 @@ impl ChatSessions {
         &self,
         id: &str,
         chats: &Arc<Chats>,
-        model: Option<String>,
+        model: ModelChoice,
         store: impl FnOnce(&str, &StoredChat) -> Result<(inference::Chat, ChatMessage, Option<ChatMessage>), Error>,
     ) -> Result<AnswerStart, Error> {
         let chat = chats.chat(id)?;
         if chat.row.deleted_at.is_some() {
             return Err(Error::Deleted);
         }
-        let name = model.clone().or_else(|| chat.row.model.clone()).ok_or(Error::NoModel)?;
+        let is_of_chat = !matches!(model, ModelChoice::Once(_));
+        let name = match model {
+            ModelChoice::Current => chat.row.model.clone().ok_or(Error::NoModel)?,
+            ModelChoice::New(name) | ModelChoice::Once(name) => name,
+        };
         let found = self.inference.find(&name)?;
         let entry = self.reserve(id)?;
-        if chat.row.model.as_ref() != Some(&name) {
+        if is_of_chat && chat.row.model.as_ref() != Some(&name) {
             let change = ChatChange { model: Some(Some(name.clone())), ..ChatChange::default() };
             chats.update(id, &change, TitleSource::User)?;
         }
@@ -220,7 +271,7 @@ impl ChatSessions {
         let (request, answer, asked) = store(&name, &chat)?;
         let live = Arc::new(Live::new(id, answer, request, found.key, found.is_built_in));
         self.state.live.lock().insert(id.to_owned(), Some(Arc::clone(&live)));
-        Ok(AnswerStart { chats: Arc::clone(chats), live, entry, asked })
+        Ok(AnswerStart { chats: Arc::clone(chats), live, entry, asked, comparison: None })
     }
 
     /// Reserves the chat for one answer, so that one of two concurrent requests is refused. The lock is not held during
@@ -244,7 +295,7 @@ impl ChatSessions {
 
     /// Computes an answer in a separate task.
     fn run(&self, start: AnswerStart, held: impl Send + 'static) -> Follower {
-        let AnswerStart { chats, live, entry, asked } = start;
+        let AnswerStart { chats, live, entry, asked, comparison } = start;
         let follower = Follower::new(&live, asked);
         let app = self.clone();
         tokio::spawn(async move {
@@ -261,6 +312,14 @@ impl ChatSessions {
             });
             // A client may send the next message as soon as it receives the end.
             drop(entry);
+            // The second answer begins before, so that no message comes between.
+            let next = match comparison {
+                Some(request) => {
+                    let (sessions, id, first) = (app.clone(), live.chat.clone(), end.clone());
+                    blocking(move || Ok(sessions.start_comparison(&id, &first, request))).await.ok().flatten()
+                }
+                None => None,
+            };
             let complete = matches!(&end, ChatLine::Done(message) if message.state == MessageState::Complete);
             live.end(end);
             let (sessions, stored, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
@@ -270,6 +329,10 @@ impl ChatSessions {
                 Ok(())
             })
             .await;
+            if let Some(next) = next {
+                app.run(next, held);
+                return;
+            }
             drop(held);
             if complete {
                 app.generate_title(live, chats).await;

@@ -27,6 +27,9 @@ pub enum Error {
     /// Only the last answer of a branch can be continued.
     #[error("cannot continue message {}: it is not the last answer of its branch", excerpt(.0))]
     NoAnswer(String),
+    /// Only an answer can be edited in its place.
+    #[error("cannot edit message {}: it is not an answer; send an edited question with the parent of the question", excerpt(.0))]
+    NotAnAnswer(String),
     /// The request names no action, or two.
     #[error("the request must have either \"message\" (answer again) or \"continue\"")]
     Unclear,

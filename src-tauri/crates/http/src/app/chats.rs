@@ -1,6 +1,7 @@
 //! `/app/chats`: creates, lists, changes and deletes chats. The modules `messages` and `answer` have their contents.
 
 mod answer;
+mod branch;
 mod events;
 mod exchange;
 mod messages;
@@ -31,6 +32,7 @@ pub(super) fn routes() -> Router<Server> {
         .route("/app/chats/{id}/restore", post(restore))
         .route("/app/chats/{id}/prefetch", post(prefetch))
         .merge(answer::routes())
+        .merge(branch::routes())
         .merge(events::routes())
         .merge(exchange::routes())
         .merge(messages::routes())

@@ -162,6 +162,20 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .takes("app.SendRequest")
         .limit(BodyLimit::PROMPT)
         .lines("app.ChatLine"),
+    operation("DELETE", "/app/chats/{id}/messages/{message}", "Deletes a message and all that follow it")
+        .json("app.DeletedMessages"),
+    post("/app/chats/{id}/messages/restore", "Restores deleted messages")
+        .takes("app.DeletedMessages")
+        .limit(BodyLimit::EXPORT)
+        .json("app.Chat"),
+    post("/app/chats/{id}/edit", "Adds an edited version of an answer")
+        .takes("app.EditRequest")
+        .limit(BodyLimit::PROMPT)
+        .json("app.Chat"),
+    post("/app/chats/{id}/fork", "Copies the messages up to one into a new chat")
+        .takes("app.ForkRequest")
+        .status(201)
+        .json("app.Chat"),
     operation("PUT", "/app/chats/{id}/head", "Selects a branch").takes("app.HeadRequest").json("app.Chat"),
     get("/app/chats/{id}/answer", "Follows the answer in progress").lines("app.ChatLine"),
     post("/app/chats/{id}/answer", "Generates another answer, or continues one")

@@ -116,6 +116,95 @@ async fn regenerated_answers_and_edited_messages_are_versions() {
 }
 
 #[tokio::test]
+async fn edited_answer_is_a_marked_version() {
+    let fixture = Fixture::new().await;
+    fixture.send("one").await;
+    let path = fixture.path().await;
+    let (user, answer) = (id(&path[0]).to_owned(), id(&path[1]).to_owned());
+    let chat = fixture.chat_request("POST", "/edit", &json!({"message": answer, "content": "Mine."}), 200).await;
+    let path = fixture.path().await;
+    assert_eq!(chat["head"], path[1]["id"], "the edited version is shown: {chat}");
+    assert_eq!((&path[1]["content"], &path[1]["edited"]), (&json!("Mine."), &json!(true)), "{path:?}");
+    assert_eq!(
+        (&path[1]["model"], &path[1]["usage"]),
+        (&json!("m"), &Value::Null),
+        "no usage of another text: {path:?}"
+    );
+    let next = fixture.send("two").await;
+    assert_eq!(next[0]["user"]["parent"], path[1]["id"], "the chat continues with the edited answer: {next:?}");
+    fixture.chat_request("POST", "/edit", &json!({"message": answer, "content": " "}), 400).await;
+    fixture.chat_request("POST", "/edit", &json!({"message": user, "content": "x"}), 400).await;
+    fixture.chat_request("POST", "/edit", &json!({"message": "99", "content": "x"}), 404).await;
+}
+
+#[tokio::test]
+async fn deleted_messages_can_be_restored() {
+    let fixture = Fixture::new().await;
+    fixture.send("one").await;
+    fixture.send("two").await;
+    let before = fixture.path().await;
+    let deleted = fixture.chat_request("DELETE", &format!("/messages/{}", id(&before[1])), &Value::Null, 200).await;
+    assert_eq!(deleted["messages"].as_array().unwrap().len(), 3, "the answer and all that follow: {deleted}");
+    assert_eq!(fixture.path().await.len(), 1, "the question is left");
+    let chat = fixture.chat_request("POST", "/messages/restore", &deleted, 200).await;
+    assert_eq!(chat["message_count"], 4, "{chat}");
+    let contents = |path: &[Value]| path.iter().map(|message| message["content"].clone()).collect::<Vec<_>>();
+    assert_eq!(contents(&fixture.path().await), contents(&before), "the chat is as before");
+    fixture.chat_request("DELETE", "/messages/99", &Value::Null, 404).await;
+    let orphan = json!({"messages": [deleted["messages"][1]]});
+    fixture.chat_request("POST", "/messages/restore", &orphan, 404).await;
+}
+
+#[tokio::test]
+async fn fork_has_the_messages_up_to_one() {
+    let fixture = Fixture::new().await;
+    fixture.send("one").await;
+    fixture.send("two").await;
+    let before = fixture.path().await;
+    let fork = json!({"message": id(&before[1]), "title": "Other way"});
+    let fork = fixture.chat_request("POST", "/fork", &fork, 201).await;
+    assert_eq!((&fork["title"], &fork["message_count"]), (&json!("Other way"), &json!(2)), "{fork}");
+    assert_eq!((&fork["model"], &fork["options"]["num_predict"]), (&json!("m"), &json!(3)), "the settings: {fork}");
+    assert_ne!(fork["id"], fixture.chat.as_str(), "a new chat");
+    assert_eq!(fixture.path().await, before, "the original is unchanged");
+    let path = format!("/app/chats/{}/messages", fork["id"].as_str().unwrap());
+    let copied = fixture.request("GET", &path, &Value::Null, 200).await;
+    assert_eq!(copied["messages"][1]["content"], before[1]["content"], "{copied}");
+    fixture.chat_request("POST", "/fork", &json!({"message": "99"}), 404).await;
+
+    let temporary = fixture.request("POST", "/app/chats", &json!({"temporary": true, "model": "m"}), 201).await;
+    let temporary = temporary["id"].as_str().unwrap();
+    let body = json!({"content": "secret", "options": {"num_predict": 1}});
+    fixture.text("POST", &format!("/app/chats/{temporary}/messages"), &body, 200).await;
+    let messages = fixture.request("GET", &format!("/app/chats/{temporary}/messages"), &Value::Null, 200).await;
+    let fork = json!({"message": messages["messages"][0]["id"]});
+    let fork = fixture.request("POST", &format!("/app/chats/{temporary}/fork"), &fork, 201).await;
+    assert!(fork["id"].as_str().unwrap().starts_with("t-"), "a copy of a temporary chat is temporary: {fork}");
+}
+
+#[tokio::test]
+async fn second_model_answers_the_same_question() {
+    let fixture = Fixture::new().await;
+    fixture.daemon.store("other", &[("model", &cairn_testkit::write(&cairn_testkit::slow_llama()))]);
+    let body = json!({"content": "hi", "compare": "other", "options": {"num_predict": 2}});
+    let first = fixture.lines("messages", body).await;
+    assert_eq!(first.last().unwrap()["done"]["model"], "m", "the stream ends with the first answer: {first:?}");
+    let question = id(&first[0]["user"]).to_owned();
+    // The second answer is in progress when the first one has ended.
+    let follow = format!("/app/chats/{}/answer", fixture.chat);
+    let second = fixture.text("GET", &follow, &Value::Null, 200).await;
+    let second: Value = serde_json::from_str(second.lines().last().unwrap()).unwrap();
+    let second = &second["done"];
+    assert_eq!((&second["model"], &second["parent"]), (&json!("other"), &json!(question)), "{second}");
+    assert_eq!(second["versions"].as_array().unwrap().len(), 2, "a sibling of the first: {second}");
+    let chat = fixture.chat_request("GET", "", &Value::Null, 200).await;
+    assert_eq!(chat["model"], "m", "the chat keeps its model: {chat}");
+    let missing = json!({"content": "hi", "compare": "none"});
+    fixture.chat_request("POST", "/messages", &missing, 404).await;
+    assert_eq!(fixture.path().await.len(), 2, "nothing is stored if a model is missing");
+}
+
+#[tokio::test]
 async fn answer_can_be_followed_and_stopped_by_another_client() {
     let fixture = Fixture::new().await;
     fixture.daemon.store("slow", &[("model", &cairn_testkit::write(&cairn_testkit::slow_llama()))]);

@@ -17,8 +17,8 @@ pub use chat::{
 };
 pub use exchange::{ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat};
 pub use message::{
-    AnswerRequest, AttachedFile, ChatLine, ChatMessage, HeadRequest, MessageState, MessagesResponse, SendRequest,
-    StoppedResponse,
+    AnswerRequest, AttachedFile, ChatLine, ChatMessage, DeletedMessages, EditRequest, ForkRequest, HeadRequest,
+    MessageState, MessagesResponse, SendRequest, StoppedResponse,
 };
 
 /// `GET /app/chats?folder=&trash=&limit=&after=`.

@@ -91,7 +91,7 @@ pub(in crate::error) fn of_chats(error: &chats::Error) -> Class {
             Class::new(BAD, Code::MessageNotAnswerable).with("message", excerpt(message))
         }
         E::ShuttingDown => Class::new(BUSY, Code::GenerationInterrupted),
-        E::Unclear | E::Relative(_) => with_reason(BAD, Code::InvalidRequest, error),
+        E::Unclear | E::NotAnAnswer(_) | E::Relative(_) => with_reason(BAD, Code::InvalidRequest, error),
         E::Ollama(reason) => with_reason(BAD, Code::ChatImportFailed, reason),
         E::NoImport | E::Format { .. } => with_reason(BAD, Code::ChatImportFailed, error),
         E::Inference(error) => of_inference(error),

@@ -36,6 +36,9 @@ pub struct ChatMessage {
     pub model: Option<String>,
     /// State of the message.
     pub state: MessageState,
+    /// Whether the user wrote this version of the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
     /// Why the answer failed.
     #[serde(default, deserialize_with = "error", skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
@@ -63,6 +66,7 @@ impl ChatMessage {
             created_at,
             model: None,
             state: MessageState::Complete,
+            edited: false,
             error: None,
             usage: None,
             versions: Vec::new(),
@@ -147,6 +151,9 @@ pub struct SendRequest {
     /// Options for this answer, which override the chat's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
+    /// A second model, which answers after the first one, to compare both. It does not become the chat's model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare: Option<String>,
 }
 
 /// `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s.
@@ -177,6 +184,39 @@ pub struct AnswerRequest {
 pub struct HeadRequest {
     /// Any message of the branch.
     pub message: String,
+}
+
+/// `POST /app/chats/{id}/edit`: adds an edited version of an answer and shows it. The response is a [`super::Chat`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a JSON object")]
+pub struct EditRequest {
+    /// The answer.
+    pub message: String,
+    /// Its new text.
+    pub content: String,
+}
+
+/// `POST /app/chats/{id}/fork`: copies the messages up to one into a new chat. The response is a [`super::Chat`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a JSON object")]
+pub struct ForkRequest {
+    /// The last message to copy.
+    pub message: String,
+    /// Title of the new chat; if absent, that of the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// Response of `DELETE /app/chats/{id}/messages/{message}`, which deletes a message and all that follow it. The same
+/// value is the body of `POST /app/chats/{id}/messages/restore`, which adds them again with new ids.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a JSON object")]
+pub struct DeletedMessages {
+    /// The deleted messages; a parent precedes its children.
+    pub messages: Vec<ChatMessage>,
+    /// The chat's head before the deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// Response of `POST /app/chats/{id}/stop`, sent after the answer ended.
