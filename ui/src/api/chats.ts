@@ -4,7 +4,7 @@ import { live } from "./live.svelte";
 import type * as types from "./types";
 
 export type {
-  AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, MessagesResponse,
+  AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, DeletedMessages, MessagesResponse,
   NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth,
 } from "./types";
 
@@ -29,6 +29,13 @@ export const restoreChat = (id: string): Promise<types.Chat> => post(at(id, "/re
 export const getMessages = (id: string, ask: { leaf?: string; before?: string; limit?: number } = {}): Promise<types.MessagesResponse> =>
   get(at(id, `/messages${query(ask)}`));
 export const setHead = (id: string, message: string): Promise<types.Chat> => put(at(id, "/head"), { message });
+/** Adds an edited version of an answer, and shows it. */
+export const editAnswer = (id: string, message: string, content: string): Promise<types.Chat> => post(at(id, "/edit"), { message, content });
+/** Deletes a message and all that follow it. */
+export const deleteMessage = (id: string, message: string): Promise<types.DeletedMessages> => remove(at(id, `/messages/${encodeURIComponent(message)}`));
+export const restoreMessages = (id: string, deleted: types.DeletedMessages): Promise<types.Chat> => post(at(id, "/messages/restore"), deleted);
+/** Copies the messages up to one into a new chat. */
+export const forkChat = (id: string, fork: types.ForkRequest): Promise<types.Chat> => post(at(id, "/fork"), fork);
 export const stopAnswer = (id: string): Promise<{ stopped: boolean }> => post(at(id, "/stop"));
 export const prefetchChat = (id: string): Promise<types.ChatPrefetched> => post(at(id, "/prefetch"));
 /** Most characters of a search; an address cannot hold more. */

@@ -232,6 +232,39 @@ export class Conversation {
     return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id }, signal));
   }
 
+  /** Adds an edited version of an answer. Returns whether the daemon accepted it. */
+  editAnswer(answer: api.Message, content: string): Promise<boolean> {
+    return this.#changeTree(() => api.editAnswer(this.id, answer.id, content));
+  }
+
+  /** Deletes a message and all that follow it. Returns what can be restored; `undefined` if it was refused. */
+  async remove(message: api.Message): Promise<api.DeletedMessages | undefined> {
+    let deleted: api.DeletedMessages | undefined;
+    await this.#changeTree(async () => {
+      deleted = await api.deleteMessage(this.id, message.id);
+      return api.getChat(this.id);
+    });
+    return deleted;
+  }
+
+  restore(deleted: api.DeletedMessages): Promise<boolean> {
+    return this.#changeTree(() => api.restoreMessages(this.id, deleted));
+  }
+
+  /** Changes messages and shows the chat's branch. */
+  async #changeTree(change: () => Promise<api.Chat>): Promise<boolean> {
+    if (this.busy) return false;
+    this.refused = undefined;
+    try {
+      this.chat = await change();
+    } catch (error) {
+      this.refused = asApiError(error);
+      return false;
+    }
+    await this.reload().catch(() => {});
+    return true;
+  }
+
   async stop(): Promise<void> {
     if (this.answering === undefined || this.stopping) return;
     this.stopping = true;
