@@ -2,6 +2,7 @@
 // The daemon owns the data.
 import * as api from "../api/chats";
 import { ApiError } from "../api/client";
+import { otherVersion, withAnswer, type Comparison } from "./comparison";
 import { Streamed } from "./streamed";
 
 const PAGE = 60;
@@ -25,6 +26,8 @@ export class Conversation {
   /** Id of the streaming answer. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
+  /** Two answers that are shown side by side. */
+  comparison = $state.raw<Comparison | undefined>(undefined);
   /** Why the answer with a broken stream cannot be followed: the daemon is away, or has restarted and refuses the session. */
   lost = $state.raw<ApiError | undefined>(undefined);
   /** Ends the pause before the next attempt to reach the daemon. */
@@ -190,10 +193,30 @@ export class Conversation {
 
   /** Sends a message after the last shown one, even if another window has switched the branch. */
   async send(message: api.SendRequest): Promise<boolean> {
-    const last = this.messages.at(-1);
+    const shown = this.messages.at(-1);
+    // A message behind two answers continues the first one.
+    const last = this.comparison?.answers.some((one) => one.id === shown?.id) ? this.comparison.answers[0] : shown;
+    this.comparison = undefined;
+    if (message.compare === undefined) return this.#send(message, last);
+    const accepted = await this.#send(message, last, message.compare);
+    // The daemon has begun the second answer, unless the first one was stopped.
+    if (accepted && this.comparison !== undefined && !this.#closed) await this.#followSecond();
+    return accepted;
+  }
+
+  async #followSecond(): Promise<void> {
+    const first = this.comparison?.answers[0];
+    if (first?.state !== "stopped") await this.#attach();
+    // After a lost connection, the branch shows what became of them.
+    const answers = this.comparison?.answers ?? [];
+    if (answers.length < 2 || answers.some((one) => one.state === "answering")) this.comparison = undefined;
+    await this.#refreshChat();
+  }
+
+  async #send(message: api.SendRequest, last: api.Message | undefined, second?: string): Promise<boolean> {
     const request = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
     const knownIds = new Set(this.messages.map((one) => one.id));
-    if (await this.#follow((signal) => api.sendMessage(this.id, request, signal))) return true;
+    if (await this.#follow((signal) => api.sendMessage(this.id, request, signal), second)) return true;
     return this.#broke && this.#arrived((one) => one.role === "user" && one.content === message.content && !knownIds.has(one.id));
   }
 
@@ -225,11 +248,34 @@ export class Conversation {
   /** Generates another answer to the same question. */
   regenerate(answer: api.Message, more: Pick<api.AnswerRequest, "model" | "options" | "think"> = {}): Promise<boolean> {
     if (answer.parent === undefined) return Promise.resolve(false);
+    if (!this.busy) this.comparison = undefined;
     return this.#follow((signal) => api.answerAgain(this.id, { message: answer.parent as string, ...more }, signal));
   }
 
   continueAnswer(answer: api.Message): Promise<boolean> {
     return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id }, signal));
+  }
+
+  /** Shows an answer beside another version of it. */
+  async compare(answer: api.Message): Promise<void> {
+    const other = otherVersion(answer);
+    if (other === undefined || answer.parent === undefined || this.busy) return;
+    try {
+      const { messages } = await api.getMessages(this.id, { leaf: other, limit: 1 });
+      const all = [...messages, answer].toSorted((a, b) => (answer.versions ?? []).indexOf(a.id) - (answer.versions ?? []).indexOf(b.id));
+      this.comparison = { question: answer.parent, answers: all };
+    } catch (error) {
+      this.refused = asApiError(error);
+    }
+  }
+
+  /** Ends the comparison, continues with one of its answers, and makes its model that of the chat. */
+  async keep(answer: api.Message): Promise<void> {
+    await this.#changeTree(async () => {
+      const chat = await api.setHead(this.id, answer.id);
+      const { model } = answer;
+      return model === undefined || model === chat.model ? chat : api.changeChat(this.id, { model });
+    });
   }
 
   /** Adds an edited version of an answer. Returns whether the daemon accepted it. */
@@ -261,8 +307,14 @@ export class Conversation {
       this.refused = asApiError(error);
       return false;
     }
+    this.comparison = undefined;
     await this.reload().catch(() => {});
     return true;
+  }
+
+  async #refreshChat(): Promise<void> {
+    const chat = await api.getChat(this.id).catch(() => undefined);
+    if (chat !== undefined) this.chat = chat;
   }
 
   async stop(): Promise<void> {
@@ -281,6 +333,7 @@ export class Conversation {
     const versions = message.versions ?? [];
     const wanted = versions[versions.indexOf(message.id) + step];
     if (wanted === undefined || this.busy) return;
+    this.comparison = undefined;
     try {
       this.chat = await api.setHead(this.id, wanted);
       await this.reload();
@@ -314,7 +367,7 @@ export class Conversation {
   }
 
   /** Reads an answer stream to its end. Returns whether the daemon accepted the request. */
-  async #follow(ask: (signal: AbortSignal) => AsyncGenerator<api.ChatLine>): Promise<boolean> {
+  async #follow(ask: (signal: AbortSignal) => AsyncGenerator<api.ChatLine>, second?: string): Promise<boolean> {
     if (this.busy) return false;
     const abort = new AbortController();
     this.#abort = abort;
@@ -337,8 +390,10 @@ export class Conversation {
           break;
         }
         const whole = line.done ?? line.failed;
-        if (line.user) this.#append(line.user);
-        else if (line.answer) {
+        if (line.user) {
+          this.#append(line.user);
+          if (second !== undefined) this.comparison = { question: line.user.id, answers: [], awaited: second };
+        } else if (line.answer) {
           streamed = new Streamed(line.answer, performance.now());
           this.answering = line.answer.id;
           this.#append(line.answer);
@@ -409,6 +464,7 @@ export class Conversation {
 
   /** Appends a message after its parent; messages shown there before are another version. */
   #append(message: api.Message): void {
+    if (this.comparison !== undefined) this.comparison = withAnswer(this.comparison, message);
     const at = this.messages.findIndex((one) => one.id === message.id);
     if (at >= 0) {
       this.#put(message);
@@ -423,6 +479,7 @@ export class Conversation {
   #put(message: api.Message): void {
     const at = this.messages.findIndex((one) => one.id === message.id);
     if (at >= 0) this.messages = this.messages.with(at, message);
+    if (this.comparison !== undefined) this.comparison = withAnswer(this.comparison, message);
   }
 }
 

@@ -4,7 +4,7 @@ import * as api from "../api/chats";
 import { cache } from "../api/cache";
 import { cacheTotals } from "../api/cache.svelte";
 import { uiSettings } from "../api/uiSettings.svelte";
-import { models } from "../api/models.svelte";
+import { models, sameModel } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
 import { t } from "../i18n";
 import { splitByVision, type Attachments } from "./attachments";
@@ -55,6 +55,8 @@ export class ChatScreen {
   refused = $state.raw<unknown>(undefined);
   /** Why the last message was not sent: it is longer than the context. */
   tooLong = $state.raw<TooLong | undefined>(undefined);
+  /** The model that the user has chosen to compare with. */
+  wantedSecond = $state.raw<string | undefined>(undefined);
   #wanted = $state.raw<string | undefined>(storedModel());
   readonly #unsent = new SvelteMap<string, Unsent>();
   /** Counts navigation: an action started elsewhere does not change what is shown. */
@@ -66,6 +68,11 @@ export class ChatScreen {
   get model(): string | undefined {
     const chosen = this.conversation ? this.conversation.chat?.model : this.draft.model;
     return chosen ?? models.pick(this.#wanted);
+  }
+
+  /** A second model that answers the next message, too. */
+  get second(): string | undefined {
+    return sameModel(this.wantedSecond, this.model) || models.find(this.wantedSecond) === undefined ? undefined : this.wantedSecond;
   }
 
   get system(): string | undefined {
@@ -145,7 +152,7 @@ export class ChatScreen {
    */
   async send(onCreated: (id: string | undefined) => void, { anyLength = false } = {}): Promise<void> {
     if (this.busy) return;
-    const [from, place, visit, draft] = [this.#shown, this.#place, this.#visit, this.draft];
+    const [from, place, visit, draft, second] = [this.#shown, this.#place, this.#visit, this.draft, this.second];
     let conversation = this.conversation;
     const { text, attached } = this.unsent(from);
     this.keepUnsent(from, NOTHING);
@@ -178,6 +185,7 @@ export class ChatScreen {
       const accepted = await conversation.send({
         content: text,
         model,
+        ...(second === undefined ? {} : { compare: second }),
         ...(sent.files.length > 0 ? { files: sent.files } : {}),
         ...(sent.images.length > 0 ? { images: sent.images.map((image) => image.data) } : {}),
       });
