@@ -85,10 +85,38 @@ async function speaks(browser, daemon, address) {
   await other.context.close();
 }
 
+async function dragsOut(browser, daemon, address) {
+  const { page, context } = await open(browser, daemon);
+  await page.goto(address);
+  await page.waitForSelector(".code-block");
+  /** What a drag of an element would drop, and the text behind its address. */
+  const dropped = (selector) =>
+    page.$eval(selector, async (element) => {
+      const data = new DataTransfer();
+      const begun = element.dispatchEvent(new DragEvent("dragstart", { dataTransfer: data, bubbles: true, cancelable: true }));
+      const [, type, name, url] = /^([^:]*):([^:]*):(.*)$/.exec(data.getData("DownloadURL")) ?? [];
+      return { begun, text: data.getData("text/plain"), type, name, blob: url?.startsWith("blob:") ?? false };
+    });
+  const code = await dropped(".code-block > header");
+  check(code.begun && code.text === "let code;" && code.name === "code.js" && code.blob, `code can be dragged out as a file: ${JSON.stringify(code)}`);
+  const exported = page.waitForResponse((response) => response.url().includes("/export?format=md"));
+  await page.$eval(".title-button", (title) => title.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true })));
+  await (await exported).finished();
+  await page.waitForFunction(() => document.querySelector(".title-button").dispatchEvent(new DragEvent("dragstart", { dataTransfer: new DataTransfer(), cancelable: true })));
+  const chat = await dropped(".title-button");
+  check(chat.begun && chat.name === `${TITLE}.md` && chat.type === "text/markdown" && chat.text.includes("A cairn is a pile of stones."), `a chat can be dragged out as Markdown: ${chat.name}`);
+  const saved = page.waitForEvent("download");
+  await page.click(`.code-block button[aria-label='${text("chat.code_save")}']`);
+  check((await saved).suggestedFilename() === "code.js", "code can be saved by a button, too");
+  check((await page.getAttribute(".composer textarea", "spellcheck")) === "true", "the composer checks spelling");
+  await context.close();
+}
+
 export async function messages(browser, daemon) {
   console.log("messages");
   mkdirSync(OUT, { recursive: true });
   await daemon.app("POST", "/app/chats/import", { export: sample() });
   const id = (await daemon.app("GET", "/app/chats")).chats.find((one) => one.title === TITLE).id;
   await speaks(browser, daemon, `${daemon.address}/ui/#/chat/${id}`);
+  await dragsOut(browser, daemon, `${daemon.address}/ui/#/chat/${id}`);
 }

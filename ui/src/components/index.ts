@@ -2,6 +2,7 @@
 export { default as Bar } from "./Bar.svelte";
 export { default as Button } from "./Button.svelte";
 export { default as CairnMark } from "./CairnMark.svelte";
+export { default as CapabilityChip } from "./CapabilityChip.svelte";
 export { default as Card } from "./Card.svelte";
 export { default as Chip } from "./Chip.svelte";
 export { default as DataTable } from "./DataTable.svelte";
