@@ -195,7 +195,9 @@ async function compares(browser, daemon) {
   await alone.context.close();
   await fetch(`${daemon.address}/api/copy`, { method: "POST", body: JSON.stringify({ source: "pebble", destination: "twin" }) });
   const { page, noted, context } = await open(browser, daemon);
-  await page.click(`button[aria-label='${text("chat.compare_with")}']`);
+  await page.keyboard.press("Control+k");
+  await page.fill(".palette input", text("shell.do_compare"));
+  await page.keyboard.press("Enter");
   await page.click(".menu .menu-item:has-text('twin')");
   check((await page.textContent(".second-model")).includes("twin"), "the second model is named in the composer");
   const bad = await looked(page, "compare-choice");
