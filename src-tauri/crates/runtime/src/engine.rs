@@ -5,6 +5,7 @@
 
 mod cache;
 mod lease;
+mod rates;
 mod room;
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,7 @@ use tokio::sync::Notify;
 pub use self::cache::PrefixLookup;
 pub use self::lease::Lease;
 use self::lease::Timer;
+pub use self::rates::{RatesError, TypeRates};
 use crate::adapters;
 use crate::client::Client;
 use crate::command::{Command, CommandSender};
@@ -89,6 +91,8 @@ struct Inner {
     seeds: Mutex<Random>,
     /// Held while a model loads.
     loading: tokio::sync::Mutex<()>,
+    /// Held while products are measured.
+    measuring: Mutex<()>,
     /// Requests that wait for a load.
     waiting: AtomicUsize,
     /// Wakes loads that wait for a model to become idle.
@@ -163,6 +167,7 @@ impl Engine {
             metrics: Mutex::default(),
             teams: Mutex::default(),
             loading: tokio::sync::Mutex::new(()),
+            measuring: Mutex::default(),
             waiting: AtomicUsize::new(0),
             idle: Arc::default(),
             closing: AtomicBool::new(false),

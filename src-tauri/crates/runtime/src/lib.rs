@@ -49,6 +49,7 @@ pub use cairn_models::{
     EmbeddingOutput, PicturePrompt, PictureSize, Pooling, TowerHparams, is_embedding_model, is_encoder, translated,
 };
 pub use cairn_tensor::AdapterUse;
+pub use cairn_tensor::cpu::ProductRates;
 pub use client::{Client, Priority};
 pub use config::{
     CacheTiers, EngineConfig, LoadOptions, LoadTimeouts, ModelId, Projector, Source, UnknownKvType, parse_kv_type,
@@ -56,13 +57,13 @@ pub use config::{
 pub use constraint::{Constrained, ThinkingTags};
 pub use context_full::{ContextFull, ContextFullPolicy};
 pub use embedding::EmbedText;
-pub use engine::{Engine, Lease, ModelStatus, PrefixLookup, kernel_names};
+pub use engine::{Engine, Lease, ModelStatus, PrefixLookup, RatesError, TypeRates, kernel_names};
 pub use error::LoadError;
 pub use generation::Generation;
 pub use importance::ImportanceRun;
 pub use keep_alive::KeepAlive;
 pub use loaded::Device;
-pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
+pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics, ModelSpeed};
 pub use picture::{FIRST_PICTURE, PromptPicture, pictures_in, remove_cut_pictures};
 pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
 pub use request::{

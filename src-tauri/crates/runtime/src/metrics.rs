@@ -45,7 +45,7 @@ impl Histogram {
 }
 
 /// Metrics of one model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelMetrics {
     /// Tokens of all prompts.
     pub lookup_tokens: u64,
@@ -71,6 +71,17 @@ pub struct ModelMetrics {
     pub pictures: u64,
     /// Parts of pictures, each computed between two steps.
     pub picture_parts: u64,
+    /// Speed of recent steps.
+    pub speed: ModelSpeed,
+}
+
+/// Speed of one sequence, from recent steps of a model; absent until enough steps were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelSpeed {
+    /// Tokens of an answer in a second.
+    pub answer_tokens_per_second: Option<f64>,
+    /// Tokens of a prompt in a second.
+    pub prompt_tokens_per_second: Option<f64>,
 }
 
 /// A model's metrics, which its scheduler counts and other threads read.

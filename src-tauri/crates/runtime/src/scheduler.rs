@@ -346,6 +346,8 @@ impl Scheduler {
         // Few rows in the last layers only would make a prompt row seem dear.
         if decode_rows > 0 || layer_share == 1.0 {
             self.cost.add(decode_rows, prompt_rows, took);
+            let speed = self.cost.speed();
+            self.counters.count(|metrics| metrics.speed = speed);
         }
         let prompts = rows.prompts.iter().map(|part| (part.index, part.tokens as f64 * layer_share));
         let decodes = rows.decodes.iter().map(|index| (*index, 1.0));

@@ -21,6 +21,7 @@
 //! | `snapshots` | snapshots of recurrent states |
 //! | `taps` | weights of convolutions |
 //! | `squares`, `add_squares` | sums of squared inputs, for importance matrices |
+//! | `rates` | measured speed of products |
 //! | `select` | which variants this machine can run |
 //!
 //! **Invariant:** work is split only between independent parts: weight rows, batch rows, elements, or spans of 256
@@ -42,6 +43,7 @@ mod pictures;
 mod pool;
 mod prepared;
 mod product;
+mod rates;
 mod router;
 mod scan_scratch;
 mod schedule;
@@ -71,6 +73,7 @@ use crate::weight::{Weight, WeightId};
 
 use pool::Pool;
 use prepared::PreparedPlan;
+pub use rates::{ProductRates, RateWeights, measure_products};
 pub use select::{VariantError, variants};
 use snapshots::Snapshots;
 use squares::OpSquares;

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use crate::metrics::ModelSpeed;
+
 /// Time that the prompt rows of a step may add for running answers, as a part of the time of a decode step.
 const PROMPT_SHARE: f64 = 0.75;
 /// Time of a step with prompt rows only. New requests and cancellations wait for its end.
@@ -24,8 +26,13 @@ const RARE_DECODE: f64 = 0.5;
 /// Largest growth of the predicted time of a decode step, unless two successive measurements agree. A process that pauses once would
 /// otherwise give prompts a multiple of their time in all steps until the next measurements.
 const MAX_DECODE_GROWTH: f64 = 2.0;
+/// Number of decode steps before a model's speed counts as measured. The first steps may read the weights from the disk.
+const MIN_DECODE_STEPS: u32 = 32;
+/// Number of steps with many prompt rows before a model's speed counts as measured.
+const MIN_PROMPT_STEPS: u32 = 3;
 /// Weight of the newest step with prompt rows. Their number changes more.
 const NEWEST_PROMPT: f64 = 0.25;
+const NANOS_PER_SECOND: f64 = 1e9;
 
 /// Cost of recent steps of one model. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +53,12 @@ pub(crate) struct StepCost {
     shared_steps: u32,
     /// Cost of a prompt row in a step without decode rows.
     prompt_row: Option<f64>,
+    /// The same in steps with at least [`MIN_ROWS`] rows, which use all of the arithmetic.
+    many_prompt_row: Option<f64>,
+    /// Number of steps with decode rows only.
+    decode_steps: u32,
+    /// Number of steps with at least [`MIN_ROWS`] prompt rows and no decode rows.
+    prompt_steps: u32,
 }
 
 impl StepCost {
@@ -57,6 +70,10 @@ impl StepCost {
             self.add_decode(decode_rows as f64, took, previous);
         } else if decode_rows == 0 {
             average(&mut self.prompt_row, NEWEST_PROMPT, took / prompt_rows);
+            if prompt_rows >= MIN_ROWS as f64 {
+                average(&mut self.many_prompt_row, NEWEST_PROMPT, took / prompt_rows);
+                self.prompt_steps = self.prompt_steps.saturating_add(1);
+            }
         } else {
             let decode = self.decode(decode_rows).unwrap_or_default();
             if took < decode {
@@ -85,6 +102,7 @@ impl StepCost {
         self.last_base = base;
         self.previous = Some((rows, took));
         self.shared_steps = 0;
+        self.decode_steps = self.decode_steps.saturating_add(1);
     }
 
     /// The time of a decode step without the cost of its rows.
@@ -114,6 +132,17 @@ impl StepCost {
     /// Whether a step with decode rows only must be measured before prompt rows can be added to one.
     pub(crate) fn needs_decode_step(&self) -> bool {
         self.base.is_none() || self.shared_steps >= MAX_SHARED_STEPS
+    }
+
+    /// Speed of one sequence, as far as enough steps were measured.
+    pub(crate) fn speed(&self) -> ModelSpeed {
+        let per_second = |time: Option<f64>, is_measured: bool| {
+            time.filter(|time| is_measured && *time > 0.0).map(|time| NANOS_PER_SECOND / time)
+        };
+        ModelSpeed {
+            answer_tokens_per_second: per_second(self.decode(1), self.decode_steps >= MIN_DECODE_STEPS),
+            prompt_tokens_per_second: per_second(self.many_prompt_row, self.prompt_steps >= MIN_PROMPT_STEPS),
+        }
     }
 
     /// Time that other work may add to a step with this many decode rows.
@@ -155,6 +184,27 @@ mod tests {
             cost.add(rows, 0.0, decode_time(rows));
         }
         cost
+    }
+
+    #[test]
+    fn speed_is_that_of_one_sequence_after_enough_steps() {
+        let mut cost = StepCost::default();
+        let mut answer = |rows: usize| {
+            cost.add(rows, 0.0, decode_time(rows));
+            cost.speed().answer_tokens_per_second
+        };
+        let early = (1..MIN_DECODE_STEPS).filter_map(|step| answer(1 + step as usize % 2)).next();
+        assert_eq!(early, None, "too few steps");
+        let speed = (0..200).map(|step| answer(1 + step % 2)).last().flatten().expect("enough steps");
+        assert!((speed - 1e6 / 4990.0).abs() < 1.0, "4.99 ms for one row: {speed}");
+        let mut prompt = |rows: f64| {
+            cost.add(0, rows, Duration::from_millis(rows as u64));
+            cost.speed().prompt_tokens_per_second
+        };
+        assert_eq!([prompt(64.0), prompt(64.0)], [None, None], "too few steps");
+        assert_eq!(prompt(5.0), None, "too few rows");
+        let speed = prompt(512.0).expect("enough steps");
+        assert!((speed - 1000.0).abs() < 1e-6, "1 ms for a row: {speed}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod prompt_slices;
 mod requests;
 mod shares;
 mod slice_stress;
+mod speeds;
 mod stress;
 mod tiers;
 mod windows;
