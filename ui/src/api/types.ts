@@ -682,6 +682,8 @@ export type DesktopServer = {
 export type DiscoverResponse = {
   /** Models; those of Cairn's catalogue come first. */
   models: DiscoveredModel[];
+  /** Whether the kernels are being measured, so that a later request has speeds. */
+  measuring: boolean;
   /** Why the result is incomplete, in one line. */
   problem?: string;
 };
@@ -722,6 +724,8 @@ export type DiscoveredVariant = {
   estimated: boolean;
   /** Whether the variant is already in a library. */
   here: boolean;
+  /** Estimated speed on this machine; absent if it cannot be estimated, or nothing is measured yet. */
+  speed?: Speed;
 };
 
 /** Source of a model. */
@@ -870,6 +874,8 @@ export type HardwareKernels = {
   in_use: string;
   /** All variants of this build, best first. */
   variants: KernelVariant[];
+  /** Whether they are being measured. */
+  measuring: boolean;
 };
 
 /** A variant of the compute kernels. */
@@ -882,6 +888,8 @@ export type KernelVariant = {
   in_use: boolean;
   /** Features that this processor lacks. */
   lacks?: string[];
+  /** Measured rates by type of weights; empty before the first measurement. */
+  rates?: KernelRate[];
 };
 
 /** A graphics processor. */
@@ -1589,6 +1597,48 @@ export type WrongSetting = {
   key: string;
 } & ErrorBody;
 
+/** Speeds of the installed models. */
+export type SpeedsResponse = {
+  /** Models with a speed. Others do not answer, or nothing is measured yet. */
+  models: InstalledSpeed[];
+  /** Whether the kernels are being measured, so that a later request has more speeds. */
+  measuring: boolean;
+};
+
+/** Speed of an installed model. */
+export type InstalledSpeed = {
+  /** Name of the model. */
+  model: string;
+  /** Its speed. */
+  speed: Speed;
+};
+
+/** Speed of a model on this machine. */
+export type Speed = {
+  /** Speed of an answer, in a short context. */
+  answer: SpeedFigure;
+  /** Speed at which a prompt is read. */
+  prompt: SpeedFigure;
+};
+
+/** A speed, measured or estimated. */
+export type SpeedFigure = {
+  /** Tokens in a second. */
+  tokens_per_second: number;
+  /** Whether the model was measured on this machine. Else it is an estimate. */
+  measured: boolean;
+};
+
+/** Measured rates of a kernel variant with weights of one type. */
+export type KernelRate = {
+  /** The type, for example `Q4_K`. */
+  type: string;
+  /** Bytes of weights that an answer reads in a second. */
+  decode_bytes_per_second: number;
+  /** Multiplications and additions, each counted, that a prompt computes in a second. */
+  prefill_operations_per_second: number;
+};
+
 /** `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places. */
 export type CacheTestRequest = {
   /** A folder on this machine. */
@@ -1946,6 +1996,8 @@ export type ErrorCode =
   | "remote_response_invalid"
   /** Too many requests wait already. */
   | "server_busy"
+  /** The kernels cannot be measured while a model computes. */
+  | "measurement_busy"
   /** This version cannot do that. Parameters: feature. */
   | "unsupported"
   /** The request needs a capability that the model lacks. Parameters: model, capability. */

@@ -30,6 +30,7 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   not_found: ["other", "unseen"],
   internal: ["chat", "logs"],
   server_busy: ["chat", "retry"],
+  measurement_busy: ["hardware", "retry"],
   unsupported: ["other", "unseen"],
   start_failed: ["chat", "logs"],
   // API keys and remotes.

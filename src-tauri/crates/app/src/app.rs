@@ -18,6 +18,7 @@ use crate::live_settings::LiveParts;
 use crate::remotes::Remotes;
 use crate::secret::random_hex;
 use crate::settings::{LiveValues, Settings, SettingsStore};
+use crate::speed::Speeds;
 use crate::system::SystemInfo;
 use crate::transfers::Transfers;
 
@@ -30,6 +31,7 @@ pub struct App {
     engine: Engine,
     settings: SettingsStore,
     library: ModelLibrary,
+    speeds: Speeds,
     transfers: Transfers,
     remotes: Remotes,
     cache: KvCache,
@@ -76,6 +78,8 @@ impl App {
         let engine = Engine::start(config).map_err(|error| Error::Start(error.to_string()))?;
         let live = Arc::new(LiveValues::of(&settings));
         let library = ModelLibrary::new(&settings, &clock, &engine);
+        let speeds = Speeds::open(&engine, &library, &settings, &machine);
+        speeds.record_at_intervals();
         let transfers = Transfers::new(&library, &settings, &clock, seed);
         let remotes = Remotes::open(&library, &transfers, &settings, random_hex::<INSTANCE_BYTES>()?);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
@@ -93,6 +97,7 @@ impl App {
             engine,
             settings,
             library,
+            speeds,
             transfers,
             remotes,
             cache,
@@ -122,6 +127,12 @@ impl App {
     #[must_use]
     pub fn library(&self) -> &ModelLibrary {
         &self.library
+    }
+
+    /// Speeds of models and kernels on this machine.
+    #[must_use]
+    pub fn speeds(&self) -> &Speeds {
+        &self.speeds
     }
 
     /// Transfers between this machine and others.
@@ -212,6 +223,7 @@ impl App {
     /// Cancels all generations, unloads all models and rejects new requests. What chats have so far is stored first.
     pub fn shutdown(&self) {
         self.chats.interrupt_answers();
+        self.speeds.record();
         self.engine.shutdown();
     }
 }

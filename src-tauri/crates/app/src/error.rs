@@ -1,7 +1,7 @@
 //! The error of any use case: one variant for each area.
 
 use crate::secret::RandomError;
-use crate::{cache, chats, inference, keys, library, remotes, settings, transfers};
+use crate::{cache, chats, inference, keys, library, remotes, settings, speed, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,9 @@ pub enum Error {
     /// An operation on local models failed.
     #[error(transparent)]
     Library(#[from] library::Error),
+    /// A measurement failed.
+    #[error(transparent)]
+    Speed(#[from] speed::Error),
     /// A transfer failed: pull, push, mirror or trust.
     #[error(transparent)]
     Transfers(#[from] transfers::Error),

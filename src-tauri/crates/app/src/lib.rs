@@ -36,6 +36,7 @@ pub mod remotes;
 pub mod secret;
 pub mod settings;
 mod short_name;
+pub mod speed;
 pub mod system;
 pub mod transfers;
 mod values;

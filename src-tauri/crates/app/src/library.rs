@@ -14,7 +14,7 @@ mod error;
 mod file_digests;
 mod garbage;
 mod handle;
-mod head;
+pub(crate) mod head;
 pub mod imatrix;
 pub(crate) mod import;
 mod libraries;

@@ -78,7 +78,7 @@ fn table(found: &DiscoverResponse, memory: &HardwareMemory) -> String {
 fn of_library(model: &DiscoveredModel, variant: &DiscoveredVariant, memory: &HardwareMemory) -> Vec<String> {
     let parts = [&variant.parameters, &variant.quantization].into_iter().flatten().cloned();
     let what: Vec<String> = parts.chain((!model.tasks.is_empty()).then(|| model.tasks.join(" "))).collect();
-    let fit = fit(variant.size, memory).to_owned();
+    let fit = fit_and_speed(variant, memory);
     vec![variant.name.clone(), size(variant), fit, what.join(", "), from("Ollama's library", variant.here)]
 }
 
@@ -97,9 +97,17 @@ fn of_hub(model: &DiscoveredModel, memory: &HardwareMemory) -> Vec<String> {
             what += &format!(" and {more} more");
         }
     }
-    let fit = chosen.map_or("-", |variant| fit(variant.size, memory)).to_owned();
+    let fit = chosen.map_or_else(|| "-".to_owned(), |variant| fit_and_speed(variant, memory));
     let size = chosen.map_or_else(|| "-".to_owned(), size);
     vec![model.name.clone(), size, fit, what, from("Hugging Face", model.here)]
+}
+
+/// Whether the weights fit, and the estimated speed of answers if they do.
+fn fit_and_speed(variant: &DiscoveredVariant, memory: &HardwareMemory) -> String {
+    match (fit(variant.size, memory), variant.speed) {
+        ("fits", Some(speed)) => format!("fits, ≈ {:.0} tok/s", speed.answer.tokens_per_second),
+        (fit, _) => fit.to_owned(),
+    }
 }
 
 /// Whether the weights fit into the memory of this machine; the context needs more.
@@ -121,6 +129,8 @@ fn from(origin: &str, here: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cairn_wire::app::{Speed, SpeedFigure};
+
     use super::*;
 
     fn variant(name: &str, quantization: &str, size: u64) -> DiscoveredVariant {
@@ -131,6 +141,7 @@ mod tests {
             size,
             estimated: false,
             here: false,
+            speed: None,
         }
     }
 
@@ -168,7 +179,8 @@ mod tests {
             ours_mapped_bytes: None,
             kept_bytes: 0,
         };
-        let text = table(&DiscoverResponse { models: vec![library, hub, bare], problem: None }, &memory);
+        let text =
+            table(&DiscoverResponse { models: vec![library, hub, bare], ..DiscoverResponse::default() }, &memory);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
         let expected: [&[&str]; 5] = [
@@ -186,5 +198,25 @@ mod tests {
         ];
         assert_eq!(lines[..5], expected, "{text}");
         assert!(lines[5].concat().contains("cairn pull NAME"), "the last line shows the next command: {text}");
+    }
+
+    #[test]
+    fn row_has_the_estimated_speed_of_a_variant_that_fits() {
+        let memory = HardwareMemory {
+            total_bytes: 8 << 30,
+            limit_bytes: None,
+            available_bytes: 4 << 30,
+            ours_bytes: None,
+            ours_mapped_bytes: None,
+            kept_bytes: 0,
+        };
+        let figure = SpeedFigure { tokens_per_second: 12.4, measured: false };
+        let fast = |size| DiscoveredVariant {
+            speed: Some(Speed { answer: figure, prompt: figure }),
+            ..variant("m", "Q4_0", size)
+        };
+        assert_eq!(fit_and_speed(&fast(1 << 30), &memory), "fits, ≈ 12 tok/s");
+        assert_eq!(fit_and_speed(&fast(6 << 30), &memory), "slow", "parts are read from the disk");
+        assert_eq!(fit_and_speed(&variant("m", "Q4_0", 1 << 30), &memory), "fits", "nothing is measured yet");
     }
 }

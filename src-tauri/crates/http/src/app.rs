@@ -21,6 +21,7 @@ mod remotes;
 mod scan;
 mod server;
 mod settings;
+mod speeds;
 mod status;
 mod stop;
 mod updates;
@@ -52,6 +53,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(scan::routes())
         .merge(server::routes())
         .merge(settings::routes())
+        .merge(speeds::routes())
         .merge(status::routes())
         .merge(stop::routes())
         .merge(updates::routes())

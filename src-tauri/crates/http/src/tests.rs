@@ -34,6 +34,7 @@ mod remotes;
 mod responses;
 mod server;
 mod settings;
+mod speeds;
 mod tool_choice;
 mod tools;
 mod ui;

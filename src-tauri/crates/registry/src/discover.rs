@@ -54,6 +54,8 @@ pub struct Variant {
     pub name: String,
     /// Number of parameters as text, for example `8B`, if known.
     pub parameters: Option<String>,
+    /// Parameters that compute each token, if they are known to be fewer.
+    pub active_parameters: Option<String>,
     /// Quantization of the weights, if known.
     pub quantization: Option<String>,
     /// `general.architecture` of the model file, if available.

@@ -16,6 +16,7 @@ mod scan;
 mod server;
 mod session;
 mod settings;
+mod speed;
 mod updates;
 mod upkeep;
 
@@ -56,6 +57,7 @@ pub use settings::{
     CacheTestRequest, CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange,
     SettingsRefused, SettingsResponse, TestedPlace, WrongSetting,
 };
+pub use speed::{InstalledSpeed, KernelRate, Speed, SpeedFigure, SpeedsResponse};
 pub use updates::{ModelUpdate, UpdateState, UpdatesResponse};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,

@@ -89,6 +89,8 @@ pub enum ErrorCode {
     RemoteResponseInvalid,
     /// Too many requests wait already.
     ServerBusy,
+    /// The kernels cannot be measured while a model computes.
+    MeasurementBusy,
     /// This version cannot do that. Parameters: feature.
     Unsupported,
     /// The request needs a capability that the model lacks. Parameters: model, capability.

@@ -17,7 +17,7 @@ function first(found: FoundModel[], free = 1000, bad: string[] = []) {
   const run = new FirstRun({
     downloads: {
       add: async (name: string) => (calls.push(`add ${name}`), {} as never),
-      discover: async (_words: string, own: boolean) => (calls.push(`discover ${own}`), { models: [{ variants: CATALOGUE } as never] }),
+      discover: async (_words: string, own: boolean) => (calls.push(`discover ${own}`), { models: [{ variants: CATALOGUE } as never], measuring: false }),
     },
     models: {
       usage: async () => usage(free),

@@ -209,6 +209,7 @@ mod tests {
             let variant = |quantization: &&str| Variant {
                 name: format!("hf.co/me/M:{quantization}"),
                 parameters: None,
+                active_parameters: None,
                 quantization: Some((*quantization).to_owned()),
                 architecture: None,
                 size_bytes: 1,

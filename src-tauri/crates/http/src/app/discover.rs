@@ -7,12 +7,14 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use cairn_app::speed::Speed;
 use cairn_app::transfers::{Discover, Hit, ModelIndex, Variant};
 use cairn_wire::app::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 use serde::Deserialize;
 
+use super::speeds::speed;
 use crate::Server;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/discover", get(discover))
@@ -34,23 +36,29 @@ async fn discover(
     let Query(request) = request.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
     let request = Discover { query: request.q, limit: request.limit, own: request.own };
     let discovery = server.app().transfers().discover(request).await?;
-    let models = discovery.found.into_iter().map(model).collect();
-    Ok(json(StatusCode::OK, &DiscoverResponse { models, problem: discovery.problem }))
+    let speeds = server.app().speeds().clone();
+    let variants: Vec<Variant> = discovery.found.iter().flat_map(|hit| hit.model.variants.clone()).collect();
+    let (speeds, measuring) = blocking(move || (speeds.of_variants(&variants), speeds.is_measuring())).await?;
+    let mut speeds = speeds.into_iter();
+    let models = discovery.found.into_iter().map(|hit| model(hit, &mut speeds)).collect();
+    Ok(json(StatusCode::OK, &DiscoverResponse { models, measuring, problem: discovery.problem }))
 }
 
-fn model(hit: Hit) -> DiscoveredModel {
+/// `speeds` are those of the variants of this and the next hits, in order.
+fn model(hit: Hit, speeds: &mut impl Iterator<Item = Option<Speed>>) -> DiscoveredModel {
     let Hit { model, name, here } = hit;
-    let variant = |variant: Variant| DiscoveredVariant {
+    let mut variant = |variant: Variant| DiscoveredVariant {
         here: here.contains(&variant.name),
         name: variant.name,
         parameters: variant.parameters,
         quantization: variant.quantization,
         size: variant.size_bytes,
         estimated: variant.is_approximate,
+        speed: speeds.next().flatten().map(speed),
     };
     DiscoveredModel {
         name,
-        variants: model.variants.into_iter().map(variant).collect(),
+        variants: model.variants.into_iter().map(&mut variant).collect(),
         title: model.title,
         from: match model.index {
             ModelIndex::Library => DiscoveredFrom::Library,

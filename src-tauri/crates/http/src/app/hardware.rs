@@ -1,4 +1,5 @@
-//! `GET /app/hardware`: the hardware of this machine and its use. `/app/hardware/events` streams it every two seconds.
+//! `GET /app/hardware`: the hardware of this machine and its use. `/app/hardware/events` streams it every two seconds, and
+//! `POST /app/hardware/measure` measures the kernels.
 
 use std::time::Duration;
 
@@ -6,11 +7,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use cairn_app::App;
+use cairn_app::speed::{TypeRate, VariantRates};
 use cairn_app::system::{DiskUse, Hardware};
 use cairn_wire::app::{
-    DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
+    DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelRate,
+    KernelVariant,
 };
 use tokio::time::Instant;
 
@@ -21,10 +24,19 @@ use crate::{Server, ndjson};
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/app/hardware", get(hardware)).route("/app/hardware/events", get(events))
+    Router::new()
+        .route("/app/hardware", get(hardware))
+        .route("/app/hardware/events", get(events))
+        .route("/app/hardware/measure", post(measure))
 }
 
 async fn hardware(State(server): State<Server>) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &probe(server.app()).await?))
+}
+
+async fn measure(State(server): State<Server>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    blocking(move || app.speeds().measure()).await??;
     Ok(json(StatusCode::OK, &probe(server.app()).await?))
 }
 
@@ -53,10 +65,12 @@ impl Events for HardwareEvents {
 
 async fn probe(app: &App) -> Result<HardwareResponse, ApiError> {
     let app = app.clone();
-    Ok(response(blocking(move || app.system().hardware()).await?))
+    let (rates, measuring) = (app.speeds().kernel_rates(), app.speeds().is_measuring());
+    let hardware = blocking(move || app.system().hardware()).await?;
+    Ok(response(hardware, rates, measuring))
 }
 
-fn response(hardware: Hardware) -> HardwareResponse {
+fn response(hardware: Hardware, rates: Vec<VariantRates>, measuring: bool) -> HardwareResponse {
     let Hardware { cpu, memory, process, kept_bytes, kernels, gpus, disks } = hardware;
     let in_use = kernels.iter().find(|kernel| kernel.in_use).map_or("", |kernel| kernel.name);
     HardwareResponse {
@@ -91,8 +105,10 @@ fn response(hardware: Hardware) -> HardwareResponse {
                     usable: kernel.usable,
                     in_use: kernel.in_use,
                     lacks: kernel.lacks.into_iter().map(str::to_owned).collect(),
+                    rates: kernel_rates(&rates, kernel.name),
                 })
                 .collect(),
+            measuring,
         },
         gpus: gpus
             .into_iter()
@@ -119,4 +135,15 @@ fn response(hardware: Hardware) -> HardwareResponse {
             })
             .collect(),
     }
+}
+
+fn kernel_rates(rates: &[VariantRates], name: &str) -> Vec<KernelRate> {
+    let variant = rates.iter().find(|variant| variant.name == name);
+    let types = variant.map_or(&[][..], |variant| &variant.types);
+    let rate = |rate: &TypeRate| KernelRate {
+        dtype: rate.dtype.clone(),
+        decode_bytes_per_second: rate.decode_bytes_per_second,
+        prefill_operations_per_second: rate.prefill_operations_per_second,
+    };
+    types.iter().map(rate).collect()
 }

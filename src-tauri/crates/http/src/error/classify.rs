@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use axum::http::StatusCode;
 use cairn_app::settings::{SettingProblem, SettingsError};
-use cairn_app::{Error, cache, keys};
+use cairn_app::{Error, cache, keys, speed};
 use cairn_wire::{ErrorCode as Code, excerpt};
 
 pub(super) use self::answers::of_chats;
@@ -66,6 +66,8 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Start(reason) => Class::new(INTERNAL, Code::StartFailed).with("reason", reason),
         Error::Settings(error) => of_settings(error),
         Error::Library(error) => of_library(error),
+        Error::Speed(speed::Error::Busy) => Class::new(CONFLICT, Code::MeasurementBusy),
+        Error::Speed(speed::Error::Failed(reason)) => with_reason(INTERNAL, Code::Internal, reason),
         Error::Transfers(error) => of_transfers(error),
         Error::Remotes(error) => of_remotes(error),
         Error::Cache(error) => of_cache(error),

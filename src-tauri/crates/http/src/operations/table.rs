@@ -226,6 +226,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/app/downloads/cap", "Limits the speed").takes("app.CapRequest").json("app.DownloadsResponse"),
     post("/app/gc", "Removes garbage from the library").takes("app.GcRequest").json("app.GcResponse"),
     get("/app/hardware", "Returns the hardware of the machine").json("app.HardwareResponse"),
+    post("/app/hardware/measure", "Measures the kernels").json("app.HardwareResponse"),
     get("/app/hardware/events", "Sends the state of the hardware").lines("app.HardwareResponse").endless(),
     post("/app/import", "Imports a model file").takes("app.ImportRequest").lines("app.ImportLine"),
     get("/app/keys", "Lists API keys").json("app.KeysResponse"),
@@ -271,6 +272,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .takes("app.SettingsChange")
         .json("app.SettingsResponse")
         .refuses("app.SettingsRefused"),
+    get("/app/speeds", "Returns the speeds of the installed models").json("app.SpeedsResponse"),
     get("/app/status", "Returns the state of the daemon").json("app.StatusResponse"),
     post("/app/stop", "Stops the daemon").status(202),
     post("/app/verify", "Compares blobs with their digests").takes("app.VerifyRequest").lines("app.VerifyLine"),

@@ -26,6 +26,8 @@ struct Tag {
     tag: String,
     architecture: Option<String>,
     parameters: String,
+    /// Parameters that compute each token, for models with experts.
+    active_parameters: Option<String>,
     quantization: String,
     size_bytes: u64,
 }
@@ -48,6 +50,7 @@ fn discovered(row: &Row) -> DiscoveredModel {
     let variant = |tag: &Tag| Variant {
         name: format!("{}:{}", row.name, tag.tag),
         parameters: Some(tag.parameters.clone()),
+        active_parameters: tag.active_parameters.clone(),
         quantization: Some(tag.quantization.clone()),
         architecture: Some(tag.architecture.as_ref().unwrap_or(&row.architecture).clone()),
         size_bytes: tag.size_bytes,

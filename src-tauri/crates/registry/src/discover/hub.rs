@@ -183,6 +183,7 @@ fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
         Some(Variant {
             name,
             parameters: parameters.clone(),
+            active_parameters: None,
             quantization: Some(quantization),
             architecture: None,
             size_bytes,

@@ -2,18 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Speed;
+
 /// Result of a search. `cairn search --json` prints it too.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiscoverResponse {
     /// Models; those of Cairn's catalogue come first.
     pub models: Vec<DiscoveredModel>,
+    /// Whether the kernels are being measured, so that a later request has speeds.
+    #[serde(default)]
+    pub measuring: bool,
     /// Why the result is incomplete, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 /// A model that can be pulled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiscoveredModel {
     /// Name to pull; of a variant that suits most machines, if one is known.
     pub name: String,
@@ -40,7 +45,7 @@ pub struct DiscoveredModel {
 }
 
 /// A variant of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiscoveredVariant {
     /// Name to pull: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`.
     pub name: String,
@@ -56,6 +61,9 @@ pub struct DiscoveredVariant {
     pub estimated: bool,
     /// Whether the variant is already in a library.
     pub here: bool,
+    /// Estimated speed on this machine; absent if it cannot be estimated, or nothing is measured yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
 }
 
 /// Source of a model.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::KernelRate;
+
 /// Current state of the machine. `GET /app/hardware/events` sends one per line, every two seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the types of the fields have the documentation")]
@@ -52,16 +54,18 @@ pub struct HardwareMemory {
 }
 
 /// Variants of the compute kernels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HardwareKernels {
     /// Name of the variant in use.
     pub in_use: String,
     /// All variants of this build, best first.
     pub variants: Vec<KernelVariant>,
+    /// Whether they are being measured.
+    pub measuring: bool,
 }
 
 /// A variant of the compute kernels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelVariant {
     /// Name, for example `avx2-fma-f16c`, as in the setting `engine.kernel`.
     pub name: String,
@@ -72,6 +76,9 @@ pub struct KernelVariant {
     /// Features that this processor lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
+    /// Measured rates by type of weights; empty before the first measurement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<KernelRate>,
 }
 
 /// A graphics processor.
