@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { clock, contextSize, duration, inBytes, tokens, when } from "./format";
+import { clock, contextSize, duration, inBytes, tokens, tokenSpeed, when } from "./format";
 
 it("large byte counts of a text become sizes", () => {
   const replaced = (text: string) => inBytes(text).replaceAll("\u00a0", " ");
@@ -20,6 +20,12 @@ it("day begins with hour 0", () => {
   expect(when(midnight.toISOString(), midnight)).toBe("00:05");
   expect(clock(midnight.toISOString())).toBe("00:05:09");
   expect(clock("never")).toBe("");
+});
+
+it("estimated speed has a mark and fewer digits", () => {
+  const shown = (tokens_per_second: number, measured: boolean) => tokenSpeed({ tokens_per_second, measured });
+  expect([shown(12.34, true), shown(8.46, true)]).toEqual(["12 tok/s", "8.5 tok/s"]);
+  expect([shown(12.34, false), shown(8.46, false), shown(0.64, false)]).toEqual(["≈ 12 tok/s", "≈ 8 tok/s", "≈ 0.6 tok/s"]);
 });
 
 it("duration shows its most significant units", () => {

@@ -23,6 +23,12 @@ export function speed(bytesPerSecond: number): string {
   return t("common.per_second", { value: bytes(bytesPerSecond) });
 }
 
+/** A measured speed `12 tok/s`, or an estimate `≈ 12 tok/s`. */
+export function tokenSpeed({ tokens_per_second: value, measured }: { tokens_per_second: number; measured: boolean }): string {
+  const shown = t("common.tokens_per_second", { value: number(value, value < (measured ? 10 : 2) ? 1 : 0) });
+  return measured ? shown : t("common.estimate", { value: shown });
+}
+
 /** A duration: `180 ms`, `0.26 s`, `11 s`, `3 min`, `2 h 5 min`. */
 export function duration(ms: number): string {
   if (ms === 0) return t("common.s", { value: 0 });

@@ -1,6 +1,6 @@
 // State of the first run: the computer, the model folder, and the first model, each with a default.
 import { downloads, type DownloadsApi } from "../../api/downloads";
-import { maxDefaultBytes, roomOf } from "../../api/hardware";
+import { isGoodDefault, roomOf } from "../../api/hardware";
 import { models, type ModelsApi } from "../../api/models";
 import type { DiscoveredVariant, FoundModel, HardwareResponse, UsageResponse } from "../../api/types";
 
@@ -35,6 +35,12 @@ export class FirstRun {
       quiet(this.#scan(signal)),
     ]);
     this.found ??= [];
+  }
+
+  /** Requests the catalogue again: the daemon has measured its kernels, so it has estimates. */
+  async speedsChanged(signal: AbortSignal): Promise<void> {
+    const answer = await this.api.downloads.discover("", true, signal).catch(() => undefined);
+    if (answer) this.variants = answer.models.flatMap((model) => model.variants);
   }
 
   get freeBytes(): number | undefined {
@@ -116,10 +122,13 @@ export class FirstRun {
     }
   }
 
+  /** The first of these that is a good default, else the first that fits. */
   #fits(names: readonly string[]): DiscoveredVariant | undefined {
-    const limit = maxDefaultBytes(this.machine && roomOf(this.machine));
+    const room = this.machine && roomOf(this.machine);
     const free = this.freeBytes ?? Infinity;
-    const available = names.map((name) => this.variants.find((variant) => variant.name === name)).filter((variant) => variant !== undefined);
-    return available.find((variant) => variant.size <= limit && variant.size <= free);
+    const found = names.map((name) => this.variants.find((variant) => variant.name === name));
+    const available = found.filter((variant) => variant !== undefined).filter((variant) => variant.size <= free);
+    const withoutSpeed = ({ size }: DiscoveredVariant) => ({ size });
+    return available.find((variant) => isGoodDefault(variant, room)) ?? available.filter((variant) => isGoodDefault(withoutSpeed(variant), room)).at(-1);
   }
 }

@@ -54,6 +54,22 @@ it("offered models fit in memory and on disk", async () => {
   expect([none.start, none.variant, none.balanced], "without space, Pebble is the default").toEqual(["pebble", undefined, undefined]);
 });
 
+it("balanced model is the best that answers fast enough", async () => {
+  const { run } = first([]);
+  run.machine = machine(100);
+  const answers = (tokens: number[]) => {
+    run.variants = CATALOGUE.map((one, at) => {
+      const figure = { tokens_per_second: tokens[at] ?? 0, measured: false };
+      return { ...one, speed: { answer: figure, prompt: figure } };
+    });
+    return [run.small?.name, run.balanced?.name];
+  };
+  await run.look(signal);
+  expect(answers([60, 12, 7, 30])).toEqual(["qwen3:0.6b", "qwen3:4b"]);
+  expect(answers([60, 12, 8, 30])).toEqual(["qwen3:0.6b", "qwen3:8b"]);
+  expect(answers([4, 1, 0.5, 2]), "without a fast one, the smallest").toEqual(["llama3.2:1b", "qwen3:4b"]);
+});
+
 it("models of other apps are the default, and one that fails does not stop the others", async () => {
   const { run, calls } = first([model("/a"), model("/b", "here"), model("/c")], 1000, ["/a"]);
   await run.look(signal);

@@ -1,8 +1,8 @@
 // Search for models to pull. Until the user searches, only the built-in catalogue is shown and no host is contacted.
 import { downloads, type DownloadsApi } from "../../api/downloads";
-import { maxDefaultBytes } from "../../api/hardware";
+import { isGoodDefault } from "../../api/hardware";
 import type { DiscoveredModel, DiscoveredVariant } from "../../api/types";
-import { judge, type Fit, type Room } from "./fit";
+import { answersSlowly, judge, type Fit, type Room } from "./fit";
 import { readPasted } from "./paste";
 import { named, type Role } from "./quants";
 
@@ -59,6 +59,11 @@ export class Discover {
     return this.#ask("", true);
   }
 
+  /** Requests the catalogue again if it has no speeds because the daemon was measuring. A search is not repeated: it asks others. */
+  async speedsChanged(): Promise<void> {
+    if (this.found !== undefined && this.searched === "" && !this.busy) await this.#ask("", true);
+  }
+
   /** Searches everywhere for the words. */
   search(): Promise<void> {
     const words = this.words.trim();
@@ -82,8 +87,9 @@ export class Discover {
     const size = (card: Card) => card.model.variants.find((variant) => variant.size > 0)?.size ?? Infinity;
     if (this.sort === "popular") cards.sort((a, b) => (b.model.downloads ?? 0) - (a.model.downloads ?? 0));
     if (this.sort === "small") cards.sort((a, b) => size(a) - size(b));
-    const order = { fits: 0, loaded: 0, slow: 1, unknown: 2, too_big: 3, missing: 3 };
-    if (this.fitsFirst) cards.sort((a, b) => order[a.fit?.verdict ?? "unknown"] - order[b.fit?.verdict ?? "unknown"]);
+    const order = { fits: 0, loaded: 0, slow: 2, unknown: 3, too_big: 4, missing: 4 };
+    const rank = ({ fit }: Card) => (fit && answersSlowly(fit) ? 1 : order[fit?.verdict ?? "unknown"]);
+    if (this.fitsFirst) cards.sort((a, b) => rank(a) - rank(b));
     return cards;
   }
 
@@ -92,7 +98,7 @@ export class Discover {
   }
 
   judge(variant: DiscoveredVariant): Fit {
-    return judge(variant.size, {}, this.contextTokens, this.room);
+    return judge(variant.size, {}, this.contextTokens, this.room, variant.speed);
   }
 
   /** Whether the disk has enough space, as far as known. */
@@ -118,8 +124,7 @@ export class Discover {
   #card(model: DiscoveredModel): Card {
     const choices = named(model.variants);
     const wanted = this.chosen[model.title];
-    const limit = maxDefaultBytes(this.room);
-    const suitable = choices.filter(({ variant }) => variant.size <= limit);
+    const suitable = choices.filter(({ variant }) => isGoodDefault(variant, this.room));
     const best = (suitable.findLast(({ variant }) => this.hasRoom(variant)) ?? suitable.at(-1))?.variant;
     const chosen = model.variants.find((variant) => variant.name === wanted) ?? best ?? choices[0]?.variant ?? model.variants[0];
     return { model, choices, chosen, fit: chosen && this.judge(chosen) };

@@ -78,6 +78,23 @@ it("default variant is at most 8 GB without a GPU", async () => {
   expect(chosen()).toEqual([20e9, 43e9]);
 });
 
+it("default variant is the largest that answers fast enough", async () => {
+  const sizes = model("sizes", [5e9, 9e9, 20e9]);
+  const speed = (tokens_per_second: number) => ({ answer: { tokens_per_second, measured: false }, prompt: { tokens_per_second, measured: false } });
+  sizes.variants = sizes.variants.map((one, at) => ({ ...one, speed: speed([15, 8.5, 3][at] ?? 1) }));
+  const slow = model("slow", [5e9, 6e9]);
+  slow.variants = slow.variants.map((one) => ({ ...one, speed: speed(2) }));
+  const { discover: search, calls } = discover([slow, sizes]);
+  await search.catalogue();
+  search.room = { totalBytes: 64e9, availableBytes: 60e9 };
+  expect(search.cards.map((card) => card.chosen?.size), "the smallest if all are slow; fast models first").toEqual([9e9, 5e9]);
+  await search.speedsChanged();
+  search.words = "small";
+  await search.search();
+  await search.speedsChanged();
+  expect(calls, "a search is not repeated").toEqual(["- true", "- true", "small false"]);
+});
+
 it("cards are filtered by task, and errors are reported", async () => {
   const { discover: search } = discover([model("a", [1], { tasks: ["code"] }), model("b", [1])], {
     add: async () => { throw new Error("no such model"); },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { contextBytes, judge, shapeOf } from "./fit";
+import { answersSlowly, contextBytes, judge, shapeOf } from "./fit";
 
 const GIB = 2 ** 30;
 const shape = { layers: 32, kvHeads: 8, keyLength: 128, valueLength: 128 };
@@ -21,6 +21,18 @@ describe("memory need", () => {
     check(4 * GIB, 16384, 16 * GIB, 5 * GIB, "slow", GIB);
     check(20 * GIB, 8192, 16 * GIB, 5 * GIB, "too_big", 5 * GIB);
     check(0, 8192, 16 * GIB, 5 * GIB, "unknown", 0);
+  });
+
+  it("model that fits can be slow, and one that does not has no speed", () => {
+    const speed = (tokens_per_second: number) => {
+      const figure = { tokens_per_second, measured: false };
+      return { answer: figure, prompt: figure };
+    };
+    const room = { totalBytes: 16 * GIB, availableBytes: 5 * GIB };
+    const slow = (value: number) => answersSlowly(judge(4 * GIB, shape, 4096, room, speed(value)));
+    expect([slow(7.9), slow(8)]).toEqual([true, false]);
+    expect(judge(9 * GIB, shape, 4096, room, speed(5)).speed, "parts are read from disk").toBeUndefined();
+    expect(answersSlowly(judge(4 * GIB, shape, 4096, room)), "no estimate").toBe(false);
   });
 
   it("shape is read from a file's keys", () => {

@@ -6,7 +6,8 @@
  * the model's shape; both are upper bounds, since some layers cache less.
  */
 
-import type { Room } from "../../api/hardware";
+import { isSlow, type Room } from "../../api/hardware";
+import type { Speed } from "../../api/types";
 
 export type { Room };
 
@@ -31,6 +32,8 @@ export interface Fit {
   room?: Room;
   /** Bytes missing from the free memory, or from the total. */
   shortBytes: number;
+  /** Speed while the weights are in memory. */
+  speed?: Speed;
 }
 
 /** Size of one cached number, f16. */
@@ -66,13 +69,18 @@ export function shapeOf(info: Record<string, unknown>): Shape {
   };
 }
 
+/** Whether a model fits, but answers slowly. */
+export function answersSlowly(fit: Fit): boolean {
+  return fit.verdict === "fits" && isSlow(fit.speed);
+}
+
 /** Judges a model by its file size, shape and the memory of the computer. */
-export function judge(weightsBytes: number, shape: Shape, contextTokens: number, room: Room | undefined): Fit {
+export function judge(weightsBytes: number, shape: Shape, contextTokens: number, room: Room | undefined, speed?: Speed): Fit {
   const cacheBytes = contextBytes(shape, contextTokens);
   const needBytes = weightsBytes + (cacheBytes ?? 0);
   const sum = { weightsBytes, contextBytes: cacheBytes, contextTokens, needBytes, room };
   if (!room || !weightsBytes) return { ...sum, verdict: "unknown", shortBytes: 0 };
   if (needBytes > room.totalBytes) return { ...sum, verdict: "too_big", shortBytes: needBytes - room.totalBytes };
   if (needBytes > room.availableBytes) return { ...sum, verdict: "slow", shortBytes: needBytes - room.availableBytes };
-  return { ...sum, verdict: "fits", shortBytes: 0 };
+  return { ...sum, verdict: "fits", shortBytes: 0, ...(speed ? { speed } : {}) };
 }

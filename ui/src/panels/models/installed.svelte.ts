@@ -1,5 +1,6 @@
 // State of installed models: details, fit, and actions.
 import { models, type ModelsApi } from "../../api/models";
+import { speeds as installedSpeeds, type Speeds } from "../../api/speeds.svelte";
 import type { FlawedContents, ModelUpdate, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
@@ -49,7 +50,10 @@ export class Installed {
   readonly deletes = new Deferred();
   readonly #aborts = new Map<string, AbortController>();
 
-  constructor(private readonly api: ModelsApi = models) {}
+  constructor(
+    private readonly api: ModelsApi = models,
+    private readonly speeds: Pick<Speeds, "of" | "refresh"> = installedSpeeds,
+  ) {}
 
   start(): () => void {
     void this.load();
@@ -69,6 +73,7 @@ export class Installed {
       this.error = undefined;
       this.usage = await this.api.usage();
     });
+    void this.speeds.refresh();
     for (const model of this.list ?? []) void this.#shape(model.name);
   }
 
@@ -102,10 +107,13 @@ export class Installed {
 
   fit(row: ModelRow): Fit {
     const tokens = Math.min(row.loaded?.context_length ?? this.contextTokens, row.model.details.context_length ?? Infinity);
-    const fit = judge(row.model.size, this.shapes[row.model.name] ?? {}, tokens, this.room);
-    if (row.isMissing) return { ...fit, verdict: "missing", shortBytes: 0 };
+    const fit = judge(row.model.size, this.shapes[row.model.name] ?? {}, tokens, this.room, this.speeds.of(row.model.name));
+    const { speed: _, ...withoutSpeed } = fit;
+    if (row.isMissing) return { ...withoutSpeed, verdict: "missing", shortBytes: 0 };
+    if (!row.loaded) return fit;
     // A loaded model fits.
-    return row.loaded ? { ...fit, verdict: "loaded", shortBytes: 0 } : fit;
+    const speed = this.speeds.of(row.model.name);
+    return { ...withoutSpeed, verdict: "loaded", shortBytes: 0, ...(speed ? { speed } : {}) };
   }
 
   async unload(name: string): Promise<void> {

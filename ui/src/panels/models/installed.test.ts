@@ -26,7 +26,9 @@ function installed(part: Partial<ModelsApi> = {}) {
     remove: async (name: string) => (calls.push(`remove ${name}`), { model: name, freed_bytes: 8 }),
     ...part,
   } as unknown as ModelsApi;
-  return { calls, models: new Installed(api) };
+  const figure = { tokens_per_second: 12, measured: true };
+  const speeds = { of: (name: string | undefined) => (name === "pebble:latest" ? { answer: figure, prompt: figure } : undefined), refresh: async () => {} };
+  return { calls, models: new Installed(api, speeds) };
 }
 
 it("models are listed with freed space and loaded state", async () => {
@@ -47,7 +49,7 @@ it("fit uses the file's shape, and loaded models fit", async () => {
   const fits = models.rows.map((row) => models.fit(row));
   // 2 layers, 1 head, keys and values of 4 numbers of 2 bytes.
   expect(fits[0]).toMatchObject({ verdict: "slow", contextBytes: 320, needBytes: 330, shortBytes: 280 });
-  expect(fits[1]).toMatchObject({ verdict: "loaded", contextTokens: 64, shortBytes: 0 });
+  expect(fits[1]).toMatchObject({ verdict: "loaded", contextTokens: 64, shortBytes: 0, speed: { answer: { tokens_per_second: 12 } } });
 });
 
 it("model is deleted after the undo delay", async () => {
