@@ -585,12 +585,34 @@ export type StoppedResponse = {
   stopped: boolean;
 };
 
+/** Progress of a prompt. */
+export type PromptReading = {
+  /** Tokens that are cached or read. */
+  tokens: number;
+  /** Tokens of the whole prompt. */
+  total_tokens: number;
+  /** Estimated time until the first token of the answer; absent before the first part is read. */
+  left_ms?: number;
+};
+
+/** Progress of the weights of a model that was loaded for an answer. */
+export type WeightsLoading = {
+  /** Bytes that are in memory. */
+  bytes: number;
+  /** Bytes of all weights. */
+  total_bytes: number;
+};
+
 /** One line of a streamed answer. */
 export type ChatLine =
   /** The user's message, once; absent if the client attaches to an answer in progress. */
   | { user: ChatMessage }
   /** The answer with its text so far, once. */
   | { answer: ChatMessage }
+  /** The first step reads the weights from the disk; some lines before the first progress of the prompt. */
+  | { loading: WeightsLoading }
+  /** The prompt is being read; some lines before the first delta of a long prompt. */
+  | { reading: PromptReading }
   /** A delta of the thinking. */
   | { thinking: string }
   /** A delta of the text. */

@@ -13,6 +13,12 @@ const LATE_MS = 200;
 /** Longest pause between attempts to reach the daemon. */
 const RECONNECT_MS = 5_000;
 
+/** Progress before the first token: of the weights, or of the prompt. */
+export interface BeforeAnswer {
+  loading?: api.WeightsLoading;
+  reading?: api.PromptReading;
+}
+
 export class Conversation {
   chat = $state.raw<api.Chat | undefined>(undefined);
   messages = $state.raw<readonly api.Message[]>([]);
@@ -28,6 +34,8 @@ export class Conversation {
   stopping = $state(false);
   /** Two answers that are shown side by side. */
   comparison = $state.raw<Comparison | undefined>(undefined);
+  /** Progress of the weights and of the prompt, until the answer begins. */
+  beforeAnswer = $state.raw<BeforeAnswer>({});
   /** Why the answer with a broken stream cannot be followed: the daemon is away, or has restarted and refuses the session. */
   lost = $state.raw<ApiError | undefined>(undefined);
   /** Ends the pause before the next attempt to reach the daemon. */
@@ -397,6 +405,10 @@ export class Conversation {
           streamed = new Streamed(line.answer, performance.now());
           this.answering = line.answer.id;
           this.#append(line.answer);
+        } else if (line.loading) {
+          this.beforeAnswer = { loading: line.loading };
+        } else if (line.reading) {
+          this.beforeAnswer = { reading: line.reading };
         } else if (whole) {
           clearTimeout(timer);
           streamed = undefined;
@@ -405,6 +417,7 @@ export class Conversation {
         } else if (streamed?.take(line, performance.now())) {
           timer ??= setTimeout(flush, FLUSH_MS);
           if (!hasBegun) this.began();
+          this.beforeAnswer = {};
           hasBegun = true;
         }
       }
@@ -420,6 +433,7 @@ export class Conversation {
       this.#abort = undefined;
       this.answering = undefined;
       this.stopping = false;
+      this.beforeAnswer = {};
     }
     if (streamed !== undefined && !this.#closed) await this.#lost();
     return accepted;

@@ -67,6 +67,23 @@ describe("an answer", () => {
     expect(ended).toHaveBeenCalledOnce();
   });
 
+  it("has the progress of the weights and the prompt until it begins", async () => {
+    const conversation = await opened();
+    const a2 = message("a2", "q2", "assistant", { content: "", state: "answering" });
+    const seen: unknown[] = [];
+    const watched = async function* (all: ChatLine[]): AsyncGenerator<ChatLine> {
+      for (const line of all) {
+        yield line;
+        seen.push(conversation.beforeAnswer);
+      }
+    };
+    const loading = { bytes: 5, total_bytes: 10 };
+    const reading = { tokens: 3, total_tokens: 8, left_ms: 50 };
+    vi.mocked(api.sendMessage).mockReturnValue(watched([{ user: message("q2", "a1", "user") }, { answer: a2 }, { loading }, { reading }, { text: "He" }, { done: a2 }]));
+    await conversation.send({ content: "q2" });
+    expect(seen.slice(1)).toEqual([{}, { loading }, { reading }, {}, {}]);
+  });
+
   it("is not replaced by an older list", async () => {
     const conversation = await opened();
     let come = (): void => {};

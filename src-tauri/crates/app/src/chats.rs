@@ -23,6 +23,7 @@ mod list;
 mod live;
 mod markdown;
 mod presets;
+mod reading;
 mod state;
 mod title;
 mod trash;

@@ -35,7 +35,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
     ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, DeletedMessages, ExportedChat,
-    MessageState, MessagesResponse, NewChatRequest, Preset, SendRequest, SkippedChat, StoredChat, Warmth,
+    MessageState, MessagesResponse, NewChatRequest, Preset, PromptReading, SendRequest, SkippedChat, StoredChat,
+    Warmth, WeightsLoading,
 };
 pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::context_full::ContextFull;
+use crate::prompt_progress::PromptProgress;
 use crate::request::{Delta, Event, GenerateError};
 use crate::wake::SchedulerWaker;
 
@@ -22,6 +23,7 @@ const EVENTS_PER_STEP: usize = 3;
 pub struct Generation {
     events: mpsc::Receiver<Event>,
     wake: Option<Wake>,
+    progress: PromptProgress,
 }
 
 /// How a client wakes the scheduler.
@@ -48,6 +50,11 @@ impl Generation {
         let event = self.events.try_recv();
         self.wake_if_awaited();
         event
+    }
+
+    /// Progress of the prompt.
+    pub fn prompt_progress(&self) -> &PromptProgress {
+        &self.progress
     }
 
     /// Number of events that are ready.
@@ -78,7 +85,7 @@ impl Generation {
 /// Events without a scheduler, for tests of code that reads them.
 impl From<mpsc::Receiver<Event>> for Generation {
     fn from(events: mpsc::Receiver<Event>) -> Self {
-        Self { events, wake: None }
+        Self { events, wake: None, progress: PromptProgress::default() }
     }
 }
 
@@ -101,6 +108,7 @@ impl Drop for Generation {
 pub(crate) struct EventSender {
     events: mpsc::Sender<Event>,
     wake: Wake,
+    progress: PromptProgress,
     has_ended: bool,
     /// Whether the client was behind at a check since the last [`EventSender::wait_for_client`]: the scheduler skipped the
     /// sequence.
@@ -112,8 +120,9 @@ impl EventSender {
     pub(crate) fn channel(capacity: usize, waker: SchedulerWaker) -> (Self, Generation) {
         let (events, receiver) = mpsc::channel(capacity);
         let wake = Wake { waker, is_awaited: Arc::default() };
-        let generation = Generation { events: receiver, wake: Some(wake.clone()) };
-        (Self { events, wake, has_ended: false, was_blocked: Cell::new(false) }, generation)
+        let progress = PromptProgress::default();
+        let generation = Generation { events: receiver, wake: Some(wake.clone()), progress: progress.clone() };
+        (Self { events, wake, progress, has_ended: false, was_blocked: Cell::new(false) }, generation)
     }
 
     /// Whether the client has dropped its end.
@@ -143,6 +152,11 @@ impl EventSender {
         fence(Ordering::SeqCst);
         self.was_blocked.set(false);
         self.is_blocked() && !self.is_cancelled()
+    }
+
+    /// Publishes the progress of the prompt.
+    pub(crate) fn set_prompt_progress(&self, ready: usize, total: usize) {
+        self.progress.set(ready, total);
     }
 
     /// Sends a piece of the answer, unless it is empty.

@@ -32,6 +32,7 @@ mod model_use;
 mod not_finite;
 mod picture;
 mod pixel_memory;
+mod prompt_progress;
 mod queue;
 mod random;
 mod request;
@@ -66,6 +67,7 @@ pub use loaded::Device;
 pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics, ModelSpeed};
 pub use picture::{FIRST_PICTURE, PromptPicture, pictures_in, remove_cut_pictures};
 pub use pixel_memory::{PIXEL_MEMORY_BYTES, PictureError};
+pub use prompt_progress::{PromptProgress, PromptTokens};
 pub use request::{
     Delta, Displaced, Event, Finish, FinishReason, GenerateError, Logprob, MAX_ANSWER_CONTEXTS, MIN_LOGPROB, NotFinite,
     Request, RestoreUsage, Sampling, TokenLogprob, Usage,

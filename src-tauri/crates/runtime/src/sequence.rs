@@ -143,6 +143,7 @@ impl Sequence {
             has_invalid_rows: false,
         };
         sequence.read_history();
+        sequence.publish_progress();
         sequence
     }
 
@@ -207,9 +208,17 @@ impl Sequence {
     /// Records that the first `tokens` pending ones were computed.
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.computed += tokens;
+        self.publish_progress();
         self.lost_slice = false;
         self.drop_picture_rows();
         self.drop_input_rows();
+    }
+
+    /// Publishes how much of the request's prompt is ready.
+    fn publish_progress(&self) {
+        if self.first_token.is_none() {
+            self.job.events.set_prompt_progress(self.computed, self.job.request.prompt.len());
+        }
     }
 
     /// Waits for the mask of the next token, so that [`Sequence::choose`] does not wait.
@@ -318,6 +327,7 @@ impl Sequence {
         // which begins at a whole page.
         let counted = self.cached.max(self.computed).max(self.late.as_ref().map_or(0, |late| late.checked_at));
         self.computed += tokens;
+        self.publish_progress();
         let prompt_tokens = if self.has_full_prompt { self.job.request.prompt.len() } else { 0 };
         let new_tokens = self.computed.min(prompt_tokens).saturating_sub(counted);
         self.cached += new_tokens;
@@ -358,6 +368,7 @@ impl Sequence {
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
         self.computed = cached;
+        self.publish_progress();
     }
 
     /// The request's cache scope.

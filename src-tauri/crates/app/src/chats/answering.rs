@@ -12,6 +12,8 @@ use cairn_chats::{
     AnswerProgress, AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, StoredChat,
     TitleSource,
 };
+use cairn_hardware::Process;
+use cairn_runtime::PromptProgress;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::ask;
@@ -20,6 +22,7 @@ use super::follow::Follower;
 use super::handle::ChatSessions;
 use super::ids::is_temporary;
 use super::live::Live;
+use super::reading::Progress;
 use super::title;
 use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
 use crate::panics::catch;
@@ -27,6 +30,8 @@ use crate::values::Timestamp;
 
 /// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
 const WRITE_INTERVAL: Duration = Duration::from_millis(700);
+/// Interval at which the progress before an answer is looked at.
+const READING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An answer that is stored but not computed yet.
 struct AnswerStart {
@@ -363,6 +368,11 @@ impl ChatSessions {
         let mut thinking_since: Option<Instant> = None;
         let earlier_thinking_ms = live.first.thinking_ms.unwrap_or(0);
         let mut is_written = true;
+        let mut is_reading = true;
+        let prompt = answer.prompt_progress();
+        let (began, mut progress) = (tokio::time::Instant::now(), Progress::new(answer.loaded_weights_bytes()));
+        let mut looks = interval(READING_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let event = {
                 // Context shifts must not restart, so the pending future is kept.
@@ -371,15 +381,25 @@ impl ChatSessions {
                     tokio::select! {
                         event = &mut next => break event,
                         _ = writes.tick(), if !is_written => {}
+                        _ = looks.tick(), if is_reading => {
+                            let tokens = prompt.as_ref().map(PromptProgress::tokens).unwrap_or_default();
+                            let mapped_bytes = || Process::probe().map(|process| process.mapped_bytes);
+                            if let Some(line) = progress.update(tokens, began.elapsed(), mapped_bytes) {
+                                live.set_before_answer(line);
+                            }
+                            continue;
+                        }
                     }
-                    let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.first.id.clone());
-                    let written = blocking(move || Ok(chats.write_progress(&message, &progress)?)).await;
+                    let (chats, written_progress, message) =
+                        (Arc::clone(chats), live.progress(), live.first.id.clone());
+                    let written = blocking(move || Ok(chats.write_progress(&message, &written_progress)?)).await;
                     // A failed write does not affect followers: the next write, or the last one, stores everything.
                     is_written = written
                         .inspect_err(|error| tracing::warn!(%error, "cannot store the progress of an answer"))
                         .is_ok();
                 }
             };
+            is_reading = false;
             let Some(event) = event else { return Outcome::Failed(inference::Error::EngineGone.into()) };
             let usage = answer.so_far();
             match event {

@@ -15,6 +15,7 @@ pub struct Follower {
     /// Bytes of the thinking and the text that were sent.
     thinking_sent: usize,
     content_sent: usize,
+    before_answer_sent: Option<ChatLine>,
     ended: bool,
 }
 
@@ -28,7 +29,7 @@ impl Follower {
         let answer = ChatMessage { content, thinking, thinking_ms, ..live.first.clone() };
         let asked = asked.map(|asked| ChatLine::User(Box::new(asked)));
         let ready = asked.into_iter().chain([ChatLine::Answer(Box::new(answer))]).collect();
-        Self { state, ready, thinking_sent, content_sent, ended: false }
+        Self { state, ready, thinking_sent, content_sent, before_answer_sent: None, ended: false }
     }
 
     /// Returns the next event; `None` after the last.
@@ -55,6 +56,10 @@ impl Follower {
             *sent = all.len().max(*sent);
             more
         };
+        if state.before_answer != self.before_answer_sent {
+            self.before_answer_sent.clone_from(&state.before_answer);
+            self.ready.extend(state.before_answer.clone());
+        }
         let thinking = state.progress.thinking.as_deref().unwrap_or_default();
         self.ready.extend(more(thinking, &mut self.thinking_sent).map(ChatLine::Thinking));
         self.ready.extend(more(&state.progress.content, &mut self.content_sent).map(ChatLine::Text));

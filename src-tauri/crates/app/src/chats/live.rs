@@ -30,6 +30,8 @@ pub(super) struct Live {
 #[derive(Debug, Clone, Default)]
 pub(super) struct LiveState {
     pub(super) progress: AnswerProgress,
+    /// Progress of the weights or the prompt, until the first delta.
+    pub(super) before_answer: Option<ChatLine>,
     /// The last line.
     pub(super) end: Option<ChatLine>,
 }
@@ -60,7 +62,13 @@ impl Live {
             let progress = &mut state.progress;
             progress.usage = usage.or(progress.usage.take());
             add(progress);
+            state.before_answer = None;
         });
+    }
+
+    /// Sets the progress of the weights or the prompt.
+    pub(super) fn set_before_answer(&self, line: ChatLine) {
+        self.state.send_modify(|state| state.before_answer = Some(line));
     }
 
     pub(super) fn end(&self, end: ChatLine) {

@@ -1,5 +1,7 @@
 //! The stream of an answer: text, thinking and tool calls as separate deltas, and usage at the end.
 
+use cairn_runtime::PromptProgress;
+
 use super::event::Event;
 use super::local_answer::LocalAnswer;
 use super::remote_answer::RemoteAnswer;
@@ -47,6 +49,22 @@ impl Answer {
         match &self.source {
             Source::Local(answer) => answer.prompt_tokens(),
             Source::Remote(_) => 0,
+        }
+    }
+
+    /// Size of the model's weights, if it was loaded on this machine for this answer.
+    pub(crate) fn loaded_weights_bytes(&self) -> Option<u64> {
+        match &self.0 {
+            Source::Local(answer) => answer.loaded_weights_bytes(),
+            Source::Remote(_) => None,
+        }
+    }
+
+    /// Progress of the prompt; `None` if a remote computes the answer.
+    pub(crate) fn prompt_progress(&self) -> Option<PromptProgress> {
+        match &self.0 {
+            Source::Local(answer) => Some(answer.prompt_progress()),
+            Source::Remote(_) => None,
         }
     }
 

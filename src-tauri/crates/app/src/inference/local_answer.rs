@@ -90,6 +90,16 @@ impl LocalAnswer {
         self.prompt_tokens
     }
 
+    /// Size of the model's weights, if it was loaded for this answer.
+    pub(super) fn loaded_weights_bytes(&self) -> Option<u64> {
+        self.lease.as_ref().filter(|lease| lease.load_ns() > 0).map(runtime::Lease::weights_bytes)
+    }
+
+    /// Progress of the prompt.
+    pub(super) fn prompt_progress(&self) -> runtime::PromptProgress {
+        self.events.prompt_progress().clone()
+    }
+
     /// Usage so far. `None` before the first delta.
     pub(super) fn so_far(&self) -> Option<Usage> {
         self.usage.map(|usage| self.usage_of(usage))

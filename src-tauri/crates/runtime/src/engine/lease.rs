@@ -55,6 +55,11 @@ impl Lease {
         self.load_ns
     }
 
+    /// Size of the weights.
+    pub fn weights_bytes(&self) -> u64 {
+        self.model.weights_bytes
+    }
+
     /// The model's tokenizer.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.model.tokenizer

@@ -1,7 +1,7 @@
-//! Measured speeds of kernels and models.
+//! Measured speeds of kernels and models, and the progress of prompts.
 
 use cairn_gguf::DType;
-use cairn_runtime::{Engine, Event, RatesError};
+use cairn_runtime::{Engine, Event, PromptTokens, RatesError};
 use tempfile::TempDir;
 
 use crate::common::{answer, config, greedy, lease, model, prompt};
@@ -46,4 +46,27 @@ async fn model_that_ran_has_a_speed() {
     let measured = speed(&engine);
     assert!(measured.answer_tokens_per_second.is_some_and(|speed| speed > 0.0), "{measured:?}");
     assert!(measured.prompt_tokens_per_second.is_some_and(|speed| speed > 0.0), "{measured:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_of_a_prompt_grows_to_its_length() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("slow.gguf");
+    cairn_testkit::write_file(&cairn_testkit::slow_llama(), &path).expect("the folder is writable");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let lease = lease(&engine, &path).await;
+    let mut events = lease.generate(greedy(prompt(1, 1500), 4));
+    let progress = events.prompt_progress().clone();
+    let mut seen = vec![progress.tokens()];
+    while events.is_empty() {
+        let tokens = progress.tokens();
+        if seen.last() != Some(&tokens) {
+            seen.push(tokens);
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(seen.is_sorted_by_key(|tokens| tokens.ready), "{seen:?}");
+    assert!(seen.len() > 2, "some steps of the prompt were seen: {seen:?}");
+    while events.recv().await.is_some() {}
+    assert_eq!(progress.tokens(), PromptTokens { ready: 1500, total: 1500 }, "the answer does not count");
 }

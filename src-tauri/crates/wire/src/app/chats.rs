@@ -18,7 +18,7 @@ pub use chat::{
 pub use exchange::{ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat};
 pub use message::{
     AnswerRequest, AttachedFile, ChatLine, ChatMessage, DeletedMessages, EditRequest, ForkRequest, HeadRequest,
-    MessageState, MessagesResponse, SendRequest, StoppedResponse,
+    MessageState, MessagesResponse, PromptReading, SendRequest, StoppedResponse, WeightsLoading,
 };
 
 /// `GET /app/chats?folder=&trash=&limit=&after=`.

@@ -226,6 +226,27 @@ pub struct StoppedResponse {
     pub stopped: bool,
 }
 
+/// Progress of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptReading {
+    /// Tokens that are cached or read.
+    pub tokens: u64,
+    /// Tokens of the whole prompt.
+    pub total_tokens: u64,
+    /// Estimated time until the first token of the answer; absent before the first part is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
+}
+
+/// Progress of the weights of a model that was loaded for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightsLoading {
+    /// Bytes that are in memory.
+    pub bytes: u64,
+    /// Bytes of all weights.
+    pub total_bytes: u64,
+}
+
 /// One line of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -234,6 +255,10 @@ pub enum ChatLine {
     User(Box<ChatMessage>),
     /// The answer with its text so far, once.
     Answer(Box<ChatMessage>),
+    /// The first step reads the weights from the disk; some lines before the first progress of the prompt.
+    Loading(WeightsLoading),
+    /// The prompt is being read; some lines before the first delta of a long prompt.
+    Reading(PromptReading),
     /// A delta of the thinking.
     Thinking(String),
     /// A delta of the text.
@@ -264,6 +289,8 @@ mod tests {
         };
         check(ChatLine::Text("a".to_owned()), r#"{"text":"a"}"#);
         check(ChatLine::Thinking("b".to_owned()), r#"{"thinking":"b"}"#);
+        let reading = PromptReading { tokens: 1, total_tokens: 3, left_ms: None };
+        check(ChatLine::Reading(reading), r#"{"reading":{"tokens":1,"total_tokens":3}}"#);
     }
 
     #[test]
