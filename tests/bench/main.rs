@@ -1,11 +1,12 @@
 //! Relative speed, measured in one run: `cargo xtask bench decode` and `prefill` compare with llama.cpp, `bench pull` with `curl`,
-//! and `bench kv-...`, `stutter` and `two-models` with Cairn without the feature or the load.
+//! `bench kv-...`, `stutter` and `two-models` with Cairn without the feature or the load, and `bench estimates` with estimates.
 //!
 //! Both sides alternate: the speed of a shared machine varies by the minute, so only ratios within one run are
 //! meaningful. Prints the minimum, median and maximum of each ratio, and writes them with the machine's name to
 //! `target/bench/NAME.json`.
 
 mod engine;
+mod estimates;
 mod idle;
 mod kv;
 mod peer;
@@ -58,6 +59,10 @@ fn main() -> anyhow::Result<()> {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
             idle::run(&folder, &cairn)
         }
+        "estimates" => {
+            let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
+            estimates::run(&folder, &cairn, rounds, &options)
+        }
         "kv-cold" => {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
             kv::cold::run(&folder, &cairn, &options)
@@ -70,7 +75,7 @@ fn main() -> anyhow::Result<()> {
         "two-models" => sharing::two_models(&folder, &options, rounds),
         other => {
             bail!(
-                "unknown benchmark {other:?}; benchmarks: decode, prefill, pull, idle, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far, stutter, two-models"
+                "unknown benchmark {other:?}; benchmarks: decode, prefill, pull, idle, estimates, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far, stutter, two-models"
             )
         }
     }

@@ -59,17 +59,40 @@ impl Daemon {
         Ok(())
     }
 
+    /// Runs a subcommand of `cairn` and returns its output.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn output(&self, words: &[&str]) -> anyhow::Result<String> {
+        let mut command = command(&self.cairn, &self.home, self.port);
+        let output = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
+        ensure!(output.status.success(), "cairn {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Sends a request without a body to the API of Cairn's own clients.
+    ///
+    /// # Errors
+    /// There is no response, or it is not JSON.
+    pub fn app(&self, method: &str, path: &str) -> anyhow::Result<Value> {
+        let file: Value = serde_json::from_slice(&fs::read(self.home.join("run/daemon.json"))?)?;
+        let token = file["token"].as_str().context("the daemon has no token")?;
+        self.exchange(method, path, &format!("Authorization: Bearer {token}\r\n"), "")
+    }
+
     /// Sends a request and returns the body of the response, also of an error.
     ///
     /// # Errors
     /// There is no response, or it is not JSON.
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let body = body.to_string();
+        self.exchange("POST", path, "Content-Type: application/json\r\n", &body.to_string())
+    }
+
+    fn exchange(&self, method: &str, path: &str, headers: &str, body: &str) -> anyhow::Result<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        let length = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-        );
+        let (length, port) = (body.len(), self.port);
+        let head =
+            format!("{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n{headers}Content-Length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes())?;
         stream.write_all(body.as_bytes())?;
         let mut response = String::new();

@@ -43,8 +43,8 @@ pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};
 pub use hooked_disk::{DiskOperation, HookedDisk};
 pub use presets::{
-    huge_llama, llama1b_shape, qwen06b_shape, qwen35_08b_shape, slow_llama, tiny, tiny_bert, tiny_llama, tiny_qwen3,
-    tiny_t5,
+    huge_llama, llama1b_shape, qwen3moe_2b_shape, qwen06b_shape, qwen35_08b_shape, slow_llama, tiny, tiny_bert,
+    tiny_llama, tiny_qwen3, tiny_t5,
 };
 pub use random::Random;
 pub use scripted::{CALLER_ANSWER, CALLER_RESULT, Script, scripted, tool_caller};

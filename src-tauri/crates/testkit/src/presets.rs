@@ -2,7 +2,7 @@
 
 use cairn_gguf::{DType, Value};
 
-use crate::families::{LLAMA, QWEN3, QWEN35};
+use crate::families::{LLAMA, QWEN3, QWEN3MOE, QWEN35};
 use crate::spec::{Family, ModelSpec, RopeScaling, Types};
 
 /// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, a
@@ -129,6 +129,18 @@ pub fn qwen06b_shape(types: Types) -> ModelSpec {
         types,
         ..tiny_qwen3()
     }
+}
+
+/// A Qwen3 with experts, 2.4 billion weights, of which a token uses 0.5 billion: 4 of 32 experts.
+pub fn qwen3moe_2b_shape(types: Types) -> ModelSpec {
+    static FAMILY: Family = Family {
+        keys: |_| {
+            let keys = [("expert_count", 32), ("expert_used_count", 4), ("expert_feed_forward_length", 1024)];
+            keys.into_iter().map(|(key, value): (_, u32)| (key, Value::from(value))).collect()
+        },
+        ..QWEN3MOE
+    };
+    ModelSpec { name: "qwen3moe 2b shape".to_owned(), family: &FAMILY, layers: 22, tied: true, ..qwen06b_shape(types) }
 }
 
 /// The shape of Qwen3.5 0.8B, 0.75 billion weights: linear attention in three of four layers.

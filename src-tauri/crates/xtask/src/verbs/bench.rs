@@ -12,7 +12,7 @@ use crate::{Repo, llama, process, ui, workspace};
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode|prefill [--rounds N] [--tokens N] [--shape NAME]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
-            `bench kernels [VARIANT]` rates of each kernel, `bench idle` wake-ups of an idle daemon, \
+            `bench kernels [VARIANT]` rates of each kernel, `bench idle` wake-ups of an idle daemon, `bench estimates [--shape NAME]` estimated speeds with measured ones, \
             `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; \
             `bench stutter|two-models [--shape NAME] [--rounds N]` answers beside another client or model; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
             the app's start, memory and size",
@@ -61,7 +61,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     }
     bench.args(args).arg("--folder").arg(target.join("bench"));
     match args.first().map_or("decode", String::as_str) {
-        "pull" | "idle" | "kv-cold" => {
+        "pull" | "idle" | "estimates" | "kv-cold" => {
             process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
             bench.arg("--cairn").arg(target.join("release/cairn"));
         }
