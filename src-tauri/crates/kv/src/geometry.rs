@@ -55,7 +55,7 @@ impl Geometry {
         let (groups, windows) = (groups(layout), window_tokens(layout));
         let states = (0..layout.kinds.len() as u32).map(StateId);
         let (window, full) = states.partition(|state| match layout.kinds[state.0 as usize] {
-            StateKind::Full | StateKind::Around(_) | StateKind::Region => false,
+            StateKind::Full | StateKind::Causal | StateKind::Around(_) | StateKind::Region => false,
             StateKind::Window(_) | StateKind::Chunk(_) => windows.is_some(),
         });
         Self { layout: layout.clone(), groups, full, window }
@@ -207,7 +207,7 @@ pub(crate) fn state_stride(layout: &PageLayout) -> usize {
 pub(crate) fn window_tokens(layout: &PageLayout) -> Option<usize> {
     let windows = layout.kinds.iter().map(|kind| match kind {
         // Only rows of encoders attend to later rows, and they are not stored.
-        StateKind::Full | StateKind::Around(_) | StateKind::Region => None,
+        StateKind::Full | StateKind::Causal | StateKind::Around(_) | StateKind::Region => None,
         // The rows of a chunk up to a position are among that many last ones.
         StateKind::Window(tokens) | StateKind::Chunk(tokens) => Some(*tokens as usize),
     });

@@ -54,7 +54,7 @@ impl Rotation {
             // The keys of a latent begin with the elements that have a position.
             let (Op::StoreKv { state, k, .. } | Op::StoreLatent { state, k, .. }) = op else { continue };
             let state = state.0 as usize;
-            if plan.states[state].kind != StateKind::Full {
+            if !matches!(plan.states[state].kind, StateKind::Full | StateKind::Causal) {
                 return Err(RotationError::Window(state));
             }
             let rope = last_rope(&plan.ops[..at], *k).ok_or(RotationError::Changed(state))?;

@@ -8,8 +8,18 @@ use crate::load::{Model, load, load_encoder};
 
 /// Returns the logits of every position, computed in batches of `cut` tokens.
 pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
-    let mut backend = Reference::new();
-    let Model { plan, hparams, .. } = load(file, 4096, &mut backend).expect("the model is whole");
+    logits_on(&mut Reference::new(), file, tokens, cut, &(0..0))
+}
+
+/// Returns the logits of every position on a backend. These rows are of a picture: all of them are visible to each.
+pub(crate) fn logits_on(
+    backend: &mut dyn Backend,
+    file: &ModelFile,
+    tokens: &[u32],
+    cut: usize,
+    picture: &std::ops::Range<u32>,
+) -> Vec<Vec<f32>> {
+    let Model { plan, hparams, .. } = load(file, 4096, backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -19,7 +29,11 @@ pub(crate) fn logits(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f3
     let (mut out, mut snapshots) = (Vec::new(), SnapshotTurns::default());
     for (part, chunk) in tokens.chunks(cut).enumerate() {
         let slot = |i: usize| (part * cut + i) as u32;
-        let rows = chunk.iter().enumerate().map(|(i, &token)| Row::text(0, token, slot(i), true)).collect();
+        let row = |(i, &token): (usize, &u32)| {
+            let row = Row::text(0, token, slot(i), true);
+            Row { until: if picture.contains(&row.slot) { picture.end } else { row.until }, ..row }
+        };
+        let rows = chunk.iter().enumerate().map(row).collect();
         let mut batch = Batch { rows, tables: vec![table.clone()], ..Batch::default() };
         snapshots.link(&mut batch, |_| true);
         backend.run(plan, &batch).expect("the batch is within the limits");

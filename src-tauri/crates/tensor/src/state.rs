@@ -11,6 +11,8 @@ pub struct StateId(pub u32);
 pub enum StateKind {
     /// Keys and values of all positions.
     Full,
+    /// Keys and values of a position and all earlier ones. A row does not attend to later rows, even if they are visible to it.
+    Causal,
     /// Keys and values of the last `w` positions.
     Window(u32),
     /// Keys and values of the positions of a row's own chunk, up to the row: chunks have `c` positions and begin at

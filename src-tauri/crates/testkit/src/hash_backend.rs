@@ -80,7 +80,7 @@ impl HashModel {
             let is_whole = layout.row_bytes[index].iter().all(|bytes| bytes.is_multiple_of(WORD_BYTES));
             assert!(is_whole, "rows of {:?} bytes are not a whole number of hashes", layout.row_bytes[index]);
             let (window, is_chunk) = match state.kind {
-                StateKind::Full | StateKind::Around(_) | StateKind::Region => (None, false),
+                StateKind::Full | StateKind::Causal | StateKind::Around(_) | StateKind::Region => (None, false),
                 StateKind::Window(tokens) => (Some(tokens as usize), false),
                 StateKind::Chunk(tokens) => (Some(tokens as usize), true),
             };

@@ -1,6 +1,9 @@
 //! Gemma 4, text (<https://ai.google.dev/gemma/docs/core/model_card_4>): as Gemma 3, but heads of layers that see the whole context are
 //! wider, a quarter of their pairs turns, and their values may be their keys. Small models have inputs of single layers, and their last
 //! layers share keys and values and may have wider MLPs. The model of 26 billion weights has experts beside the MLPs.
+//!
+//! The rows of a picture attend to each other in layers with a window only, in contrast to Gemma 3. `transformers` and llama.cpp have
+//! this rule, too. Whether they do so at all depends on the model: see the tower.
 
 use cairn_tensor::{Glu, Op, RopeStyle};
 
@@ -37,7 +40,8 @@ impl Architecture for Gemma4 {
         let full = (HeadSizes { kv_heads: kv_heads[0], head_dim: hparams.head_dim }, global);
         let window = (HeadSizes { kv_heads: kv_heads[1], head_dim: narrow }, local);
         let stream = Stream::new(b, &hparams).norms(Norms::Both);
-        let mut attention = SharedKvAttention::new(b, &hparams, windows, [full, window], 0)?.values_of_file(b);
+        let attention = SharedKvAttention::new(b, &hparams, windows, [full, window], 0)?;
+        let mut attention = attention.values_of_file(b).causal_without_window();
         let mlps = Mlps::read(b, &keys, &hparams)?;
         let inputs = LayerInputs::new(b, &hparams)?;
         embed_scaled(b, &hparams, &stream);

@@ -82,6 +82,12 @@ impl SharedKvAttention {
         self
     }
 
+    /// Lets the rows of a picture attend to each other in layers with a window only. Layers that see the whole context stay causal.
+    pub(crate) fn causal_without_window(mut self) -> Self {
+        self.full.state.kind = StateKind::Causal;
+        self
+    }
+
     fn has_window(&self, layer: usize) -> bool {
         self.windows.as_ref().is_some_and(|windows| windows.applies(layer))
     }

@@ -24,7 +24,11 @@ const MAX_GROUP_SIZE: u32 = 7;
 const ROPE_BASE: f64 = 100.0;
 /// Fewest and most output rows of a picture. The models accept up to 1,120 rows; 280 is the default of their processor.
 const ROWS: [usize; 2] = [70, 280];
-/// Widths of the text models E2B and E4B, for which the rows of a picture attend to earlier ones only.
+/// Key of our converter: whether the rows of a picture attend to earlier ones only. The model's config has the fact
+/// (`use_bidirectional_attention`), and other converters drop it.
+const CAUSAL: &str = "vision.causal_rows";
+/// Widths of the text models E2B and E4B. In files without [`CAUSAL`], the rows of these models attend to earlier ones only, and those of
+/// others to each other. llama.cpp has the same rule.
 const CAUSAL_WIDTHS: [usize; 2] = [1536, 2560];
 /// Texts around a picture, as in the chat template of the model.
 const TEXTS: [&str; 2] = ["<|image>", "<image|>"];
@@ -43,7 +47,8 @@ impl VisionTower for Gemma4 {
         let prompt = PicturePrompt { texts: TEXTS, is_causal: false, has_places: false };
         let mut hparams =
             TowerHparams::of_scaled(&keys, TowerKind { group_size, filter: Filter::Cubic, prompt }, ROWS)?;
-        hparams.prompt.is_causal = CAUSAL_WIDTHS.contains(&hparams.output_length);
+        let is_causal = || CAUSAL_WIDTHS.contains(&hparams.output_length);
+        hparams.prompt.is_causal = keys.bool(CAUSAL)?.unwrap_or_else(is_causal);
         // Pixels are between -1 and 1 behind the mean and the deviation of the file.
         for (mean, deviation) in hparams.mean.iter_mut().zip(&mut hparams.deviation) {
             *deviation /= 2.0;

@@ -23,6 +23,7 @@ impl StateKind {
         let &Row { slot, until, pos, .. } = row;
         match self {
             Self::Full => 0..until,
+            Self::Causal => 0..slot + 1,
             Self::Window(tokens) => (slot + 1).saturating_sub(tokens)..until,
             Self::Chunk(tokens) => slot - slot % tokens..until,
             Self::Around(side) => slot.saturating_sub(side)..slot.saturating_add(side).saturating_add(1).min(until),

@@ -280,6 +280,7 @@ impl Step<'_> {
         let (slot, end) = (row.slot as usize, row.until as usize);
         let visible = match self.state(state).kind {
             StateKind::Full => 0..end,
+            StateKind::Causal => 0..slot + 1,
             StateKind::Window(window) => (slot + 1).saturating_sub(window as usize)..end,
             StateKind::Chunk(tokens) => slot / tokens as usize * tokens as usize..end,
             StateKind::Around(side) => slot.saturating_sub(side as usize)..end.min(slot + 1 + side as usize),

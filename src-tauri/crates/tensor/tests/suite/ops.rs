@@ -238,6 +238,7 @@ fn attention_agrees_with_the_oracle() {
         (StateKind::Full, 3, 3, 40, None, false),
         (StateKind::Full, 8, 1, 32, Some(3.0), false),
         (StateKind::Full, 6, 2, 32, None, true),
+        (StateKind::Causal, 4, 2, 64, None, false),
         (StateKind::Window(100), 4, 1, 64, None, false),
         (StateKind::Window(128), 8, 2, 32, None, true),
         (StateKind::Window(1), 2, 1, 32, Some(20.0), false),
@@ -292,7 +293,9 @@ fn chunks_at_page_and_span_borders_agree_with_the_oracle() {
 
 #[test]
 fn rows_of_an_encoder_attend_in_both_directions() {
-    for kind in [StateKind::Full, StateKind::Around(0), StateKind::Around(63), StateKind::Around(256)] {
+    for kind in
+        [StateKind::Full, StateKind::Causal, StateKind::Around(0), StateKind::Around(63), StateKind::Around(256)]
+    {
         compare(&format!("{kind:?} in both directions"), 1e-3, |backend| {
             let mut bench = Bench { backend, plan: Plan::default(), random: Random(12) };
             let out = attend(&mut bench, State::new(kind, 2, 32), 4, None, false);

@@ -47,7 +47,10 @@ pub(super) fn store(spec: &TowerSpec, config: &mut Value, sources: &mut Vec<Sour
     }
     let keys: Vec<(&str, cairn_gguf::Value)> = match &spec.kind {
         // In contrast to files of other converters, a checkpoint has the activation of the model.
-        TowerKind::Gemma4 => vec![("use_gelu", true.into())],
+        TowerKind::Gemma4 => {
+            config["text_config"]["use_bidirectional_attention"] = json!("vision");
+            vec![("use_gelu", true.into()), ("vision.causal_rows", false.into())]
+        }
         TowerKind::Pixtral { group } => {
             config["spatial_merge_size"] = json!(group);
             vec![("vision.attention.layer_norm_epsilon", 1e-5f32.into())]

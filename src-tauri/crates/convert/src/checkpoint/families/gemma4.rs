@@ -86,6 +86,11 @@ pub(super) const GEMMA_4: Decoder = Decoder {
 };
 
 fn add_keys(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError> {
+    const DIRECTIONS: &str = "use_bidirectional_attention";
+    // Tokens of text attend to later ones, too.
+    if config.optional_text(DIRECTIONS)? == Some("all") {
+        return Err(unsupported(format!("{NAME} with {DIRECTIONS} \"all\"")));
+    }
     let Some(kinds) = config.layer_kinds("layer_types")? else {
         return Err(unsupported(format!("{NAME} without layer_types")));
     };

@@ -149,6 +149,23 @@ fn size_of_groups_of_gemma_3_is_a_key_if_it_is_unusual() {
     assert_eq!([4, 16, 64].map(group), [None, Some(2), Some(1)], "8 patches in a side");
 }
 
+#[test]
+fn direction_of_rows_of_gemma_4_is_a_key() {
+    let of = |direction: Value| {
+        changed(checkpoint(&gemma4()).files, CONFIG, |all| {
+            all["text_config"]["use_bidirectional_attention"] = direction
+        })
+    };
+    let is_causal = |direction: Value| {
+        let file = converted(&of(direction), FileType::F16).expect("a valid checkpoint");
+        Gguf::parse(&file).expect("a valid file").metadata().bool("clip.vision.causal_rows").expect("a flag")
+    };
+    assert_eq!([json!("vision"), Value::Null].map(is_causal), [Some(false), Some(true)], "the model's config decides");
+    refused(&of(json!("all")), "gemma4 with use_bidirectional_attention \"all\" is not supported");
+    refused(&of(json!("some")), "a vision tower with use_bidirectional_attention \"some\" is not supported");
+    refused(&of(json!(true)), "use_bidirectional_attention is true, not a text");
+}
+
 /// Checks the error, or the reason why the tower is left out.
 #[track_caller]
 fn refused(files: &[CheckpointFile], expected: &str) {

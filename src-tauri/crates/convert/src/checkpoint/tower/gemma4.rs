@@ -18,6 +18,9 @@ const COUNTS: [&str; 2] = ["num_hidden_layers", "num_attention_heads"];
 const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 /// The activation of published models.
 const ACTIVATION: &str = "gelu_pytorch_tanh";
+/// Key of the text part for the rows of a picture: they attend to each other if it is [`BIDIRECTIONAL`], and to earlier ones without it.
+const DIRECTIONS: &str = "use_bidirectional_attention";
+const BIDIRECTIONAL: &str = "vision";
 
 pub(super) const GEMMA_4: TowerKind = TowerKind {
     architectures: &["Gemma4ForConditionalGeneration"],
@@ -43,6 +46,11 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
     }
     plan.set("vision.projector_type", "gemma4v");
+    match config.text.optional_text(DIRECTIONS)? {
+        None => plan.set("vision.causal_rows", true),
+        Some(BIDIRECTIONAL) => plan.set("vision.causal_rows", false),
+        Some(other) => return Err(unsupported(format!("a vision tower with {DIRECTIONS} {other:?}"))),
+    }
     let epsilon = vision.optional_number(&["rms_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);
     let group = vision.optional_count(&["pooling_kernel_size"], u32::MAX)?.unwrap_or(GROUP_SIZE);

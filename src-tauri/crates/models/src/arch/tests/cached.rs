@@ -71,7 +71,7 @@ fn tokens(from: u32, count: u32) -> Vec<u32> {
 }
 
 /// Returns the reference backend, and the fast backend with every variant of this machine.
-fn backends() -> Vec<Box<dyn Fn() -> Box<dyn Backend>>> {
+pub(super) fn backends() -> Vec<Box<dyn Fn() -> Box<dyn Backend>>> {
     let cpu = Machine::probe().cpu;
     let team = Arc::new(Team::new(2, &cpu.usable_cores).expect("two threads can be started"));
     let mut backends: Vec<Box<dyn Fn() -> Box<dyn Backend>>> = vec![Box::new(|| Box::new(Reference::new()))];

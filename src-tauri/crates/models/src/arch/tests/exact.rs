@@ -154,7 +154,7 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
         assert_ne!(from, to, "pages move");
         for (state, kind) in engine.states.iter().enumerate() {
             let reached = match kind {
-                StateKind::Full | StateKind::Around(_) | StateKind::Region => true,
+                StateKind::Full | StateKind::Causal | StateKind::Around(_) | StateKind::Region => true,
                 StateKind::Chunk(tokens) => (nth + 1) * PAGE_TOKENS > MOVED - MOVED % *tokens as usize,
                 StateKind::Window(window) => (nth + 1) * PAGE_TOKENS + *window as usize > MOVED + 1,
             };

@@ -4,7 +4,8 @@ use cairn_gguf::{DType, Value};
 use cairn_tensor::{Limits, Op, Plan, Reference, State, StateId, StateKind};
 use cairn_testkit::families;
 
-use super::{file, run, tokens};
+use super::{cached, file, plain, run, textbook, tokens};
+use crate::runs::logits_on;
 use crate::tiny::{HEAD_DIM, KV_HEADS, Noise, Tiny};
 use crate::{load, memory_requirements};
 
@@ -26,7 +27,7 @@ fn layers_that_share_keys_store_no_rows() {
     let model = Tiny::with_layers(&families::GEMMA4_SMALL, 6, 1);
     let plan = plan(&model);
     let window = State::new(StateKind::Window(20), KV_HEADS, HEAD_DIM / 2);
-    let full = State::new(StateKind::Full, KV_HEADS / 2, HEAD_DIM);
+    let full = State::new(StateKind::Causal, KV_HEADS / 2, HEAD_DIM);
     assert_eq!(plan.states, [window, full, window], "three of six layers store rows, with heads of their kind");
     assert_eq!(states(&plan), [0, 1, 2, 1, 2, 1], "the others attend to the last rows of their kind");
     assert_eq!(plan.layers(), 6, "a slice can begin and end with each layer");
@@ -34,6 +35,36 @@ fn layers_that_share_keys_store_no_rows() {
     let need = memory_requirements(&file, 64, Limits { rows: 1, logit_rows: 1 }, DType::F16).expect("it is whole");
     let elements = 2 * (2 * KV_HEADS * HEAD_DIM / 2 + KV_HEADS / 2 * HEAD_DIM);
     assert_eq!(need.kv_bytes_per_token, 2 * elements as u64, "keys and values of three layers in f16");
+}
+
+/// Compares a prompt with a picture with the textbook, on both backends.
+fn check_picture(what: &str, model: &Tiny) {
+    let (tokens, picture) = (tokens(70), 7..60);
+    let theirs = textbook::logits_with_picture(model, &tokens, &plain(model), &picture);
+    let file = file(&model.bytes());
+    for backend in cached::backends() {
+        let mut backend = backend();
+        // The fast backend keeps keys and values in F16.
+        let name = backend.caps().variant;
+        let most = if backend.caps().backend == "reference" { 1e-4 } else { 1e-2 };
+        let ours = logits_on(backend.as_mut(), &file, &tokens, 70, &(picture.start as u32..picture.end as u32));
+        for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            let range = theirs.iter().fold(0f64, |most, x| most.max(x.abs()));
+            for (&a, &b) in ours.iter().zip(theirs) {
+                let difference = (f64::from(a) - b).abs();
+                assert!(difference < most * range, "{what}, {name}, position {at}: {a} is not {b}, range {range}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_picture_attend_to_each_other_in_layers_with_a_window() {
+    // A layer that sees the whole context is before another one, which reads the rows that it made.
+    check_picture("four layers", &Tiny::with_layers(&families::GEMMA4, 4, 3));
+    check_picture("windows last", &Tiny::with_layers(&families::GEMMA4, 3, 3));
+    check_picture("shared keys", &Tiny::with_layers(&families::GEMMA4_SMALL, 4, 1));
+    check_picture("gemma3", &Tiny::with_layers(&families::GEMMA3, 4, 3));
 }
 
 #[test]

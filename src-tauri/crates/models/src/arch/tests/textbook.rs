@@ -235,6 +235,16 @@ impl Paper {
 
 /// Returns the logits of every position.
 pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows {
+    logits_with_picture(model, tokens, rotation, &(0..0))
+}
+
+/// Returns the logits of every position of a prompt, of which these rows are of a picture and attend to each other.
+pub(super) fn logits_with_picture(
+    model: &Tiny,
+    tokens: &[u32],
+    rotation: &Rotation,
+    picture: &std::ops::Range<usize>,
+) -> Rows {
     let paper = paper(model);
     let embedding = model.values("token_embd.weight");
     let row = |&token: &u32| {
@@ -252,7 +262,7 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         xs = gemma3n::run(model, &paper, &xs, inputs.as_ref().expect("it has inputs of layers"), rotation);
     }
     for layer in (0..layers(model)).filter(|_| is_single) {
-        let block = Block { model, paper: &paper, layer };
+        let block = Block { model, paper: &paper, layer, picture };
         let own_norm = model.tensors.contains_key(&block.name("attn_norm_2.weight"));
         let attention_norm = if own_norm { "attn_norm_2" } else { "attn_norm" };
         let before = xs.clone();
@@ -332,6 +342,8 @@ struct Block<'a> {
     model: &'a Tiny,
     paper: &'a Paper,
     layer: usize,
+    /// Rows that attend to each other.
+    picture: &'a std::ops::Range<usize>,
 }
 
 impl Block<'_> {
@@ -422,7 +434,8 @@ impl Block<'_> {
         let chunk = self.model.number("attention.chunk_size").map_or(usize::MAX, |tokens| tokens as usize);
         let mix = |(at, q): (usize, &Rows)| {
             let first = if paper.chunked { at / chunk * chunk } else { (at + 1).saturating_sub(WINDOW) };
-            let seen = if windowed { first..at + 1 } else { 0..at + 1 };
+            let end = if self.picture.contains(&at) { self.picture.end } else { at + 1 };
+            let seen = if windowed { first..end } else { 0..end };
             let mut mixed = Vec::new();
             for (head, q) in q.iter().enumerate() {
                 let group = head * KV_HEADS / HEADS;

@@ -147,6 +147,25 @@ fn pictures_of_gemma4_are_within_the_learned_positions() {
 }
 
 #[test]
+fn key_decides_whether_rows_of_gemma4_are_causal() {
+    let of = |width: usize, key: Option<bool>| {
+        let head = Gguf::parse(&TowerSpec::tiny_gemma4(width as u64).write()).expect("a written file is read");
+        let changed: Result<Gguf, LoadError> = head.try_change(|metadata, _| {
+            key.map(|key| metadata.set("clip.vision.causal_rows", key));
+            Ok(())
+        });
+        check(&changed.expect("no name is changed"), width).expect("the tower is whole").0.prompt.is_causal
+    };
+    let small = |key| [1536, 2560].map(|width| of(width, key));
+    assert_eq!(small(None), [true; 2], "the small models, in files of other converters");
+    assert!(!of(2816, None), "the others, in files of other converters");
+    assert_eq!(small(Some(false)), [false; 2], "the key has precedence over the width");
+    assert!(of(2816, Some(true)), "the key has precedence over the width");
+    let error = with_key(&spec(), "clip.vision.causal_rows", 1u32.into()).expect_err("not a flag");
+    assert!(error.contains("clip.vision.causal_rows"), "{error}");
+}
+
+#[test]
 fn unusable_towers_of_gemma4_are_refused_with_the_reason() {
     for (key, value, expected) in [
         ("clip.vision.projector.scale_factor", 8u32.into(), "8 is not in 1 to 7"),

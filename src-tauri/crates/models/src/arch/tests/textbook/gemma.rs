@@ -48,12 +48,14 @@ pub(super) fn attend(block: &Block<'_>, rows: &Rows, rotation: &Rotation, kept: 
     let [ks, vs] = kept.0[usize::from(windowed)].as_ref().expect("an earlier layer has keys and values");
     let mix = |(at, queries): (usize, &Rows)| {
         let first = if windowed { (at + 1).saturating_sub(WINDOW) } else { 0 };
+        // Layers that see the whole context are causal.
+        let end = if windowed && block.picture.contains(&at) { block.picture.end } else { at + 1 };
         let mut mixed = Vec::new();
         for (head, q) in queries.iter().enumerate() {
             let group = head * kv_heads / HEADS;
-            let weights: Vec<f64> = (first..=at).map(|at| dot(q, &ks[at][group]).exp()).collect();
+            let weights: Vec<f64> = (first..end).map(|at| dot(q, &ks[at][group]).exp()).collect();
             let total: f64 = weights.iter().sum();
-            let element = |i| (first..=at).zip(&weights).map(|(at, w)| w / total * vs[at][group][i]).sum::<f64>();
+            let element = |i| (first..end).zip(&weights).map(|(at, w)| w / total * vs[at][group][i]).sum::<f64>();
             mixed.extend((0..dim).map(element));
         }
         mixed

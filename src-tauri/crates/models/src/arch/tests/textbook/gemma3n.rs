@@ -31,7 +31,7 @@ pub(super) fn run(model: &Tiny, paper: &Paper, embedded: &Rows, inputs: &Rows, r
     let mut xs: Vec<Rows> = embedded.iter().map(streams).collect();
     let mut kept = gemma::SharedRows::default();
     for layer in 0..layers(model) {
-        let block = Block { model, paper, layer };
+        let block = Block { model, paper, layer, picture: &(0..0) };
         let normed = |x: &[f64], part: &str| norm(x, model.values(&block.name(&format!("{part}.weight"))));
         let modalities = |x: &[f64]| -> Vec<f64> {
             let routed = scaled(&normed(x, "altup_router_norm"), 1.0 / WIDTH as f64);
