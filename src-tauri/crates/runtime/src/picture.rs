@@ -311,7 +311,7 @@ mod tests {
         let (tower, _) = cairn_models::vision::check(&head, 16).expect("the tower is whole");
         // The color of the border.
         let of = |width: u32, height: u32| {
-            let pixels = [122, 116, 104].repeat((width * height) as usize);
+            let pixels = [0; 3].repeat((width * height) as usize);
             let picture = Picture::new(width, height, pixels).expect("the bytes fit the size");
             PromptPicture::new(&picture, &tower).expect("the tower has a size")
         };

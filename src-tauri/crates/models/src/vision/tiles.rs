@@ -15,13 +15,16 @@ use crate::hparams::Keys;
 const MAX_SIZES: usize = 64;
 /// More squares in a side than any tower has. Prevents overflow of products.
 const MAX_SQUARES: usize = 1 << 6;
+/// Color of the border of an enlarged picture, as in the authors' code and in `transformers`. The border's rows are not in the prompt, but
+/// the rows beside them attend to them in the tower.
+const BORDER: [u8; 3] = [0; 3];
 
 /// The squares of pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiles {
     /// Pixels of a side of a square.
     side: usize,
-    /// Color around a picture that is not as wide as it is high.
+    /// Color around a picture that is one square.
     color: [u8; 3],
     /// Sizes of enlarged pictures, in squares: columns and rows. Without any, a picture is one square.
     sizes: Vec<[usize; 2]>,
@@ -107,17 +110,18 @@ impl Tiles {
         (width == self.side && height.is_multiple_of(self.side) && is_possible).then_some(squares)
     }
 
-    /// Size to which a picture of this size is enlarged: that which shows most of its pixels, and of those the smallest. None if the picture
-    /// fits into a square.
+    /// Size to which a picture of this size is enlarged: that which shows most of its pixels, and of those the smallest. None for a tower
+    /// without sizes.
+    ///
+    /// As in the models' training, a picture that fits into one square is enlarged, too. llama.cpp computes only the one square of it.
     fn enlarged(&self, width: usize, height: usize) -> Option<[usize; 2]> {
-        let sizes = self.sizes.iter().filter(|_| width > self.side || height > self.side);
         let waste = |[columns, rows]: [usize; 2]| {
             let [most_width, most_height] = [columns, rows].map(|squares| squares * self.side);
-            let scale = (most_width as f32 / width as f32).min(most_height as f32 / height as f32);
-            let shown = ((width as f32 * scale) as usize * (height as f32 * scale) as usize).min(width * height);
+            let scale = (most_width as f64 / width as f64).min(most_height as f64 / height as f64);
+            let shown = ((width as f64 * scale) as usize * (height as f64 * scale) as usize).min(width * height);
             (Reverse(shown), most_width * most_height)
         };
-        sizes.min_by_key(|size| waste(**size)).copied()
+        self.sizes.iter().min_by_key(|size| waste(**size)).copied()
     }
 
     /// Returns the squares to which a picture of this size is enlarged, if they are joined, with groups of this number of pixels in a side.
@@ -145,7 +149,7 @@ impl Tiles {
         let mut pixels = picture.resize(side, side, filter)?.rgb().to_vec();
         let [columns, rows] = self.enlarged(picture.width() as usize, picture.height() as usize).unwrap_or_default();
         if columns * rows > 0 {
-            let large = picture.fit(columns as u32 * side, rows as u32 * side, filter, self.color)?;
+            let large = picture.fit(columns as u32 * side, rows as u32 * side, filter, BORDER)?;
             let row_bytes = self.side * 3;
             for square in 0..columns * rows {
                 let (top, left) = (square / columns * self.side, square % columns);
