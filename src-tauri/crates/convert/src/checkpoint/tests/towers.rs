@@ -150,6 +150,30 @@ fn size_of_groups_of_gemma_3_is_a_key_if_it_is_unusual() {
 }
 
 #[test]
+fn layers_with_attention_to_all_patches_are_an_interval() {
+    let interval = |list: Value| {
+        let files =
+            changed(checkpoint(&qwen25()).files, CONFIG, |all| all["vision_config"]["fullatt_block_indexes"] = list);
+        let file = converted(&files, FileType::F16).expect("a valid checkpoint");
+        Gguf::parse(&file).expect("a valid file").metadata().u32("clip.vision.n_wa_pattern").expect("a count")
+    };
+    for (list, expected) in [
+        (json!([1, 3]), 2),
+        (json!([3, 1, 3]), 2),
+        (json!([1, 3, 5, u64::MAX]), 2),
+        (json!([2]), 3),
+        (json!([3]), 4),
+        (json!([0, 1, 2, 3]), 1),
+        // No layer of four.
+        (json!([]), 5),
+        (json!([7, 15]), 5),
+        (Value::Null, 5),
+    ] {
+        assert_eq!(interval(list.clone()), Some(expected), "{list}");
+    }
+}
+
+#[test]
 fn direction_of_rows_of_gemma_4_is_a_key() {
     let of = |direction: Value| {
         changed(checkpoint(&gemma4()).files, CONFIG, |all| {
@@ -255,7 +279,10 @@ fn unsupported_towers_are_left_out_with_the_reason() {
     let qwen2 = CheckpointSpec { architecture: "Qwen2VLForConditionalGeneration", ..qwen25() };
     left_out(&open(&checkpoint(&qwen2).files), "a vision tower of Qwen2VLForConditionalGeneration is not supported");
     left_out(&set(qwen25(), "window_size", json!(64)), "window_size 64 instead of 112");
-    left_out(&set(qwen25(), "fullatt_block_indexes", json!([1, 2])), "not at equal intervals");
+    let full = |list: Value| set(qwen25(), "fullatt_block_indexes", list);
+    for list in [json!([1, 2]), json!([1]), json!([0]), json!([0, 1, 2]), json!([0, 2]), json!([1, 2, 3])] {
+        left_out(&full(list), "of 4 layers with fullatt_block_indexes that are not at equal intervals up to the last");
+    }
     left_out(&set(qwen3(), "spatial_merge_size", json!(4)), "spatial_merge_size 4 instead of 2");
     left_out(&set(gemma4(), "head_dim", json!(16)), "head_dim 16 instead of 8");
     left_out(&set(gemma4(), "hidden_activation", json!("relu")), "the activation \"relu\"");

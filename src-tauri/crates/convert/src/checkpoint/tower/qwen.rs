@@ -18,6 +18,8 @@ const FRAMES: u64 = 2;
 const IMAGE_SIZE_25: u32 = 560;
 /// Pixels of a side of a window of Qwen 2.5 VL.
 const WINDOW_PIXELS: u32 = 112;
+/// Layers of Qwen 2.5 VL with attention to all patches, if a config does not list them.
+const FULL_LAYERS: [u64; 4] = [7, 15, 23, 31];
 /// More than layers of any tower.
 const MAX_LISTED: usize = 1 << 10;
 
@@ -55,7 +57,7 @@ fn plan_25(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), Convert
     plan.set("projector_type", "qwen2.5vl_merger");
     plan.set("use_silu", true);
     plan.set("vision.attention.layer_norm_epsilon", EPSILON);
-    plan.set("vision.n_wa_pattern", full_interval(config)?);
+    plan.set("vision.n_wa_pattern", full_interval(config, sizes.layers)?);
     add_patches(plan, &sizes);
     let TowerSizes { width, inner, .. } = sizes;
     for layer in 0..sizes.layers {
@@ -159,15 +161,23 @@ fn check_window(config: &TowerConfig<'_>) -> Result<(), ConvertError> {
     }
 }
 
-/// Returns the number of layers from one with attention to all patches to the next.
-fn full_interval(config: &TowerConfig<'_>) -> Result<u32, ConvertError> {
+/// Returns the interval of layers with attention to all patches. A file has only this number, so the list must have every such layer up
+/// to the last one of the tower.
+fn full_interval(config: &TowerConfig<'_>, depth: u64) -> Result<u32, ConvertError> {
     const KEY: &str = "fullatt_block_indexes";
-    let layers = config.vision.whole_numbers(KEY, MAX_LISTED)?.unwrap_or_default();
-    let interval = layers.first().map_or(0, |first| first.saturating_add(1));
-    let is_regular = (1..).zip(&layers).all(|(nth, &layer)| interval.checked_mul(nth) == layer.checked_add(1));
+    let mut listed = config.vision.whole_numbers(KEY, MAX_LISTED)?.unwrap_or_else(|| FULL_LAYERS.to_vec());
+    // Layers that the tower does not have make no difference.
+    listed.retain(|&layer| layer < depth);
+    listed.sort_unstable();
+    listed.dedup();
+    // Without such a layer, the first one would be behind the last layer.
+    let interval = listed.first().map_or(depth, |first| *first) + 1;
+    let expected = (1..=depth / interval).map(|nth| nth * interval - 1);
     match u32::try_from(interval) {
-        Ok(interval) if interval > 0 && is_regular => Ok(interval),
-        _ => Err(unsupported(format!("a vision tower with {KEY} that are not at equal intervals"))),
+        Ok(interval) if listed.into_iter().eq(expected) => Ok(interval),
+        _ => Err(unsupported(format!(
+            "a vision tower of {depth} layers with {KEY} that are not at equal intervals up to the last layer"
+        ))),
     }
 }
 
