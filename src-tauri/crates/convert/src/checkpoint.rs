@@ -156,7 +156,7 @@ impl<'a> Conversion<'a> {
         let plan = || -> Result<Self, ConvertError> {
             let tower = Tower::new(files, description)?;
             let mut tensors = plan::plan(files, tower.sources(sources)?, &tower, description)?;
-            tower.check_complete(&tensors)?;
+            tower.check_complete(sources, &tensors)?;
             tower.set_types(&mut tensors, target);
             let mut metadata = tower.file_metadata(target);
             metadata.set("general.quantization_version", QUANTIZATION_VERSION);

@@ -123,14 +123,16 @@ impl Tower {
         Ok(sources)
     }
 
-    /// Checks that the checkpoint has all tensors of the tower.
-    pub(super) fn check_complete(&self, tensors: &[PlannedTensor]) -> Result<(), ConvertError> {
+    /// Checks that the checkpoint has all tensors of the tower: those that were planned, and those that are skipped.
+    pub(super) fn check_complete(&self, all: &[SourceTensor], tensors: &[PlannedTensor]) -> Result<(), ConvertError> {
         let found: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let stored: HashSet<&str> = all.iter().map(|source| inner(&source.name)).collect();
         let tensors = self.plan.tensors.iter();
         let missing = tensors.filter(|(_, places)| {
             places.iter().any(|place| !place.is_optional && !found.contains(place.place.name.as_str()))
         });
-        match missing.map(|(name, _)| name).min() {
+        let skipped = self.plan.skipped.iter().filter(|name| !stored.contains(name.as_str()));
+        match missing.map(|(name, _)| name).chain(skipped).min() {
             Some(name) => Err(ConvertError::MissingTensor { name: name.clone() }),
             None => Ok(()),
         }
@@ -171,7 +173,7 @@ impl Family for Tower {
             return Ok(tensors.iter().map(|tensor| tensor.place.clone()).collect());
         }
         let is_unused = self.kind.unused.iter().any(|part| name.contains(part));
-        if is_unused {
+        if is_unused || self.plan.skipped.contains(name) {
             return Ok(Vec::new());
         }
         Err(unsupported(format!("the tensor `{}` of the vision tower", full_name.escape_debug())))

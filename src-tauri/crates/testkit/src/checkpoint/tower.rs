@@ -56,9 +56,7 @@ pub(super) fn store(spec: &TowerSpec, config: &mut Value, sources: &mut Vec<Sour
             vec![("vision.attention.layer_norm_epsilon", 1e-5f32.into())]
         }
         TowerKind::Llava { sizes, .. } => {
-            // The last layer is not computed.
             let last = u32::try_from(spec.layers - 1).expect("a tower has few layers");
-            tensors.retain(|(name, ..)| !name.starts_with(&format!("v.blk.{last}.")));
             config["vision_feature_layer"] = json!(-2);
             // A config has the height first.
             let pairs = sizes.as_chunks::<2>().0.iter();
@@ -71,7 +69,11 @@ pub(super) fn store(spec: &TowerSpec, config: &mut Value, sources: &mut Vec<Sour
         }
         _ => Vec::new(),
     };
-    let file = replaced(&spec.write(), keys, &tensors);
+    // The last layer of LLaVA is not computed. Checkpoints have it.
+    let skipped = matches!(spec.kind, TowerKind::Llava { .. }).then(|| format!("v.blk.{}.", spec.layers - 1));
+    let is_computed = |(name, ..): &&Tensor| skipped.as_ref().is_none_or(|skipped| !name.starts_with(skipped));
+    let computed: Vec<Tensor> = tensors.iter().filter(is_computed).cloned().collect();
+    let file = replaced(&spec.write(), keys, &computed);
     let stored: Vec<Stored> = match &spec.kind {
         TowerKind::Gemma3 => tensors.into_iter().map(gemma3).collect(),
         TowerKind::Gemma4 => tensors.into_iter().map(|tensor| gemma4(spec, tensor)).collect(),

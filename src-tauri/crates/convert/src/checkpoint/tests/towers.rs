@@ -298,24 +298,33 @@ fn unsupported_towers_are_left_out_with_the_reason() {
     refused(&of_llava("image_grid_pinpoints", json!([[1, 2, 3]])), "is not a list of at most 64 pairs");
     refused(&of_llava("image_grid_pinpoints", json!([[1, u64::MAX]])), "is not a list of at most 64 pairs");
     left_out(&set(pixtral(2), "model_type", json!("siglip")), "the model_type \"siglip\"");
-    let name = "vision_tower.vision_model.extra";
-    let mut files = checkpoint(&gemma3()).files;
+    let encoder = "vision_tower.vision_model.encoder.layers";
+    for (spec, name) in [
+        (gemma3(), "vision_tower.vision_model.extra".to_owned()),
+        (llava(&[]), format!("{encoder}.0.self_attn.q_norm.weight")),
+        (llava(&[]), format!("{encoder}.3.ls1.gamma")),
+        (llava(&[]), format!("{encoder}.4.mlp.fc1.bias")),
+    ] {
+        let files = with_tensor(checkpoint(&spec).files, &name);
+        left_out(&open(&files), &format!("the tensor `{name}` of the vision tower"));
+    }
+    let of_depth = |layers: u32| set(llava(&[]), "num_hidden_layers", json!(layers));
+    left_out(&of_depth(3), &format!("the tensor `{encoder}.3."));
+    refused(&of_depth(5), &format!("tensor `{encoder}.4.layer_norm1.bias` of the vision tower is missing"));
+}
+
+/// Adds a file with a tensor of one element.
+fn with_tensor(mut files: Files, name: &str) -> Files {
     files.retain(|(file, _)| file != INDEX);
     let header = json!({ (name): {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} }).to_string();
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
     files.push(("more.safetensors".to_owned(), bytes));
-    left_out(&open(&files), "the tensor `vision_tower.vision_model.extra` of the vision tower");
+    files
 }
 
 #[test]
 fn parts_for_sound_are_left_out_beside_a_tower() {
-    let name = "model.audio_tower.layers.0.weight";
-    let mut files = checkpoint(&gemma4()).files;
-    files.retain(|(file, _)| file != INDEX);
-    let header = json!({ (name): {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} }).to_string();
-    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
-    files.push(("more.safetensors".to_owned(), bytes));
-    let files = open(&files);
+    let files = open(&with_tensor(checkpoint(&gemma4()).files, "model.audio_tower.layers.0.weight"));
     let conversion = Conversion::new(&files, FileType::F16).expect("a valid checkpoint");
     assert!(conversion.tower().is_some(), "the tower of images");
     let warning = conversion.left_out().unwrap_or_default();

@@ -37,7 +37,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     if group > 0 && group != GROUP_SIZE {
         plan.set("vision.projector.scale_factor", group as u32);
     }
-    plan.add_encoder("vision_tower.vision_model.encoder.layers", [sizes.width, sizes.inner], sizes.layers);
+    plan.add_encoder("vision_tower.vision_model.encoder.layers", [sizes.width, sizes.inner], 0..sizes.layers);
     plan.add_norm("vision_tower.vision_model.post_layernorm", "v.post_ln", sizes.width);
     let embeddings = "vision_tower.vision_model.embeddings";
     let patch = format!("{embeddings}.patch_embedding");

@@ -23,7 +23,7 @@ pub(super) const LLAVA: TowerKind = TowerKind {
     models: &["clip_vision_model"],
     prefixes: &["vision_tower.", "multi_modal_projector.", "image_newline"],
     // Features are of an earlier layer, which has no norm behind it.
-    unused: &[".post_layernorm.", ".position_ids", "vision_tower.vision_model.encoder.layers."],
+    unused: &[".post_layernorm.", ".position_ids"],
     types: &[],
     plan,
 };
@@ -61,7 +61,9 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     let positions = (image / patch).pow(2) + 1;
     plan.add(format!("{embeddings}.position_embedding.weight"), "v.position_embd.weight", &[width, positions]);
     plan.add_norm(&format!("{MODEL}.pre_layrnorm"), "v.pre_ln", width);
-    plan.add_encoder(&format!("{MODEL}.encoder.layers"), [width, inner], last);
+    let encoder = format!("{MODEL}.encoder.layers");
+    plan.add_encoder(&encoder, [width, inner], 0..last);
+    plan.skip_encoder(&encoder, [width, inner], last..layers);
     let projector = "multi_modal_projector";
     plan.add(format!("{projector}.linear_1.weight"), "mm.0.weight", &[width, 0]).any_rows();
     plan.add(format!("{projector}.linear_1.bias"), "mm.0.bias", &[0]).any_rows();

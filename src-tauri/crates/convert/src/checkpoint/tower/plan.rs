@@ -1,6 +1,6 @@
 //! Descriptions of a tower, and the keys and tensors of its new file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use cairn_gguf::Metadata;
@@ -100,6 +100,8 @@ pub(super) struct TowerPlan {
     pub(super) metadata: Metadata,
     /// By the name in the checkpoint.
     pub(super) tensors: HashMap<String, Vec<TowerTensor>>,
+    /// Names of tensors that the checkpoint must have, and the new file has not.
+    pub(super) skipped: HashSet<String>,
 }
 
 /// Sizes that all towers have.
@@ -124,7 +126,7 @@ impl TowerPlan {
         metadata.set("general.architecture", "clip");
         metadata.set("general.type", "mmproj");
         metadata.set("clip.has_vision_encoder", true);
-        Self { metadata, tensors: HashMap::new() }
+        Self { metadata, tensors: HashMap::new(), skipped: HashSet::new() }
     }
 
     /// Sets a key of the tower.
@@ -198,9 +200,17 @@ impl TowerPlan {
         self.add(format!("{from}.weight"), format!("{to}.weight"), &[columns, rows]);
         self.add(format!("{from}.bias"), format!("{to}.bias"), &[rows]);
     }
-    /// Adds the blocks of SigLIP and of CLIP.
-    pub(super) fn add_encoder(&mut self, prefix: &str, [width, inner]: [u64; 2], layers: u64) {
-        for layer in 0..layers {
+
+    /// Skips the blocks of SigLIP and of CLIP with these numbers. The number of layers determines those of others, so they must be there.
+    pub(super) fn skip_encoder(&mut self, prefix: &str, widths: [u64; 2], layers: Range<u64>) {
+        let mut blocks = Self::new();
+        blocks.add_encoder(prefix, widths, layers);
+        self.skipped.extend(blocks.tensors.into_keys());
+    }
+
+    /// Adds the blocks of SigLIP and of CLIP with these numbers.
+    pub(super) fn add_encoder(&mut self, prefix: &str, [width, inner]: [u64; 2], layers: Range<u64>) {
+        for layer in layers {
             let from = |part: &str| format!("{prefix}.{layer}.{part}");
             let to = |part: &str| format!("v.blk.{layer}.{part}");
             for (norm, name) in [("layer_norm1", "ln1"), ("layer_norm2", "ln2")] {
