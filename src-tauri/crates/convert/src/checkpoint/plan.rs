@@ -82,6 +82,14 @@ pub(super) fn plan(
     for source in weights {
         let scale = match (method, scales.remove(&source.name)) {
             (Method::Scaled { block, .. }, Some(tensor)) => Some(Scale { tensor, block }),
+            // A file of weights may be missing. Without the method, 8-bit floats are numbers as they are.
+            (Method::Scaled { .. }, None) if source.format == Format::E4M3 => {
+                let reason = format!(
+                    "the scale of the 8-bit floats `{}` is missing; download all files of the model again",
+                    source.name.escape_debug()
+                );
+                return Err(invalid(&files[source.file].name, reason));
+            }
             _ => None,
         };
         for place in family.places(&source.name, description)? {

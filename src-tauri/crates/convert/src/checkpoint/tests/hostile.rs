@@ -249,6 +249,10 @@ fn scales_that_do_not_fit_are_refused() {
     files.retain(|(name, _)| name != INDEX);
     let lost = with_header(files, KEY, |header| drop(header.as_object_mut().expect("an object").remove(KEY)));
     refused(&lost, "has no weight `model.layers.0.self_attn.k_proj.weight`");
+    let mut files = made();
+    files.retain(|(name, _)| name != INDEX);
+    let lost = with_header(files, SCALE, |header| drop(header.as_object_mut().expect("an object").remove(SCALE)));
+    refused(&lost, &format!("the scale of the 8-bit floats `{KEY}` is missing; download all files"));
 }
 
 #[test]
