@@ -75,6 +75,11 @@ impl Config {
         &self.root[key]
     }
 
+    /// Whether a key is there and has no value. Some models have another default.
+    pub(super) fn is_null(&self, key: &str) -> bool {
+        self.root.get(key).is_some_and(Value::is_null)
+    }
+
     /// Sets the value of a key that has none.
     pub(super) fn set_default(&mut self, key: &str, value: impl Into<Value>) {
         if self.root[key].is_null() {

@@ -4,7 +4,7 @@
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
-use crate::block::gemma::{embed_scaled, score_scale};
+use crate::block::gemma::{embed_scaled, score_scale, soft_cap};
 use crate::block::rope::rope;
 use crate::block::sliding_window::SlidingWindows;
 use crate::block::{Attention, GatedMlp, Norms, Stream, logits};
@@ -31,15 +31,16 @@ impl Architecture for Gemma2 {
         let attention = Attention::new(b, &hparams, rope)
             .windows(windows, rope)
             .scale(score_scale(&hparams, Some(LAYERS_OF_27B)))
-            .softcap(Some(keys.positive("attn_logit_softcapping")?.unwrap_or(50.0)));
+            .softcap(soft_cap(&keys, "attn_logit_softcapping", 50.0)?);
         let mlp = GatedMlp::new(b, &hparams).activation(Glu::Gelu);
         embed_scaled(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);
             mlp.push(b, &hparams, &stream, layer);
         }
-        if let Some(x) = logits(b, &hparams, &stream) {
-            b.push(Op::Softcap { x, cap: keys.positive("final_logit_softcapping")?.unwrap_or(30.0) });
+        let x = logits(b, &hparams, &stream);
+        if let (Some(x), Some(cap)) = (x, soft_cap(&keys, "final_logit_softcapping", 30.0)?) {
+            b.push(Op::Softcap { x, cap });
         }
         Ok(hparams)
     }

@@ -5,7 +5,7 @@
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
-use crate::block::gemma::embed_scaled;
+use crate::block::gemma::{embed_scaled, soft_cap};
 use crate::block::rope::{local_rope, rope};
 use crate::block::stream::Part;
 use crate::block::{
@@ -69,8 +69,8 @@ impl Architecture for Gemma3n {
         }
         let last = altup.merge(b);
         let x = logits_of(b, &hparams, last, "output_norm");
-        if let Some(x) = x {
-            b.push(Op::Softcap { x, cap: keys.positive("final_logit_softcapping")?.unwrap_or(30.0) });
+        if let (Some(x), Some(cap)) = (x, soft_cap(&keys, "final_logit_softcapping", 30.0)?) {
+            b.push(Op::Softcap { x, cap });
         }
         Ok(hparams)
     }

@@ -8,7 +8,7 @@
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
-use crate::block::gemma::embed_scaled;
+use crate::block::gemma::{embed_scaled, soft_cap};
 use crate::block::rope::{local_rope, rope};
 use crate::block::{
     Experts, ExpertsBesideMlp, GatedMlp, HeadSizes, LayerInputs, Norms, SharedKvAttention, SlidingWindows, Stream,
@@ -58,7 +58,7 @@ impl Architecture for Gemma4 {
             scale_output(b, &stream, layer)?;
         }
         let x = logits(b, &hparams, &stream);
-        if let (Some(x), Some(cap)) = (x, logit_cap(&keys)?) {
+        if let (Some(x), Some(cap)) = (x, soft_cap(&keys, "final_logit_softcapping", 30.0)?) {
             b.push(Op::Softcap { x, cap });
         }
         Ok(hparams)
@@ -112,13 +112,4 @@ fn scale_output(b: &mut Builder<'_>, stream: &Stream, layer: usize) -> Result<()
     }
     b.push(Op::Scale { x: stream.residual, factor });
     Ok(())
-}
-
-/// Reads the cap of logits. Without the key it is 30, as in llama.cpp; zero means none.
-fn logit_cap(keys: &Keys<'_>) -> Result<Option<f32>, LoadError> {
-    const KEY: &str = "final_logit_softcapping";
-    match keys.f32(KEY)? {
-        None => Ok(Some(30.0)),
-        Some(_) => keys.positive(KEY),
-    }
 }

@@ -17,6 +17,14 @@ pub(crate) fn score_scale(hparams: &Hparams, layers_of_27b: Option<usize>) -> f3
     1.0 / (width as f32).sqrt()
 }
 
+/// Reads the soft cap of scores or of logits. A file without the key has the default, and zero means none.
+pub(crate) fn soft_cap(keys: &Keys<'_>, key: &str, default: f32) -> Result<Option<f32>, LoadError> {
+    match keys.f32(key)? {
+        None => Ok(Some(default)),
+        Some(_) => keys.positive(key),
+    }
+}
+
 /// Fills the residual stream with the batch's embeddings, multiplied by the square root of their width.
 pub(crate) fn embed_scaled(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
     embed(b, hparams, stream);

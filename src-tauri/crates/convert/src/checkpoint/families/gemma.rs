@@ -45,7 +45,10 @@ pub(super) const GEMMA_2: Decoder = Decoder {
     ],
     layer: &[ATTENTION, MLP, NORMS],
     is_tied: true,
-    more: |config, metadata| add_heads(config, "gemma2", 46, metadata),
+    more: |config, metadata| {
+        add_caps(config, "gemma2", metadata);
+        add_heads(config, "gemma2", 46, metadata)
+    },
     ..GEMMA
 };
 
@@ -124,6 +127,13 @@ fn add_heads(
             Err(unsupported(format!("{architecture} with query_pre_attn_scalar {scalar} instead of {expected}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Adds zero for soft caps without a value. Files and configs without the key have a cap.
+pub(super) fn add_caps(config: &Config, architecture: &str, metadata: &mut Metadata) {
+    for key in ["attn_logit_softcapping", "final_logit_softcapping"].into_iter().filter(|key| config.is_null(key)) {
+        metadata.set(format!("{architecture}.{key}"), 0f32);
     }
 }
 

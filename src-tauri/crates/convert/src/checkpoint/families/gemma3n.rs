@@ -66,6 +66,7 @@ pub(super) const GEMMA_3N: Decoder = Decoder {
     space_prefix: Some(false),
     prepare,
     more: |config, metadata| {
+        gemma::add_caps(config, NAME, metadata);
         windows::add_pattern(config, NAME, metadata)?;
         let layers = config.count("num_hidden_layers", MAX_LAYERS)? as usize;
         metadata.set(format!("{NAME}.activation_sparsity_scale"), limits(config, layers)?);

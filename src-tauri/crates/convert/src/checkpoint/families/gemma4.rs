@@ -91,6 +91,11 @@ fn add_keys(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError
     if config.optional_text(DIRECTIONS)? == Some("all") {
         return Err(unsupported(format!("{NAME} with {DIRECTIONS} \"all\"")));
     }
+    let cap = format!("{NAME}.final_logit_softcapping");
+    if metadata.get(&cap).is_none() {
+        // Files without the key have a cap, and configs none.
+        metadata.set(cap, 0f32);
+    }
     let Some(kinds) = config.layer_kinds("layer_types")? else {
         return Err(unsupported(format!("{NAME} without layer_types")));
     };

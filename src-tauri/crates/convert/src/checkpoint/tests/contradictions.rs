@@ -2,8 +2,9 @@
 //! a model without that part would give other answers.
 
 use cairn_gguf::Gguf;
+use cairn_testkit::Family;
 use cairn_testkit::checkpoint::{AdaptedCheckpoint, AdapterSpec, CheckpointSpec, Vocabulary, adapter, checkpoint};
-use cairn_testkit::families::{GEMMA2, LLAMA4, T5};
+use cairn_testkit::families::{GEMMA2, GEMMA3N, GEMMA4, LLAMA4, T5};
 use serde_json::{Value, json};
 
 use super::decoders::{llama, open, spec};
@@ -301,4 +302,35 @@ fn copies_of_the_embedding_that_differ_are_refused() {
         header[COPY]["shape"].as_array_mut().expect("a shape").reverse();
     });
     refused(&turned, "tensor `decoder.embed_tokens.weight` has another type or shape than `shared.weight`");
+}
+
+#[test]
+fn soft_caps_without_a_value_are_zero() {
+    const FINAL: &str = "final_logit_softcapping";
+    let cap = |family: &'static Family, architecture, key: &str, change: fn(&mut Value)| {
+        let files = changed(checkpoint(&spec(family, architecture)).files, "config.json", |config| {
+            let text = config.as_object_mut().expect("an object").get_mut("text_config");
+            match text {
+                Some(text) => change(text),
+                None => change(config),
+            }
+        });
+        let file = convert_to(&files, FileType::F16).expect("a valid checkpoint");
+        let gguf = Gguf::parse(&file).expect("a valid file");
+        gguf.metadata().f32(&format!("{}.{key}", family.name)).expect("a number")
+    };
+    let null: fn(&mut Value) = |config| config[FINAL] = Value::Null;
+    let missing: fn(&mut Value) = |config| drop(config.as_object_mut().expect("an object").remove(FINAL));
+    // Files without the key have a cap of 30. In `transformers`, Gemma 4 has none without the key, and the others have one.
+    for (family, architecture, without) in [
+        (&GEMMA2, "Gemma2ForCausalLM", None),
+        (&GEMMA3N, "Gemma3nForConditionalGeneration", None),
+        (&GEMMA4, "Gemma4ForConditionalGeneration", Some(0.0)),
+    ] {
+        let found = [null, missing].map(|change| cap(family, architecture, FINAL, change));
+        assert_eq!(found, [Some(0.0), without], "{architecture}: null, and no key");
+    }
+    const SCORES: &str = "attn_logit_softcapping";
+    let found = cap(&GEMMA2, "Gemma2ForCausalLM", SCORES, |config| config[SCORES] = Value::Null);
+    assert_eq!(found, Some(0.0), "scores of Gemma 2");
 }

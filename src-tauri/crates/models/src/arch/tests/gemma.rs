@@ -158,19 +158,30 @@ fn keys_of_gemma3n_have_the_values_of_published_models() {
 }
 
 #[test]
-fn cap_of_logits_has_a_default() {
-    let cap = |value: Option<f32>| {
-        let mut model = Tiny::new("gemma4", 1);
-        model.keys.remove("final_logit_softcapping");
-        if let Some(value) = value {
-            model.set("final_logit_softcapping", value);
+fn soft_caps_have_defaults() {
+    let caps = |family: &str, value: Option<f32>| {
+        let mut model = Tiny::new(family, 1);
+        for key in ["final_logit_softcapping", "attn_logit_softcapping"] {
+            model.keys.remove(key);
+            if let Some(value) = value {
+                model.set(key, value);
+            }
         }
-        match plan(&model).ops.last() {
+        let plan = plan(&model);
+        let of_logits = match plan.ops.last() {
             Some(Op::Softcap { cap, .. }) => Some(*cap),
             _ => None,
-        }
+        };
+        let of_scores = plan.ops.iter().find_map(|op| match op {
+            Op::Attention { softcap, .. } => Some(*softcap),
+            _ => None,
+        });
+        [of_logits, of_scores.expect("a layer has attention")]
     };
-    assert_eq!(cap(None), Some(30.0), "as in llama.cpp");
-    assert_eq!(cap(Some(20.0)), Some(20.0), "the file's");
-    assert_eq!(cap(Some(0.0)), None, "zero means none");
+    for (family, scores) in [("gemma2", true), ("gemma3n", false), ("gemma4", false)] {
+        let with = |logits: f32, of_scores: f32| [Some(logits), scores.then_some(of_scores)];
+        assert_eq!(caps(family, None), with(30.0, 50.0), "{family}: as in llama.cpp");
+        assert_eq!(caps(family, Some(20.0)), with(20.0, 20.0), "{family}: the file's");
+        assert_eq!(caps(family, Some(0.0)), [None, None], "{family}: zero means none");
+    }
 }
