@@ -254,6 +254,6 @@ fn finite(value: &Value) -> Option<f32> {
 }
 
 /// Returns the beginning of a value's text.
-fn excerpt(value: &Value) -> String {
+pub(super) fn excerpt(value: &Value) -> String {
     value.to_string().chars().take(MAX_EXCERPT).collect()
 }

@@ -5,6 +5,7 @@ pub(super) mod decoders;
 mod encoder_decoders;
 mod encoders;
 mod hostile;
+mod tower_settings;
 mod towers;
 mod vocabularies;
 

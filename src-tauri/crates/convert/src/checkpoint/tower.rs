@@ -43,7 +43,7 @@ const SOUND: [&str; 2] = ["audio_tower.", "embed_audio."];
 struct TowerKind {
     /// Values of `architectures` in `config.json`.
     architectures: &'static [&'static str],
-    /// Values of `model_type` in the section of the tower; any if there are none.
+    /// Values of `model_type` in the section of the tower. Without one, a tower is of the first kind with its architecture.
     models: &'static [&'static str],
     /// Beginnings of the names of tensors, without [`PREFIX`].
     prefixes: &'static [&'static str],
@@ -80,9 +80,12 @@ impl Tower {
             return Err(invalid(CONFIG, format!("it has no {SECTION}, but the files have tensors of a vision tower")));
         };
         let vision = Config::of_object(section.clone(), CONFIG, "vision_config.");
-        let model = vision.optional_text("model_type")?.unwrap_or_default();
-        let kind = kinds.into_iter().find(|kind| kind.models.is_empty() || kind.models.contains(&model));
-        let kind = *kind.ok_or_else(|| unsupported(format!("a vision tower with the model_type {model:?}")))?;
+        let model = vision.optional_text("model_type")?;
+        let kind = kinds.into_iter().find(|kind| model.is_none_or(|model| kind.models.contains(&model)));
+        let kind = *kind.ok_or_else(|| {
+            let model = cairn_wire::excerpt(model.unwrap_or_default());
+            unsupported(format!("a vision tower with the model_type {model:?}"))
+        })?;
         let config = TowerConfig { vision, text: &description.config, preprocessor: preprocessor(files)?, description };
         let mut plan = TowerPlan::new();
         (kind.plan)(&config, &mut plan)?;
@@ -173,7 +176,7 @@ impl Family for Tower {
             return Ok(tensors.iter().map(|tensor| tensor.place.clone()).collect());
         }
         let is_unused = self.kind.unused.iter().any(|part| name.contains(part));
-        if is_unused || self.plan.skipped.contains(name) {
+        if is_unused || self.plan.skipped.contains(name) || self.plan.ignored.contains(name) {
             return Ok(Vec::new());
         }
         Err(unsupported(format!("the tensor `{}` of the vision tower", full_name.escape_debug())))

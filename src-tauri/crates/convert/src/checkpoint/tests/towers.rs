@@ -11,8 +11,8 @@ use super::decoders::{open, spec};
 use super::hostile::{Files, changed, with_header};
 use crate::{CheckpointFile, Conversion, FileType};
 
-const CONFIG: &str = "config.json";
-const PREPROCESSOR: &str = "preprocessor_config.json";
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const PREPROCESSOR: &str = "preprocessor_config.json";
 const INDEX: &str = "model.safetensors.index.json";
 
 /// Keys that a converted file has with another value, or lacks because it is the default: pictures have any size.
@@ -27,31 +27,31 @@ fn with_tower(
     CheckpointSpec { tower: Some(tower(spec.model.width)), ..spec }
 }
 
-fn gemma3() -> CheckpointSpec {
+pub(super) fn gemma3() -> CheckpointSpec {
     with_tower(&GEMMA3, "Gemma3ForConditionalGeneration", TowerSpec::tiny)
 }
 
-fn qwen3() -> CheckpointSpec {
+pub(super) fn qwen3() -> CheckpointSpec {
     with_tower(&QWEN3VL, "Qwen3VLForConditionalGeneration", TowerSpec::tiny_qwen3)
 }
 
-fn qwen25() -> CheckpointSpec {
+pub(super) fn qwen25() -> CheckpointSpec {
     with_tower(&QWEN2VL, "Qwen2_5_VLForConditionalGeneration", TowerSpec::tiny_qwen25)
 }
 
-fn pixtral(group: u64) -> CheckpointSpec {
+pub(super) fn pixtral(group: u64) -> CheckpointSpec {
     let tower = |width| TowerSpec { kind: TowerKind::Pixtral { group }, ..TowerSpec::tiny_pixtral(width) };
     let mut spec = with_tower(&MISTRAL3, "Mistral3ForConditionalGeneration", tower);
     spec.model.rope_scaling = RopeScaling::Yarn { factor: 4.0, original_context: 512 };
     spec
 }
 
-fn gemma4() -> CheckpointSpec {
+pub(super) fn gemma4() -> CheckpointSpec {
     with_tower(&GEMMA4, "Gemma4ForConditionalGeneration", TowerSpec::tiny_gemma4)
 }
 
 /// LLaVA 1.5, or 1.6 with sizes of enlarged pictures.
-fn llava(sizes: &[u32]) -> CheckpointSpec {
+pub(super) fn llava(sizes: &[u32]) -> CheckpointSpec {
     let is_next = !sizes.is_empty();
     let kind = TowerKind::Llava { has_class: true, sizes: sizes.to_vec(), has_norms: false, has_newline: is_next };
     let architecture = if is_next { "LlavaNextForConditionalGeneration" } else { "LlavaForConditionalGeneration" };
@@ -59,7 +59,7 @@ fn llava(sizes: &[u32]) -> CheckpointSpec {
 }
 
 /// Returns the file of the tower.
-fn converted(files: &[CheckpointFile], target: FileType) -> Result<Vec<u8>, String> {
+pub(super) fn converted(files: &[CheckpointFile], target: FileType) -> Result<Vec<u8>, String> {
     let conversion = Conversion::new(files, target).map_err(|error| error.to_string())?;
     let tower = conversion.tower().ok_or_else(|| conversion.left_out().unwrap_or("there is no tower").to_owned())?;
     let mut out = Vec::new();
@@ -192,7 +192,7 @@ fn direction_of_rows_of_gemma_4_is_a_key() {
 
 /// Checks the error, or the reason why the tower is left out.
 #[track_caller]
-fn refused(files: &[CheckpointFile], expected: &str) {
+pub(super) fn refused(files: &[CheckpointFile], expected: &str) {
     let error = converted(files, FileType::F16).expect_err(expected);
     assert!(error.contains(expected), "{error:?} lacks {expected:?}");
 }
@@ -314,7 +314,7 @@ fn unsupported_towers_are_left_out_with_the_reason() {
 }
 
 /// Adds a file with a tensor of one element.
-fn with_tensor(mut files: Files, name: &str) -> Files {
+pub(super) fn with_tensor(mut files: Files, name: &str) -> Files {
     files.retain(|(file, _)| file != INDEX);
     let header = json!({ (name): {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} }).to_string();
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();

@@ -3,11 +3,12 @@
 use cairn_gguf::DType;
 
 use super::TowerKind;
-use super::plan::{TowerConfig, TowerPlan};
-use crate::checkpoint::error::ConvertError;
+use super::plan::{TowerConfig, TowerPlan, check_text};
+use crate::checkpoint::config::CONFIG;
+use crate::checkpoint::error::{ConvertError, invalid, unsupported};
 use crate::checkpoint::family::Layout;
 
-/// Rows of a picture, if the preprocessor's settings have no number.
+/// Rows of a picture, if neither the config nor the preprocessor's settings have a number.
 const ROWS: u64 = 256;
 /// Patches of a side of a group in published models, which files need not contain.
 const GROUP_SIZE: u64 = 4;
@@ -16,7 +17,7 @@ const PROJECTION: &str = "mm.input_projection.weight";
 
 pub(super) const GEMMA_3: TowerKind = TowerKind {
     architectures: &["Gemma3ForConditionalGeneration"],
-    models: &[],
+    models: &["siglip_vision_model"],
     prefixes: &["vision_tower.", "multi_modal_projector."],
     unused: &["vision_model.head.", ".position_ids"],
     // llama.cpp computes pictures with these types.
@@ -28,13 +29,14 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     let counts = ["num_hidden_layers", "num_attention_heads"];
     let sizes = plan.add_keys(config, counts, ["hidden_size", "intermediate_size"], None)?;
     plan.set("projector_type", "gemma3");
+    check_text(&config.vision, "hidden_act", &["gelu_pytorch_tanh"])?;
+    config.check_picture("size", &[sizes.image])?;
     plan.set("use_gelu", true);
     let epsilon = config.vision.optional_number(&["layer_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);
     let side = sizes.image / sizes.patch;
-    let rows = config.preprocessor.optional_count(&["image_seq_length"], u32::MAX)?.map_or(ROWS, u64::from);
-    let group = side / rows.isqrt().max(1);
-    if group > 0 && group != GROUP_SIZE {
+    let group = side / lines(config, side)?;
+    if group != GROUP_SIZE {
         plan.set("vision.projector.scale_factor", group as u32);
     }
     plan.add_encoder("vision_tower.vision_model.encoder.layers", [sizes.width, sizes.inner], 0..sizes.layers);
@@ -50,4 +52,24 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     plan.add("multi_modal_projector.mm_soft_emb_norm.weight", "mm.soft_emb_norm.weight", &[sizes.width])
         .layout(Layout { shift: 1.0, ..Layout::PLAIN });
     Ok(())
+}
+
+/// Returns the number of lines of rows, which are a square of whole groups of patches.
+fn lines(config: &TowerConfig<'_>, side: u64) -> Result<u64, ConvertError> {
+    const KEYS: [&str; 2] = ["mm_tokens_per_image", "image_seq_length"];
+    let of_model = config.text.optional_count(&[KEYS[0]], u32::MAX)?;
+    let of_processor = config.preprocessor.optional_count(&[KEYS[1]], u32::MAX)?;
+    if let (Some(model), Some(processor)) = (of_model, of_processor)
+        && model != processor
+    {
+        let [model_key, processor_key] = KEYS;
+        return Err(unsupported(format!("a vision tower with {model_key} {model} and {processor_key} {processor}")));
+    }
+    let rows = of_model.or(of_processor).map_or(ROWS, u64::from);
+    let lines = rows.isqrt();
+    if lines * lines != rows || lines > side || !side.is_multiple_of(lines) {
+        let reason = format!("{rows} rows of an image are not a square of groups of {side} x {side} patches");
+        return Err(invalid(CONFIG, reason));
+    }
+    Ok(lines)
 }

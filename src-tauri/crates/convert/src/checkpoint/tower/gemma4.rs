@@ -14,6 +14,10 @@ const IMAGE_SIZE: u32 = 224;
 /// Patches of a side of a group, if a file has no key.
 const GROUP_SIZE: u32 = 3;
 const EPSILON: f32 = 1e-6;
+/// Base of the rotation by row and column. Files have no key for it.
+const ROPE_BASE: f32 = 100.0;
+/// Most rows of a picture, which files do not contain.
+const MOST_ROWS: u64 = 280;
 const COUNTS: [&str; 2] = ["num_hidden_layers", "num_attention_heads"];
 const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 /// The activation of published models.
@@ -24,7 +28,7 @@ const BIDIRECTIONAL: &str = "vision";
 
 pub(super) const GEMMA_4: TowerKind = TowerKind {
     architectures: &["Gemma4ForConditionalGeneration"],
-    models: &[],
+    models: &["gemma4_vision"],
     prefixes: &["vision_tower.", "embed_vision."],
     unused: &[],
     types: &[],
@@ -45,6 +49,9 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         ACTIVATION => plan.set("use_gelu", true),
         other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
     }
+    if let Some(base) = config.rope_base()?.filter(|&base| base != ROPE_BASE) {
+        return Err(unsupported(format!("a vision tower with rope_theta {base} instead of {ROPE_BASE}")));
+    }
     plan.set("vision.projector_type", "gemma4v");
     match config.text.optional_text(DIRECTIONS)? {
         None => plan.set("vision.causal_rows", true),
@@ -54,6 +61,8 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     let epsilon = vision.optional_number(&["rms_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);
     let group = vision.optional_count(&["pooling_kernel_size"], u32::MAX)?.unwrap_or(GROUP_SIZE);
+    let pictures = [("patch_size", patch), ("pooling_kernel_size", group.into()), ("max_soft_tokens", MOST_ROWS)];
+    pictures.into_iter().try_for_each(|(key, usual)| config.check_picture(key, &[usual]))?;
     if group != GROUP_SIZE {
         plan.set("vision.projector.scale_factor", group);
     }
@@ -64,10 +73,15 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         .of_shape(&[width, 3 * patch * patch]);
     let table = format!("{embedder}.position_embedding_table");
     plan.add(table, "v.position_embd.weight", &[width, positions, 2]);
+    // Without these flags, the model does not use the tensors, even if the files have them.
+    let [is_standardized, has_limits] =
+        [vision.flag("standardize")?, vision.flag("use_clipped_linears")?].map(|flag| flag == Some(true));
     for name in ["std_bias", "std_scale"] {
-        let tensor = plan.add(format!("vision_tower.{name}"), format!("v.{name}"), &[width]);
-        if vision.flag("standardize")? != Some(true) {
-            tensor.optional();
+        let from = format!("vision_tower.{name}");
+        if is_standardized {
+            plan.add(from, format!("v.{name}"), &[width]);
+        } else {
+            plan.ignored.insert(from);
         }
     }
     for layer in 0..layers {
@@ -95,7 +109,12 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         ] {
             plan.add(format!("{}.linear.weight", from(part)), format!("{}.weight", to(name)), &shape);
             for limit in ["input_min", "input_max", "output_min", "output_max"] {
-                plan.add(format!("{}.{limit}", from(part)), format!("{}.{limit}", to(name)), &[1]).optional();
+                let from = format!("{}.{limit}", from(part));
+                if has_limits {
+                    plan.add(from, format!("{}.{limit}", to(name)), &[1]).optional();
+                } else {
+                    plan.ignored.insert(from);
+                }
             }
         }
     }

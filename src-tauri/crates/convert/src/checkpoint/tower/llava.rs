@@ -2,8 +2,8 @@
 //!
 //! llama.cpp's converter has no such towers. Its older programs make files with the same names of keys and tensors.
 
-use super::TowerKind;
-use super::plan::{TowerConfig, TowerPlan, TowerSizes};
+use super::plan::{TowerConfig, TowerPlan, TowerSizes, check_text};
+use super::{PREPROCESSOR, TowerKind};
 use crate::checkpoint::config::CONFIG;
 use crate::checkpoint::error::{ConvertError, invalid, unsupported};
 
@@ -41,15 +41,12 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         "gelu" => plan.set("use_gelu", true),
         other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
     }
-    for (key, usual) in [("projector_hidden_act", "gelu"), ("vision_feature_select_strategy", "default")] {
-        match config.text.optional_text(key)?.unwrap_or(usual) {
-            found if found == usual => {}
-            found => return Err(unsupported(format!("a vision tower with {key} {found:?} instead of {usual:?}"))),
-        }
-    }
+    check_text(config.text, "projector_hidden_act", &["gelu"])?;
+    check_text(config.text, "vision_feature_select_strategy", &["default"])?;
+    ["size", "crop_size"].iter().try_for_each(|key| config.check_picture(key, &[image]))?;
     let epsilon = vision.optional_number(&["layer_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);
-    let last = last_layer(config, layers)?;
+    let last = config.feature_layers(FEATURE_LAYER, layers)?;
     plan.set("vision.block_count", last as u32);
     plan.set("vision.feature_layer", vec![last as i32]);
     if config.text.architecture() == LLAVA_NEXT {
@@ -72,23 +69,6 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     Ok(())
 }
 
-/// Returns the number of layers in front of the features of pictures.
-fn last_layer(config: &TowerConfig<'_>, layers: u64) -> Result<u64, ConvertError> {
-    const KEY: &str = "vision_feature_layer";
-    let value = config.text.value(KEY);
-    let layer = match value.as_i64() {
-        Some(layer) => layer,
-        None if value.is_null() => FEATURE_LAYER,
-        None => return Err(unsupported(format!("a vision tower with several layers in {KEY}"))),
-    };
-    // The first of the outputs is in front of all layers.
-    let last = if layer < 0 { layer.saturating_add(layers as i64 + 1) } else { layer };
-    match u64::try_from(last) {
-        Ok(last) if (1..=layers).contains(&last) => Ok(last),
-        _ => Err(invalid(CONFIG, format!("{KEY} is {layer}, but the vision tower has {layers} layers"))),
-    }
-}
-
 /// Adds the sizes of enlarged pictures, and the row behind each of their lines.
 fn add_enlarged(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> Result<(), ConvertError> {
     const KEY: &str = "image_grid_pinpoints";
@@ -97,8 +77,13 @@ fn add_enlarged(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> 
         Some([height, width]) => Some([height.as_u64()?, width.as_u64()?]),
         _ => None,
     };
-    let sizes = match config.text.value(KEY) {
-        serde_json::Value::Null => GRID.to_vec(),
+    let usual = serde_json::json!(GRID);
+    let of_model = Some(config.text.value(KEY)).filter(|sizes| !sizes.is_null()).unwrap_or(&usual);
+    let of_processor = config.preprocessor.value(KEY);
+    if !of_processor.is_null() && of_model != of_processor {
+        return Err(unsupported(format!("a vision tower with other {KEY} in {PREPROCESSOR} than in {CONFIG}")));
+    }
+    let sizes = match of_model {
         serde_json::Value::Array(pairs) if pairs.len() <= MAX_SIZES => {
             pairs.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(refused)?
         }

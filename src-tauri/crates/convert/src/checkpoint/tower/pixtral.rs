@@ -3,17 +3,21 @@
 //! The embedding of the token behind a line of patches is a tensor of the text part.
 
 use super::TowerKind;
-use super::plan::{TowerConfig, TowerPlan, TowerSizes};
+use super::plan::{TowerConfig, TowerPlan, TowerSizes, check_text};
 use crate::checkpoint::config::CONFIG;
 use crate::checkpoint::error::{ConvertError, invalid, unsupported};
 use crate::checkpoint::family::Layout;
 
-/// Epsilon of all norms, which is not in configs.
+/// Epsilon of all norms. Those of the tower are not in configs. That of the merger is the text part's.
 const EPSILON: f32 = 1e-5;
 /// Base of rotations, if a file has no key.
 const ROPE_BASE: f32 = 10_000.0;
 /// Upper limit of patches of a side of a group.
 const MAX_GROUP_SIZE: u32 = 16;
+/// Architecture of Pixtral, which it shares with LLaVA.
+const LLAVA: &str = "LlavaForConditionalGeneration";
+/// Key of LLaVA's rows.
+const STRATEGY: &str = "vision_feature_select_strategy";
 /// The token behind a line of patches.
 const BREAK: &str = "[IMG_BREAK]";
 /// Names of the table of embeddings, without their common beginning.
@@ -23,7 +27,7 @@ const COUNTS: [&str; 2] = ["num_hidden_layers", "num_attention_heads"];
 const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 
 pub(super) const PIXTRAL: TowerKind = TowerKind {
-    architectures: &["Mistral3ForConditionalGeneration", "LlavaForConditionalGeneration"],
+    architectures: &["Mistral3ForConditionalGeneration", LLAVA],
     models: &["pixtral"],
     prefixes: &["vision_tower.", "multi_modal_projector."],
     unused: &[],
@@ -43,15 +47,31 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
         "gelu" => plan.set("use_gelu", true),
         other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
     }
-    let of_rope = vision.value("rope_parameters")["rope_theta"].as_f64().map(|base| base as f32);
-    let base = of_rope.map_or_else(|| vision.optional_number(&["rope_theta"]), |base| Ok(Some(base)))?;
-    if let Some(base) = base.filter(|&base| base != ROPE_BASE) {
+    check_text(config.text, "projector_hidden_act", &["gelu"])?;
+    let is_llava = config.text.architecture() == LLAVA;
+    if is_llava && config.text.optional_text(STRATEGY)? != Some("full") {
+        // The first patch has no row.
+        return Err(unsupported(format!("a vision tower of Pixtral with {STRATEGY} other than \"full\"")));
+    }
+    let last = config.feature_layers(if is_llava { -2 } else { -1 }, layers)?;
+    if last != layers {
+        return Err(unsupported(format!("a vision tower of Pixtral with features of layer {last} of {layers}")));
+    }
+    if let Some(base) = config.rope_base()?.filter(|&base| base != ROPE_BASE) {
         plan.set("vision.rope.freq_base", base);
     }
     let group = config.text.optional_count(&["spatial_merge_size"], MAX_GROUP_SIZE)?;
     if let Some(group) = group {
         plan.set("vision.spatial_merge_size", group);
+        let epsilon = config.text.optional_number(&["rms_norm_eps"])?;
+        if let Some(epsilon) = epsilon.filter(|&epsilon| epsilon != EPSILON) {
+            let what = format!("a vision tower of a model with rms_norm_eps {epsilon} instead of {EPSILON}");
+            return Err(unsupported(what));
+        }
     }
+    config.check_picture("size", &[sizes.image])?;
+    // Some files have the pixels of a group.
+    config.check_picture("patch_size", &[sizes.patch, sizes.patch * group.map_or(1, u64::from)])?;
     add_break(config, plan, output)?;
     plan.add_patches("vision_tower.patch_conv", &sizes);
     plan.add("vision_tower.ln_pre.weight", "v.pre_ln.weight", &[width]);

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use cairn_gguf::Metadata;
+use serde_json::Value;
 
-use crate::checkpoint::config::{Config, MAX_WIDTH};
+use crate::checkpoint::config::{Config, MAX_WIDTH, ROTATION_KINDS, ROTATIONS, excerpt, positive};
 use crate::checkpoint::description::Description;
 use crate::checkpoint::error::{ConvertError, unsupported};
 use crate::checkpoint::family::{Contents, Layout, Place};
@@ -28,6 +29,64 @@ pub(super) struct TowerConfig<'a> {
 }
 
 impl TowerConfig<'_> {
+    /// Returns the number of layers before the features of pictures. The key `vision_feature_layer` counts them, from the end if it is
+    /// negative.
+    pub(super) fn feature_layers(&self, default: i64, layers: u64) -> Result<u64, ConvertError> {
+        const KEY: &str = "vision_feature_layer";
+        let layer = match self.text.value(KEY) {
+            Value::Array(list) if list.len() > 1 => {
+                return Err(unsupported(format!("a vision tower with several layers in {KEY}")));
+            }
+            Value::Array(list) if list.len() == 1 => &list[0],
+            value => value,
+        };
+        let refused = |reason: String| self.text.refused(KEY, reason);
+        let layer = match layer.as_i64() {
+            Some(layer) => layer,
+            None if layer.is_null() => default,
+            None => return Err(refused(format!("is {}, not the number of a layer", excerpt(layer)))),
+        };
+        // The first of the outputs is in front of all layers.
+        let last = if layer < 0 { layer.saturating_add(layers as i64 + 1) } else { layer };
+        match u64::try_from(last) {
+            Ok(last) if (1..=layers).contains(&last) => Ok(last),
+            _ => Err(refused(format!("is {layer}, but the vision tower has {layers} layers"))),
+        }
+    }
+
+    /// Returns the base of the rotation by row and column.
+    pub(super) fn rope_base(&self) -> Result<Option<f32>, ConvertError> {
+        for name in ROTATIONS {
+            let rope = self.vision.value(name);
+            if !rope.is_null() && !rope.is_object() {
+                return Err(self.vision.refused(name, format_args!("is {}, not an object", excerpt(rope))));
+            }
+            let kind = ROTATION_KINDS.map(|key| &rope[key]).into_iter().find(|kind| !kind.is_null());
+            if let Some(kind) = kind.filter(|kind| *kind != "default" && *kind != "axial") {
+                return Err(unsupported(format!("a vision tower with {name} of the kind {}", excerpt(kind))));
+            }
+        }
+        match &self.vision.value(ROTATIONS[0])["rope_theta"] {
+            Value::Null => self.vision.optional_number(&["rope_theta"]),
+            base => positive("vision_config.rope_parameters.rope_theta", base).map(Some),
+        }
+    }
+
+    /// Checks that a setting of pictures has one of these sizes, if it has a value: a number, or an object with the sizes of sides.
+    pub(super) fn check_picture(&self, key: &str, usual: &[u64]) -> Result<(), ConvertError> {
+        let is_usual = |size: &Value| size.as_u64().is_some_and(|size| usual.contains(&size));
+        let found = self.preprocessor.value(key);
+        let is_valid = match found {
+            Value::Null => true,
+            Value::Object(sides) => sides.values().all(|side| side.is_null() || is_usual(side)),
+            size => is_usual(size),
+        };
+        if is_valid {
+            return Ok(());
+        }
+        Err(unsupported(format!("a vision tower with {key} {} of images instead of {}", excerpt(found), usual[0])))
+    }
+
     /// Returns the number of elements of a head: those of the stream divided by the number of heads.
     pub(super) fn head_dim(&self, &TowerSizes { width, heads, .. }: &TowerSizes) -> Result<u64, ConvertError> {
         if !width.is_multiple_of(heads) {
@@ -39,6 +98,18 @@ impl TowerConfig<'_> {
             head if head == width / heads => Ok(head),
             head => Err(unsupported(format!("a vision tower with head_dim {head} instead of {}", width / heads))),
         }
+    }
+}
+
+/// Checks that a setting has one of these values, if it has one. Others are not computed, and would change the rows.
+pub(super) fn check_text(config: &Config, key: &str, usual: &[&str]) -> Result<(), ConvertError> {
+    match config.optional_text(key)? {
+        Some(found) if !usual.contains(&found) => Err(unsupported(format!(
+            "a vision tower with {key} {:?} instead of {:?}",
+            cairn_wire::excerpt(found),
+            usual[0]
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -102,6 +173,8 @@ pub(super) struct TowerPlan {
     pub(super) tensors: HashMap<String, Vec<TowerTensor>>,
     /// Names of tensors that the checkpoint must have, and the new file has not.
     pub(super) skipped: HashSet<String>,
+    /// Names of tensors that the config switches off.
+    pub(super) ignored: HashSet<String>,
 }
 
 /// Sizes that all towers have.
@@ -126,7 +199,7 @@ impl TowerPlan {
         metadata.set("general.architecture", "clip");
         metadata.set("general.type", "mmproj");
         metadata.set("clip.has_vision_encoder", true);
-        Self { metadata, tensors: HashMap::new(), skipped: HashSet::new() }
+        Self { metadata, tensors: HashMap::new(), skipped: HashSet::new(), ignored: HashSet::new() }
     }
 
     /// Sets a key of the tower.
@@ -159,11 +232,32 @@ impl TowerPlan {
         for (key, count) in counts {
             self.set(&format!("vision.{key}"), count);
         }
-        for key in ["image_mean", "image_std"] {
-            self.set(&format!("vision.{key}"), config.preprocessor.numbers::<3>(key)?.to_vec());
-        }
+        self.add_colors(&config.preprocessor)?;
         let [image, patch, width, inner, heads, layers, output] = counts.map(|(_, count)| u64::from(count));
         Ok(TowerSizes { image, patch, width, inner, heads, layers, output })
+    }
+
+    /// Adds the mean and the deviation of colors.
+    fn add_colors(&mut self, pictures: &Config) -> Result<(), ConvertError> {
+        let factor = pictures.optional_number(&["rescale_factor"])?;
+        if let Some(factor) = factor.filter(|factor| (factor * 255.0 - 1.0).abs() > 1e-3) {
+            return Err(unsupported(format!("a vision tower with rescale_factor {factor} instead of 1/255")));
+        }
+        if pictures.flag("do_rescale")? == Some(false) {
+            return Err(unsupported("a vision tower with do_rescale false"));
+        }
+        let is_normalised = pictures.flag("do_normalize")? != Some(false);
+        for (key, without) in [("image_mean", 0f32), ("image_std", 1.0)] {
+            let colors = if is_normalised { pictures.numbers::<3>(key)? } else { [without; 3] };
+            if key == "image_std"
+                && let Some(deviation) = colors.iter().find(|deviation| !(1.0 / **deviation).is_normal())
+            {
+                return Err(pictures
+                    .refused(key, format_args!("has the deviation {deviation}, which nothing can be divided by")));
+            }
+            self.set(&format!("vision.{key}"), colors.to_vec());
+        }
+        Ok(())
     }
 
     /// Adds a tensor by its names, with its dimensions in the new file, row length first.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cairn_gguf::{Array, Value};
 
 use super::TowerKind;
-use super::plan::{TowerConfig, TowerPlan, TowerSizes};
+use super::plan::{TowerConfig, TowerPlan, TowerSizes, check_text};
 use crate::checkpoint::error::{ConvertError, unsupported};
 use crate::checkpoint::family::Layout;
 
@@ -29,7 +29,7 @@ const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 
 pub(super) const QWEN_2_5: TowerKind = TowerKind {
     architectures: &["Qwen2_5_VLForConditionalGeneration"],
-    models: &[],
+    models: &["qwen2_5_vl", "qwen2_5_vl_vision"],
     prefixes: &["visual."],
     unused: &[],
     types: &[],
@@ -43,7 +43,16 @@ pub(super) const QWEN_3: TowerKind = TowerKind {
         "Qwen3_5ForConditionalGeneration",
         "Qwen3_5MoeForConditionalGeneration",
     ],
-    models: &[],
+    models: &[
+        "qwen3_vl",
+        "qwen3_vl_vision",
+        "qwen3_vl_moe",
+        "qwen3_vl_moe_vision",
+        "qwen3_5",
+        "qwen3_5_vision",
+        "qwen3_5_moe",
+        "qwen3_5_moe_vision",
+    ],
     prefixes: &["visual."],
     unused: &[],
     types: &[],
@@ -52,8 +61,9 @@ pub(super) const QWEN_3: TowerKind = TowerKind {
 
 fn plan_25(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
     let sizes = plan.add_keys(config, COUNTS, WIDTHS, Some(IMAGE_SIZE_25))?;
-    check_groups(config)?;
+    check_groups(config, &sizes)?;
     check_window(config)?;
+    check_text(&config.vision, "hidden_act", &["silu"])?;
     plan.set("projector_type", "qwen2.5vl_merger");
     plan.set("use_silu", true);
     plan.set("vision.attention.layer_norm_epsilon", EPSILON);
@@ -92,7 +102,8 @@ fn plan_3(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertE
     let positions = config.vision.count("num_position_embeddings", u32::MAX)?;
     let patch = config.vision.count("patch_size", u32::MAX)?;
     let sizes = plan.add_keys(config, COUNTS, WIDTHS, Some(positions.isqrt().saturating_mul(patch)))?;
-    check_groups(config)?;
+    check_groups(config, &sizes)?;
+    check_text(&config.vision, "hidden_act", &["gelu_pytorch_tanh"])?;
     plan.set("projector_type", "qwen3vl_merger");
     plan.set("use_gelu", true);
     plan.set("vision.spatial_merge_size", GROUP_SIZE);
@@ -142,7 +153,10 @@ fn group_width(width: u64) -> u64 {
     u64::from(GROUP_SIZE * GROUP_SIZE) * width
 }
 
-fn check_groups(config: &TowerConfig<'_>) -> Result<(), ConvertError> {
+/// Checks the sizes of patches and groups, in the config and in the settings of pictures.
+fn check_groups(config: &TowerConfig<'_>, sizes: &TowerSizes) -> Result<(), ConvertError> {
+    let pictures = [("patch_size", sizes.patch), ("merge_size", GROUP_SIZE.into()), ("temporal_patch_size", FRAMES)];
+    pictures.into_iter().try_for_each(|(key, usual)| config.check_picture(key, &[usual]))?;
     let wanted = [("spatial_merge_size", GROUP_SIZE), ("temporal_patch_size", FRAMES as u32)];
     for (key, wanted) in wanted {
         let found = config.vision.optional_count(&[key], u32::MAX)?.unwrap_or(wanted);

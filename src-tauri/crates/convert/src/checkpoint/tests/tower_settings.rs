@@ -1,0 +1,181 @@
+//! Settings of vision towers and of their pictures that change the rows of a picture: each is read, or the tower is left out.
+
+use cairn_gguf::Gguf;
+use cairn_testkit::checkpoint::{CheckpointSpec, checkpoint};
+use serde_json::{Value, json};
+
+use super::hostile::{Files, changed};
+use super::towers::{CONFIG, PREPROCESSOR, converted, gemma3, gemma4, llava, pixtral, qwen3, qwen25, refused};
+use crate::{CheckpointFile, FileType};
+
+/// Where a setting is.
+#[derive(Clone, Copy)]
+enum Place {
+    Root,
+    Text,
+    Vision,
+    Pictures,
+}
+use Place::{Pictures, Root, Text, Vision};
+
+/// Returns the files of a checkpoint with another value of a setting.
+fn with(spec: CheckpointSpec, place: Place, key: &str, value: Value) -> Vec<CheckpointFile> {
+    let files: Files = checkpoint(&spec).files;
+    match place {
+        Root => changed(files, CONFIG, |all| all[key] = value),
+        Text => changed(files, CONFIG, |all| all["text_config"][key] = value),
+        Vision => changed(files, CONFIG, |all| all["vision_config"][key] = value),
+        Pictures => changed(files, PREPROCESSOR, |all| all[key] = value),
+    }
+}
+
+#[test]
+fn settings_that_files_lack_are_refused() {
+    let tanh = json!("gelu_pytorch_tanh");
+    for (spec, place, key, value, expected) in [
+        (gemma3(), Vision, "hidden_act", json!("relu"), "hidden_act \"relu\" instead of \"gelu_pytorch_tanh\""),
+        (gemma3(), Vision, "hidden_act", json!({"a": 1}), "vision_config.hidden_act is {\"a\":1}, not a text"),
+        (gemma3(), Vision, "model_type", json!("clip_vision_model"), "the model_type \"clip_vision_model\""),
+        (gemma3(), Pictures, "size", json!({"height": 24, "width": 48}), "of images instead of 24"),
+        (gemma3(), Pictures, "do_rescale", json!(false), "do_rescale false"),
+        (gemma3(), Pictures, "rescale_factor", json!(1.0 / 127.5), "rescale_factor 0.007843138 instead of 1/255"),
+        (gemma3(), Pictures, "image_std", json!([1.0, 1e-40, 1.0]), "which nothing can be divided by"),
+        (gemma3(), Pictures, "image_std", json!([1.0, 0.0, 1.0]), "image_std has the deviation 0"),
+        (gemma3(), Root, "mm_tokens_per_image", json!(16), "mm_tokens_per_image 16 and image_seq_length 4"),
+        (gemma3(), Pictures, "image_seq_length", json!(5), "5 rows of an image are not a square of groups of 8 x 8"),
+        (gemma3(), Pictures, "image_seq_length", json!(9), "9 rows of an image are not a square of groups of 8 x 8"),
+        (gemma3(), Pictures, "image_seq_length", json!(1_000_000), "1000000 rows of an image"),
+        (
+            gemma3(),
+            Pictures,
+            "image_seq_length",
+            Value::Null,
+            "256 rows of an image are not a square of groups of 8 x 8",
+        ),
+        (qwen25(), Vision, "hidden_act", json!("gelu"), "hidden_act \"gelu\" instead of \"silu\""),
+        (qwen25(), Vision, "model_type", json!("qwen2_vl"), "the model_type \"qwen2_vl\""),
+        (qwen25(), Pictures, "merge_size", json!(4), "merge_size 4 of images instead of 2"),
+        (qwen25(), Pictures, "patch_size", json!(7), "patch_size 7 of images instead of 14"),
+        (qwen3(), Vision, "hidden_act", json!("silu"), "hidden_act \"silu\" instead of \"gelu_pytorch_tanh\""),
+        (qwen3(), Vision, "model_type", json!("siglip"), "the model_type \"siglip\""),
+        (qwen3(), Pictures, "temporal_patch_size", json!(1), "temporal_patch_size 1 of images instead of 2"),
+        (pixtral(2), Root, "projector_hidden_act", json!("relu"), "projector_hidden_act \"relu\" instead of \"gelu\""),
+        (pixtral(2), Root, "projector_hidden_act", json!(5), "projector_hidden_act is 5, not a text"),
+        (pixtral(2), Root, "vision_feature_layer", json!(-2), "features of layer 2 of 3"),
+        (
+            pixtral(2),
+            Root,
+            "vision_feature_layer",
+            json!("x"),
+            "vision_feature_layer is \"x\", not the number of a layer",
+        ),
+        (pixtral(2), Text, "rms_norm_eps", json!(0.01), "rms_norm_eps 0.01 instead of 0.00001"),
+        (
+            pixtral(2),
+            Vision,
+            "rope_parameters",
+            json!({"rope_type": "linear", "factor": 4.0}),
+            "of the kind \"linear\"",
+        ),
+        (
+            pixtral(2),
+            Vision,
+            "rope_parameters",
+            json!({"rope_theta": "x"}),
+            "rope_parameters.rope_theta is \"x\", not a",
+        ),
+        (pixtral(2), Vision, "rope_parameters", json!([1]), "vision_config.rope_parameters is [1], not an object"),
+        (pixtral(2), Vision, "rope_scaling", json!({"type": "yarn"}), "rope_scaling of the kind \"yarn\""),
+        (pixtral(2), Pictures, "size", json!({"longest_edge": 48}), "of images instead of 96"),
+        (pixtral(2), Pictures, "patch_size", json!({"height": 14, "width": 14}), "of images instead of 4"),
+        (gemma4(), Vision, "rope_parameters", json!({"rope_theta": 1000.0}), "rope_theta 1000 instead of 100"),
+        (gemma4(), Vision, "model_type", json!("siglip_vision_model"), "the model_type \"siglip_vision_model\""),
+        (gemma4(), Pictures, "max_soft_tokens", json!(1120), "max_soft_tokens 1120 of images instead of 280"),
+        (gemma4(), Pictures, "pooling_kernel_size", json!(4), "pooling_kernel_size 4 of images instead of 3"),
+        (gemma4(), Pictures, "patch_size", json!(4), "patch_size 4 of images instead of 2"),
+        (llava(&[]), Pictures, "crop_size", json!({"height": 12, "width": 12}), "of images instead of 24"),
+        (llava(&[]), Vision, "hidden_act", tanh, "the activation \"gelu_pytorch_tanh\""),
+        (
+            llava(&[24, 48]),
+            Pictures,
+            "image_grid_pinpoints",
+            json!([[24, 72]]),
+            "other image_grid_pinpoints in preproc",
+        ),
+    ] {
+        refused(&with(spec, place, key, value), expected);
+    }
+}
+
+#[test]
+fn settings_with_the_values_of_published_models_are_accepted() {
+    for (spec, place, key, value) in [
+        (gemma3(), Vision, "hidden_act", json!("gelu_pytorch_tanh")),
+        (gemma3(), Vision, "model_type", Value::Null),
+        (gemma3(), Pictures, "size", json!({"height": 24, "width": 24})),
+        (gemma3(), Root, "mm_tokens_per_image", json!(4)),
+        (qwen25(), Vision, "model_type", json!("qwen2_5_vl_vision")),
+        (qwen25(), Pictures, "merge_size", json!(2)),
+        (qwen3(), Vision, "model_type", json!("qwen3_vl_vision")),
+        (pixtral(2), Root, "projector_hidden_act", json!("gelu")),
+        (pixtral(2), Root, "vision_feature_layer", json!([-1])),
+        (pixtral(2), Root, "vision_feature_layer", json!(3)),
+        (pixtral(2), Text, "rms_norm_eps", json!(1e-5)),
+        (pixtral(2), Vision, "rope_parameters", json!({"rope_type": "axial", "rope_theta": 10000.0})),
+        (pixtral(2), Pictures, "patch_size", json!({"height": 8, "width": 8})),
+        (gemma4(), Vision, "rope_parameters", json!({"rope_type": "default", "rope_theta": 100})),
+        (gemma4(), Pictures, "max_soft_tokens", json!(280)),
+        (llava(&[]), Pictures, "crop_size", json!(24)),
+        (llava(&[]), Pictures, "size", json!({"shortest_edge": 24})),
+        (llava(&[]), Root, "vision_feature_layer", json!([-2])),
+        (llava(&[24, 48]), Pictures, "image_grid_pinpoints", json!([[48, 24]])),
+    ] {
+        let files = with(spec, place, key, value.clone());
+        assert_eq!(converted(&files, FileType::F16).map(drop), Ok(()), "{key} {value}");
+    }
+}
+
+#[test]
+fn pictures_that_are_not_normalised_have_no_mean() {
+    let pictures = |value: Value| {
+        let files = changed(checkpoint(&gemma3()).files, PREPROCESSOR, |all| {
+            all["do_normalize"] = value;
+            all["image_mean"] = json!([0.1, 0.2, 0.3]);
+        });
+        let file = converted(&files, FileType::F16).expect("a valid checkpoint");
+        let gguf = Gguf::parse(&file).expect("a valid file");
+        let colors = |key: &str| gguf.metadata().f32s(key).expect("numbers").expect("three numbers").to_vec();
+        ["clip.vision.image_mean", "clip.vision.image_std"].map(colors)
+    };
+    assert_eq!(pictures(json!(true)), [vec![0.1, 0.2, 0.3], vec![0.5; 3]], "the settings");
+    assert_eq!(pictures(json!(false)), [vec![0.0; 3], vec![1.0; 3]], "colors between 0 and 1");
+}
+
+#[test]
+fn rows_of_an_image_of_gemma_3_are_those_of_the_config() {
+    let mut with_rows = checkpoint(&gemma3()).files;
+    with_rows.retain(|(name, _)| name != PREPROCESSOR);
+    let settings = json!({"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]});
+    with_rows.push((PREPROCESSOR.to_owned(), settings.to_string().into_bytes()));
+    let files = changed(with_rows, CONFIG, |all| all["mm_tokens_per_image"] = json!(16));
+    let file = converted(&files, FileType::F16).expect("a valid checkpoint");
+    let group = Gguf::parse(&file).expect("a valid file").metadata().u32("clip.vision.projector.scale_factor");
+    assert_eq!(group, Ok(Some(2)), "4 x 4 rows of 8 x 8 patches");
+}
+
+#[test]
+fn tensors_that_the_config_switches_off_are_left_out() {
+    let names = |key: &str, value: Value| {
+        let file = converted(&with(gemma4(), Vision, key, value), FileType::F16).expect("a valid checkpoint");
+        let gguf = Gguf::parse(&file).expect("a valid file");
+        gguf.tensors().iter().map(|tensor| tensor.name.clone()).collect::<Vec<String>>()
+    };
+    for value in [json!(false), Value::Null] {
+        let found = names("standardize", value.clone());
+        assert!(!found.iter().any(|name| name.starts_with("v.std_")), "standardize {value}: {found:?}");
+        assert!(found.iter().any(|name| name.ends_with("_min")), "standardize {value}: limits are another setting");
+        let found = names("use_clipped_linears", value.clone());
+        assert!(!found.iter().any(|name| name.ends_with("_min")), "use_clipped_linears {value}: {found:?}");
+        assert!(found.iter().any(|name| name.starts_with("v.std_")), "use_clipped_linears {value}: the other setting");
+    }
+}
