@@ -71,6 +71,10 @@ const QUANTIZATION_VERSION: u32 = 2;
 /// Why a model does not hear.
 const NO_SOUND: &str = "the part of the folder for sound was not converted; the model does not read sound";
 
+/// Why a model with a declared tower has none.
+const NO_TOWER: &str = "config.json has a vision_config, but the files have no tensors of a vision tower; a file of weights may be \
+                        missing";
+
 /// Progress of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvertProgress {
@@ -151,7 +155,9 @@ impl<'a> Conversion<'a> {
         let has_sound = left_out.clone().any(|source| is_sound(&source));
         let no_sound = has_sound.then(|| NO_SOUND.to_owned());
         if left_out.all(|source| is_sound(&source)) {
-            return Ok((None, no_sound));
+            // A file of weights may be missing, which only an index of the files would show.
+            let is_declared = description.config.value(tower::SECTION).is_object();
+            return Ok((None, if is_declared { Some(text_only(NO_TOWER)) } else { no_sound }));
         }
         let plan = || -> Result<Self, ConvertError> {
             let tower = Tower::new(files, description)?;

@@ -13,6 +13,7 @@ mod pixtral;
 mod plan;
 mod qwen;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use cairn_gguf::{DType, Metadata};
@@ -27,15 +28,19 @@ use super::plan::{Data, PlannedTensor};
 use super::safetensors::SourceTensor;
 use crate::FileType;
 use plan::{TowerConfig, TowerPlan};
+pub(super) use qwen::DEEPSTACK;
 
 /// Settings of the pictures of a model.
 const PREPROCESSOR: &str = "preprocessor_config.json";
 /// The same in the section `image_processor` of a newer file.
 const PROCESSOR: &str = "processor_config.json";
 /// The section of the config that describes the tower.
-const SECTION: &str = "vision_config";
+pub(super) const SECTION: &str = "vision_config";
 /// Beginning of names that newer checkpoints have in addition.
 const PREFIX: &str = "model.";
+/// Beginning of names of most towers, and the part of names of SigLIP and CLIP behind it. `transformers` 5 omits the part.
+const TOWER: &str = "vision_tower.";
+const VISION_MODEL: &str = "vision_model.";
 /// Beginnings of names of towers for sound.
 const SOUND: [&str; 2] = ["audio_tower.", "embed_audio."];
 
@@ -45,8 +50,12 @@ struct TowerKind {
     architectures: &'static [&'static str],
     /// Values of `model_type` in the section of the tower. Without one, a tower is of the first kind with its architecture.
     models: &'static [&'static str],
+    /// Values of the section's keys that a config may leave out, as in `transformers`.
+    defaults: &'static [(&'static str, u32)],
     /// Beginnings of the names of tensors, without [`PREFIX`].
     prefixes: &'static [&'static str],
+    /// Whether names in the plan have [`VISION_MODEL`] behind [`TOWER`].
+    has_vision_model: bool,
     /// Parts of names of tensors that the forward pass does not need.
     unused: &'static [&'static str],
     /// Types of tensors with a rule of their own, by their names in GGUF.
@@ -79,13 +88,16 @@ impl Tower {
         let Value::Object(section) = description.config.value(SECTION) else {
             return Err(invalid(CONFIG, format!("it has no {SECTION}, but the files have tensors of a vision tower")));
         };
-        let vision = Config::of_object(section.clone(), CONFIG, "vision_config.");
+        let mut vision = Config::of_object(section.clone(), CONFIG, "vision_config.");
         let model = vision.optional_text("model_type")?;
         let kind = kinds.into_iter().find(|kind| model.is_none_or(|model| kind.models.contains(&model)));
         let kind = *kind.ok_or_else(|| {
             let model = cairn_wire::excerpt(model.unwrap_or_default());
             unsupported(format!("a vision tower with the model_type {model:?}"))
         })?;
+        for &(key, count) in kind.defaults {
+            vision.set_default(key, count);
+        }
         let config = TowerConfig { vision, text: &description.config, preprocessor: preprocessor(files)?, description };
         let mut plan = TowerPlan::new();
         (kind.plan)(&config, &mut plan)?;
@@ -94,8 +106,19 @@ impl Tower {
 
     /// Whether a tensor of the checkpoint is read for the tower, or is a part of it.
     fn contains(&self, name: &str) -> bool {
-        let name = inner(name);
-        self.kind.prefixes.iter().any(|prefix| name.starts_with(prefix)) || self.plan.tensors.contains_key(name)
+        let name = self.planned_name(name);
+        self.kind.prefixes.iter().any(|prefix| name.starts_with(prefix)) || self.plan.tensors.contains_key(&*name)
+    }
+
+    /// Returns the name of a tensor in the plan.
+    fn planned_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let name = without_model_prefix(name);
+        match name.strip_prefix(TOWER) {
+            Some(rest) if self.kind.has_vision_model && !rest.starts_with(VISION_MODEL) => {
+                format!("{TOWER}{VISION_MODEL}{rest}").into()
+            }
+            _ => name.into(),
+        }
     }
 
     /// Returns the metadata of the new file.
@@ -112,7 +135,7 @@ impl Tower {
     pub(super) fn sources(&self, all: &[SourceTensor]) -> Result<Vec<SourceTensor>, ConvertError> {
         let sources: Vec<SourceTensor> = all.iter().filter(|source| self.contains(&source.name)).cloned().collect();
         for source in &sources {
-            let mut tensors = self.plan.tensors.get(inner(&source.name)).into_iter().flatten();
+            let mut tensors = self.plan.tensors.get(&*self.planned_name(&source.name)).into_iter().flatten();
             let has_other = |shape: &Vec<u64>| *shape != source.shape;
             if let Some(tensor) = tensors.find(|tensor| tensor.shape.as_ref().is_some_and(has_other)) {
                 let reason = format!(
@@ -129,7 +152,7 @@ impl Tower {
     /// Checks that the checkpoint has all tensors of the tower: those that were planned, and those that are skipped.
     pub(super) fn check_complete(&self, all: &[SourceTensor], tensors: &[PlannedTensor]) -> Result<(), ConvertError> {
         let found: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-        let stored: HashSet<&str> = all.iter().map(|source| inner(&source.name)).collect();
+        let stored: HashSet<Cow<'_, str>> = all.iter().map(|source| self.planned_name(&source.name)).collect();
         let tensors = self.plan.tensors.iter();
         let missing = tensors.filter(|(_, places)| {
             places.iter().any(|place| !place.is_optional && !found.contains(place.place.name.as_str()))
@@ -171,7 +194,7 @@ impl Family for Tower {
     }
 
     fn places(&self, full_name: &str, _: &Description<'_>) -> Result<Vec<Place>, ConvertError> {
-        let name = inner(full_name);
+        let name = &*self.planned_name(full_name);
         if let Some(tensors) = self.plan.tensors.get(name) {
             return Ok(tensors.iter().map(|tensor| tensor.place.clone()).collect());
         }
@@ -183,14 +206,14 @@ impl Family for Tower {
     }
 }
 
-/// Returns the part of a name that all checkpoints of a kind have in common.
-fn inner(name: &str) -> &str {
+/// Returns a name without the prefix of newer checkpoints.
+fn without_model_prefix(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 /// Whether a tensor is of a tower for sound.
 pub(super) fn is_of_sound(name: &str) -> bool {
-    SOUND.iter().any(|prefix| inner(name).starts_with(prefix))
+    SOUND.iter().any(|prefix| without_model_prefix(name).starts_with(prefix))
 }
 
 /// Returns the file type of the vision tower of a model: a tower is small, and has no blocks.

@@ -53,6 +53,7 @@ pub(super) fn store(spec: &TowerSpec, config: &mut Value, sources: &mut Vec<Sour
         }
         TowerKind::Pixtral { group } => {
             config["spatial_merge_size"] = json!(group);
+            config["multimodal_projector_bias"] = json!(true);
             vec![("vision.attention.layer_norm_epsilon", 1e-5f32.into())]
         }
         TowerKind::Llava { sizes, .. } => {

@@ -7,6 +7,7 @@ use super::super::config::{CONFIG, Config};
 use super::super::decoder::{ATTENTION, Decoder, Dim, NORMS, PLAIN, Row, row};
 use super::super::error::{ConvertError, invalid};
 use super::super::family::Select;
+use super::super::tower::DEEPSTACK;
 use super::qwen::{EXPERTS, HEAD_NORMS, QWEN_3, QWEN_3_MOE};
 use super::sections::add_sections;
 
@@ -59,7 +60,7 @@ fn add_keys(config: &Config, architecture: &str, metadata: &mut Metadata) -> Res
         Some(count) if count > MAX_DEEPSTACK => {
             return Err(invalid(CONFIG, format!("{KEY} has {count} layers, and the limit is {MAX_DEEPSTACK}")));
         }
-        count => count.unwrap_or(0) as u32,
+        count => count.unwrap_or(DEEPSTACK.len()) as u32,
     };
     metadata.set(format!("{architecture}.n_deepstack_layers"), layers);
     Ok(())

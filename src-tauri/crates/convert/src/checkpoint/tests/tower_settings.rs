@@ -4,9 +4,10 @@ use cairn_gguf::Gguf;
 use cairn_testkit::checkpoint::{CheckpointSpec, checkpoint};
 use serde_json::{Value, json};
 
+use super::decoders::open;
 use super::hostile::{Files, changed};
 use super::towers::{CONFIG, PREPROCESSOR, converted, gemma3, gemma4, llava, pixtral, qwen3, qwen25, refused};
-use crate::{CheckpointFile, FileType};
+use crate::{CheckpointFile, Conversion, FileType};
 
 /// Where a setting is.
 #[derive(Clone, Copy)]
@@ -178,4 +179,65 @@ fn tensors_that_the_config_switches_off_are_left_out() {
         assert!(!found.iter().any(|name| name.ends_with("_min")), "use_clipped_linears {value}: {found:?}");
         assert!(found.iter().any(|name| name.starts_with("v.std_")), "use_clipped_linears {value}: the other setting");
     }
+}
+
+#[test]
+fn names_and_defaults_of_newer_and_older_transformers_are_read() {
+    for spec in [gemma3(), llava(&[24, 48])] {
+        let mut files = checkpoint(&spec).files;
+        let expected = converted(&open(&files), FileType::F32).expect("a valid checkpoint");
+        // The names have another length, so the headers are written again.
+        for (name, contents) in &mut files {
+            if name.ends_with(".json") {
+                let text = String::from_utf8(contents.clone()).expect("JSON");
+                *contents = text.replace("vision_tower.vision_model.", "model.vision_tower.").into_bytes();
+            } else if name.ends_with(".safetensors") {
+                let length = u64::from_le_bytes(contents[..8].try_into().expect("eight bytes")) as usize;
+                let header = String::from_utf8(contents[8..8 + length].to_vec()).expect("JSON");
+                let header = header.replace("vision_tower.vision_model.", "model.vision_tower.").into_bytes();
+                *contents = [&(header.len() as u64).to_le_bytes()[..], &header, &contents[8 + length..]].concat();
+            }
+        }
+        let found = converted(&open(&files), FileType::F32);
+        assert!(found == Ok(expected), "{}: names without vision_model", spec.architecture);
+    }
+    let missing = |spec: CheckpointSpec, key: &str, expected: &str| {
+        let files = changed(checkpoint(&spec).files, CONFIG, |all| {
+            drop(all["vision_config"].as_object_mut().unwrap().remove(key))
+        });
+        refused(&files, expected);
+    };
+    missing(gemma3(), "num_attention_heads", "hidden_size is 24, not a multiple of 12 heads");
+}
+
+#[test]
+fn biases_of_projectors_are_those_that_the_config_declares() {
+    let names = |spec: CheckpointSpec, value: Value| {
+        let file = converted(&with(spec, Root, "multimodal_projector_bias", value), FileType::F16).expect("valid");
+        let gguf = Gguf::parse(&file).expect("a valid file");
+        gguf.tensors().iter().filter(|tensor| tensor.name.starts_with("mm.") && tensor.name.ends_with(".bias")).count()
+    };
+    for (spec, value, expected) in [
+        (llava(&[]), Value::Null, 2),
+        (llava(&[]), json!(true), 2),
+        (llava(&[]), json!(false), 0),
+        (pixtral(2), Value::Null, 0),
+        (pixtral(2), json!(true), 2),
+        (pixtral(2), json!(false), 0),
+    ] {
+        assert_eq!(names(spec.clone(), value.clone()), expected, "{}: {value}", spec.architecture);
+    }
+}
+
+#[test]
+fn declared_tower_without_tensors_is_a_warning() {
+    let spec = CheckpointSpec { tower: None, ..gemma3() };
+    let declared = |section: Value| {
+        let files = changed(checkpoint(&spec).files, CONFIG, |all| all["vision_config"] = section);
+        let conversion = Conversion::new(&files, FileType::F16).expect("a valid checkpoint");
+        conversion.left_out().map(str::to_owned)
+    };
+    assert_eq!(declared(Value::Null), None, "a model of text");
+    let warning = declared(json!({"hidden_size": 24})).expect("a tower is missing");
+    assert!(warning.contains("config.json has a vision_config, but the files have no tensors"), "{warning}");
 }

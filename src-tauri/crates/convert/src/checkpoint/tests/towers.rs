@@ -253,7 +253,8 @@ fn invalid_settings_of_towers_are_refused() {
     refused(&set(gemma3(), "num_hidden_layers", json!(5000)), limit);
     refused(&set(gemma3(), "patch_size", json!(1 << 20)), "vision_config.patch_size is 1048576, and the limit is 256");
     refused(&set(gemma3(), "image_size", json!([24, 24])), "vision_config.image_size is [24,24], not a count");
-    refused(&set(gemma3(), "hidden_size", json!(null)), "vision_config.hidden_size is null, not a count");
+    let default = "v.patch_embd.weight needs [768, 3, 3, 3] by the config";
+    refused(&set(gemma3(), "hidden_size", json!(null)), default);
     let deep = |list: Value| set(qwen3(), "deepstack_visual_indexes", list);
     refused(&deep(json!([0, 4])), "vision_config.deepstack_visual_indexes has the layer 4, but the tower has 4");
     refused(&deep(json!([0, "x"])), "not a list of whole numbers");

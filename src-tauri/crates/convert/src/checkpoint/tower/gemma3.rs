@@ -18,7 +18,16 @@ const PROJECTION: &str = "mm.input_projection.weight";
 pub(super) const GEMMA_3: TowerKind = TowerKind {
     architectures: &["Gemma3ForConditionalGeneration"],
     models: &["siglip_vision_model"],
+    defaults: &[
+        ("hidden_size", 768),
+        ("intermediate_size", 3072),
+        ("num_hidden_layers", 12),
+        ("num_attention_heads", 12),
+        ("image_size", 224),
+        ("patch_size", 16),
+    ],
     prefixes: &["vision_tower.", "multi_modal_projector."],
+    has_vision_model: true,
     unused: &["vision_model.head.", ".position_ids"],
     // llama.cpp computes pictures with these types.
     types: &[("v.patch_embd.weight", DType::F32), (PROJECTION, DType::F16)],

@@ -29,7 +29,16 @@ const BIDIRECTIONAL: &str = "vision";
 pub(super) const GEMMA_4: TowerKind = TowerKind {
     architectures: &["Gemma4ForConditionalGeneration"],
     models: &["gemma4_vision"],
+    defaults: &[
+        ("hidden_size", 768),
+        ("intermediate_size", 3072),
+        ("num_hidden_layers", 16),
+        ("num_attention_heads", 12),
+        ("patch_size", 16),
+        ("position_embedding_size", 10240),
+    ],
     prefixes: &["vision_tower.", "embed_vision."],
+    has_vision_model: false,
     unused: &[],
     types: &[],
     plan,

@@ -21,8 +21,17 @@ const MODEL: &str = "vision_tower.vision_model";
 pub(super) const LLAVA: TowerKind = TowerKind {
     architectures: &["LlavaForConditionalGeneration", LLAVA_NEXT],
     models: &["clip_vision_model"],
+    defaults: &[
+        ("hidden_size", 768),
+        ("intermediate_size", 3072),
+        ("num_hidden_layers", 12),
+        ("num_attention_heads", 12),
+        ("image_size", 224),
+        ("patch_size", 32),
+    ],
     prefixes: &["vision_tower.", "multi_modal_projector.", "image_newline"],
     // Features are of an earlier layer, which has no norm behind it.
+    has_vision_model: true,
     unused: &[".post_layernorm.", ".position_ids"],
     types: &[],
     plan,
@@ -61,11 +70,8 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     let encoder = format!("{MODEL}.encoder.layers");
     plan.add_encoder(&encoder, [width, inner], 0..last);
     plan.skip_encoder(&encoder, [width, inner], last..layers);
-    let projector = "multi_modal_projector";
-    plan.add(format!("{projector}.linear_1.weight"), "mm.0.weight", &[width, 0]).any_rows();
-    plan.add(format!("{projector}.linear_1.bias"), "mm.0.bias", &[0]).any_rows();
-    plan.add(format!("{projector}.linear_2.weight"), "mm.2.weight", &[0, output]).any_columns();
-    plan.add(format!("{projector}.linear_2.bias"), "mm.2.bias", &[output]);
+    let has_biases = config.text.flag("multimodal_projector_bias")? != Some(false);
+    plan.add_projector(["mm.0", "mm.2"], [width, output], has_biases);
     Ok(())
 }
 

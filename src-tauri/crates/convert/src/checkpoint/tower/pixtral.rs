@@ -12,6 +12,8 @@ use crate::checkpoint::family::Layout;
 const EPSILON: f32 = 1e-5;
 /// Base of rotations, if a file has no key.
 const ROPE_BASE: f32 = 10_000.0;
+/// Patches of a side of a group of Mistral Small 3.1, if a config has no number. Pixtral has no groups.
+const GROUP_SIZE: u32 = 2;
 /// Upper limit of patches of a side of a group.
 const MAX_GROUP_SIZE: u32 = 16;
 /// Architecture of Pixtral, which it shares with LLaVA.
@@ -29,7 +31,16 @@ const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 pub(super) const PIXTRAL: TowerKind = TowerKind {
     architectures: &["Mistral3ForConditionalGeneration", LLAVA],
     models: &["pixtral"],
+    defaults: &[
+        ("hidden_size", 1024),
+        ("intermediate_size", 4096),
+        ("num_hidden_layers", 24),
+        ("num_attention_heads", 16),
+        ("image_size", 1024),
+        ("patch_size", 16),
+    ],
     prefixes: &["vision_tower.", "multi_modal_projector."],
+    has_vision_model: false,
     unused: &[],
     types: &[],
     plan,
@@ -60,7 +71,10 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     if let Some(base) = config.rope_base()?.filter(|&base| base != ROPE_BASE) {
         plan.set("vision.rope.freq_base", base);
     }
-    let group = config.text.optional_count(&["spatial_merge_size"], MAX_GROUP_SIZE)?;
+    let group = match is_llava {
+        true => None,
+        false => Some(config.text.optional_count(&["spatial_merge_size"], MAX_GROUP_SIZE)?.unwrap_or(GROUP_SIZE)),
+    };
     if let Some(group) = group {
         plan.set("vision.spatial_merge_size", group);
         let epsilon = config.text.optional_number(&["rms_norm_eps"])?;
@@ -97,22 +111,14 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
             plan.add(from(part), to(name), &shape);
         }
     }
-    add_projector(plan, width, output, group.map(u64::from));
-    Ok(())
-}
-
-/// Adds the projector, and the merger of groups of patches.
-fn add_projector(plan: &mut TowerPlan, width: u64, output: u64, group: Option<u64>) {
-    let projector = "multi_modal_projector";
-    if let Some(group) = group {
-        plan.add(format!("{projector}.norm.weight"), "mm.input_norm.weight", &[width]);
-        let merger = format!("{projector}.patch_merger.merging_layer.weight");
+    if let Some(group) = group.map(u64::from) {
+        plan.add("multi_modal_projector.norm.weight", "mm.input_norm.weight", &[width]);
+        let merger = "multi_modal_projector.patch_merger.merging_layer.weight";
         plan.add(merger, "mm.patch_merger.weight", &[group * group * width, width]);
     }
-    plan.add(format!("{projector}.linear_1.weight"), "mm.1.weight", &[width, 0]).any_rows();
-    plan.add(format!("{projector}.linear_2.weight"), "mm.2.weight", &[0, output]).any_columns();
-    plan.add(format!("{projector}.linear_1.bias"), "mm.1.bias", &[0]).any_rows().optional();
-    plan.add(format!("{projector}.linear_2.bias"), "mm.2.bias", &[output]).optional();
+    let has_biases = config.text.flag("multimodal_projector_bias")?.unwrap_or(is_llava);
+    plan.add_projector(["mm.1", "mm.2"], [width, output], has_biases);
+    Ok(())
 }
 
 /// Adds the embedding of the token behind a line.

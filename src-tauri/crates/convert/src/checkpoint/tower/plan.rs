@@ -295,6 +295,19 @@ impl TowerPlan {
         self.add(format!("{from}.bias"), format!("{to}.bias"), &[rows]);
     }
 
+    /// Adds two linear modules with any number of elements between them. Without biases, those of the files are not used.
+    pub(super) fn add_projector(&mut self, [first, second]: [&str; 2], [width, output]: [u64; 2], has_biases: bool) {
+        let from = |nth: u32, part: &str| format!("multi_modal_projector.linear_{nth}.{part}");
+        self.add(from(1, "weight"), format!("{first}.weight"), &[width, 0]).any_rows();
+        self.add(from(2, "weight"), format!("{second}.weight"), &[0, output]).any_columns();
+        if has_biases {
+            self.add(from(1, "bias"), format!("{first}.bias"), &[0]).any_rows();
+            self.add(from(2, "bias"), format!("{second}.bias"), &[output]);
+        } else {
+            self.ignored.extend([1, 2].map(|nth| from(nth, "bias")));
+        }
+    }
+
     /// Skips the blocks of SigLIP and of CLIP with these numbers. The number of layers determines those of others, so they must be there.
     pub(super) fn skip_encoder(&mut self, prefix: &str, widths: [u64; 2], layers: Range<u64>) {
         let mut blocks = Self::new();

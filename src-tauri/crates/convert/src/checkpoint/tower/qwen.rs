@@ -20,6 +20,8 @@ const IMAGE_SIZE_25: u32 = 560;
 const WINDOW_PIXELS: u32 = 112;
 /// Layers of Qwen 2.5 VL with attention to all patches, if a config does not list them.
 const FULL_LAYERS: [u64; 4] = [7, 15, 23, 31];
+/// Layers of Qwen 3 VL whose rows are projected, too, if a config does not list them.
+pub(in crate::checkpoint) const DEEPSTACK: [u64; 3] = [8, 16, 24];
 /// More than layers of any tower.
 const MAX_LISTED: usize = 1 << 10;
 
@@ -30,7 +32,15 @@ const WIDTHS: [&str; 2] = ["hidden_size", "intermediate_size"];
 pub(super) const QWEN_2_5: TowerKind = TowerKind {
     architectures: &["Qwen2_5_VLForConditionalGeneration"],
     models: &["qwen2_5_vl", "qwen2_5_vl_vision"],
+    defaults: &[
+        ("hidden_size", 3584),
+        ("intermediate_size", 3420),
+        ("depth", 32),
+        ("num_heads", 16),
+        ("patch_size", 14),
+    ],
     prefixes: &["visual."],
+    has_vision_model: false,
     unused: &[],
     types: &[],
     plan: plan_25,
@@ -53,7 +63,16 @@ pub(super) const QWEN_3: TowerKind = TowerKind {
         "qwen3_5_moe",
         "qwen3_5_moe_vision",
     ],
+    defaults: &[
+        ("hidden_size", 1152),
+        ("intermediate_size", 4304),
+        ("depth", 27),
+        ("num_heads", 16),
+        ("patch_size", 16),
+        ("num_position_embeddings", 2304),
+    ],
     prefixes: &["visual."],
+    has_vision_model: false,
     unused: &[],
     types: &[],
     plan: plan_3,
@@ -109,7 +128,9 @@ fn plan_3(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertE
     plan.set("vision.spatial_merge_size", GROUP_SIZE);
     plan.set("vision.attention.layer_norm_epsilon", EPSILON);
     let TowerSizes { width, inner, layers, output, .. } = sizes;
-    let deepstack = config.vision.whole_numbers("deepstack_visual_indexes", MAX_LISTED)?.unwrap_or_default();
+    let listed = config.vision.whole_numbers("deepstack_visual_indexes", MAX_LISTED)?;
+    let has_default = config.text.architecture().starts_with("Qwen3VL");
+    let deepstack = listed.unwrap_or_else(|| if has_default { DEEPSTACK.to_vec() } else { Vec::new() });
     if let Some(layer) = deepstack.iter().find(|&&layer| layer >= layers) {
         let reason = format!("has the layer {layer}, but the tower has {layers}");
         return Err(config.vision.refused("deepstack_visual_indexes", reason));
