@@ -39,6 +39,8 @@ impl ModelLibrary {
         if !replaces_template {
             template::check_file(&gguf).map_err(Error::FileTemplate)?;
         }
+        // Its head shows whether the engine can compute the tower. So the warning precedes the conversion of the model, which takes long.
+        let tower = plan.tower().map(|tower| usable_tower(tower, &gguf, steps)).transpose()?.flatten();
         let status = format!("converting model to {target}");
         let layer = write(&plan, Path::new("model.safetensors"), &status, writer, steps)?;
         steps.status("verifying conversion".to_owned());
@@ -46,33 +48,43 @@ impl ModelLibrary {
         let checked = self.engine.check(&path).map_err(Error::from).and_then(|()| head::read(&path));
         let head = checked.inspect_err(|_| writer.remove_unreferenced(&layer))?;
         let mut layers = vec![layer];
-        if let Some(tower) = plan.tower() {
-            let made = projector(tower, &head.gguf, target, writer, steps);
-            layers.extend(made.inspect_err(|_| writer.remove_unreferenced(&layers[0]))?);
+        if let Some(tower) = tower {
+            let made = projector(tower, target, writer, steps);
+            layers.push(made.inspect_err(|_| writer.remove_unreferenced(&layers[0]))?);
         }
         Ok(Base { config: config(&head.gguf).to_json(), layers: layers.clone(), made: layers, weights: Some(target) })
     }
 }
 
-/// Writes the vision tower for the model with the head `model`. A tower that the engine cannot compute is left out with a
-/// warning.
+/// Returns the conversion of the vision tower for the model with the head `model`. A tower that the engine cannot compute is left
+/// out with a warning.
+fn usable_tower<'t, 'f>(
+    tower: &'t Conversion<'f>,
+    model: &Gguf,
+    steps: &mut Steps<'_>,
+) -> Result<Option<&'t Conversion<'f>>, Error> {
+    let (head, size_bytes) = tower.head()?;
+    let head = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
+    match cairn_runtime::check_vision(model, Some(&head)) {
+        Ok(_) => Ok(Some(tower)),
+        Err(error) => {
+            steps.warning(checkpoint::text_only(&error.to_string()));
+            Ok(None)
+        }
+    }
+}
+
+/// Writes the vision tower.
 fn projector(
     tower: &Conversion<'_>,
-    model: &Gguf,
     target: FileType,
     writer: &LibraryWriter<'_>,
     steps: &mut Steps<'_>,
-) -> Result<Option<Layer>, Error> {
-    let (head, size_bytes) = tower.head()?;
-    let head = Gguf::parse_header(&head, size_bytes).map_err(ConvertError::from)?;
-    if let Err(error) = cairn_runtime::check_vision(model, Some(&head)) {
-        steps.warning(checkpoint::text_only(&error.to_string()));
-        return Ok(None);
-    }
+) -> Result<Layer, Error> {
     let file_type = checkpoint::tower_type(target);
     let status = format!("converting vision tower to {file_type}");
     let layer = write(tower, Path::new("model.safetensors"), &status, writer, steps)?;
-    Ok(Some(Layer { kind: LayerKind::Other(PROJECTOR.to_owned()), ..layer }))
+    Ok(Layer { kind: LayerKind::Other(PROJECTOR.to_owned()), ..layer })
 }
 
 /// Opens uploaded files for a conversion.
