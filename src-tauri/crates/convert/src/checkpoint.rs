@@ -112,7 +112,7 @@ impl<'a> Conversion<'a> {
             let all = families::ALL.iter().flat_map(|family| family.architectures());
             let mut supported: Vec<&'static str> = all.copied().collect();
             supported.dedup();
-            ConvertError::Architecture { name: architecture.to_owned(), supported }
+            ConvertError::Architecture { name: cairn_wire::excerpt(architecture).into_owned(), supported }
         })?;
         let dense = if family.has_dense() { description.modules(true)?.dense } else { Vec::new() };
         for ((_, keys), dense) in DENSE.iter().zip(&dense) {

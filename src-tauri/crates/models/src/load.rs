@@ -3,6 +3,7 @@
 use cairn_gguf::{DType, Gguf, Metadata, Pooling};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
+use cairn_wire::excerpt;
 
 use crate::adapter::Adapter;
 use crate::adapter_error::{AdapterError, MAX_ADAPTERS};
@@ -243,7 +244,7 @@ fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
     };
     let found = all().find(|family| family.names().contains(&name));
     found.ok_or_else(|| LoadError::UnknownArchitecture {
-        name: name.escape_debug().to_string(),
+        name: excerpt(name).escape_debug().to_string(),
         model: compat::model_of(name),
         supported: all().flat_map(|family| family.names()).copied().collect(),
     })

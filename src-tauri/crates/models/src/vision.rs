@@ -23,6 +23,7 @@ mod transformer;
 use cairn_gguf::{DType, Gguf};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Plan, Rows};
+use cairn_wire::excerpt;
 
 use crate::block::deepstack::deepstack_layers;
 use crate::build::{Builder, Source};
@@ -134,7 +135,6 @@ fn build(b: &mut Builder<'_>) -> Result<TowerHparams, LoadError> {
     };
     let kind = kind.unwrap_or("mlp");
     let tower = TOWERS.iter().find(|tower| tower.projectors().contains(&kind));
-    let unsupported =
-        || LoadError::Unsupported { what: format!("a vision tower of the kind {:?}", kind.escape_debug().to_string()) };
+    let unsupported = || LoadError::Unsupported { what: format!("a vision tower of the kind {:?}", excerpt(kind)) };
     tower.ok_or_else(unsupported)?.build(b)
 }

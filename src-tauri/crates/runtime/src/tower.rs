@@ -2,6 +2,7 @@
 
 use cairn_gguf::Gguf;
 use cairn_models::{ModelFile, TowerHparams, is_embedding_model, translated};
+use cairn_wire::excerpt;
 
 use crate::error::LoadError;
 use crate::scheduler::BATCH_ROWS;
@@ -16,10 +17,7 @@ pub fn check_vision(model: &Gguf, projector: Option<&Gguf>) -> Result<bool, Load
         (Some(head), _) => head,
         (None, None) if has_other_tower(model) => {
             let architecture = model.metadata().str("general.architecture").ok().flatten().unwrap_or_default();
-            return Err(unsupported(format!(
-                "the vision tower in a file of {:?}",
-                architecture.escape_debug().to_string()
-            )));
+            return Err(unsupported(format!("the vision tower in a file of {:?}", excerpt(architecture))));
         }
         (None, None) => return Ok(false),
         (None, Some(_)) => return Err(unsupported("a file without a vision tower".to_owned())),

@@ -21,8 +21,6 @@ pub(super) const ROTATION_KINDS: [&str; 2] = ["rope_type", "type"];
 pub(super) const MAX_LAYERS: u32 = 4096;
 /// Upper limit of widths and of counts of heads and experts.
 pub(super) const MAX_WIDTH: u32 = 1 << 22;
-/// Longest text of a list in an error.
-const MAX_EXCERPT: usize = 64;
 /// Upper limit of heads with rows in another order, of which each has entries in a list.
 pub(super) const MAX_ORDERED_HEADS: u32 = 1 << 14;
 
@@ -109,7 +107,7 @@ impl Config {
         match &self.root[key] {
             Value::Null => Ok(None),
             Value::Bool(flag) => Ok(Some(*flag)),
-            other => Err(self.refused(key, format_args!("is {other}, not true or false"))),
+            other => Err(self.refused(key, format_args!("is {}, not true or false", excerpt(other)))),
         }
     }
 
@@ -138,7 +136,7 @@ impl Config {
         match count {
             Some(count) if count <= max => Ok(Some(count)),
             Some(count) => Err(self.refused(key, format_args!("is {count}, and the limit is {max}"))),
-            None => Err(self.refused(key, format_args!("is {value}, not a count"))),
+            None => Err(self.refused(key, format_args!("is {}, not a count", excerpt(value)))),
         }
     }
 
@@ -159,7 +157,7 @@ impl Config {
     }
 
     fn finite(&self, key: &str, value: &Value) -> Result<f32, ConvertError> {
-        finite(value).ok_or_else(|| self.refused(key, format_args!("is {value}, not a number")))
+        finite(value).ok_or_else(|| self.refused(key, format_args!("is {}, not a number", excerpt(value))))
     }
 
     /// Returns a list of `N` finite numbers.
@@ -213,7 +211,7 @@ impl Config {
         match &self.root[key] {
             Value::Null => Ok(None),
             Value::String(text) => Ok(Some(text)),
-            other => Err(self.refused(key, format_args!("is {other}, not a text"))),
+            other => Err(self.refused(key, format_args!("is {}, not a text", excerpt(other)))),
         }
     }
 }
@@ -222,7 +220,7 @@ impl Config {
 pub(super) fn positive(key: &str, value: &Value) -> Result<f32, ConvertError> {
     match number(key, value)? {
         number if number > 0.0 => Ok(number),
-        _ => Err(invalid(CONFIG, format!("{key} is {value}, not a number above 0"))),
+        _ => Err(invalid(CONFIG, format!("{key} is {}, not a number above 0", excerpt(value)))),
     }
 }
 
@@ -230,7 +228,7 @@ pub(super) fn positive(key: &str, value: &Value) -> Result<f32, ConvertError> {
 pub(super) fn share(key: &str, value: &Value) -> Result<f32, ConvertError> {
     match number(key, value)? {
         share if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(invalid(CONFIG, format!("{key} is {value}, not a share from 0 to 1"))),
+        _ => Err(invalid(CONFIG, format!("{key} is {}, not a share from 0 to 1", excerpt(value)))),
     }
 }
 
@@ -240,13 +238,13 @@ pub(super) fn count(key: &str, value: &Value, max: u32) -> Result<u32, ConvertEr
     match count {
         Some(count) if count <= max => Ok(count),
         Some(count) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
-        None => Err(invalid(CONFIG, format!("{key} is {value}, not a count"))),
+        None => Err(invalid(CONFIG, format!("{key} is {}, not a count", excerpt(value)))),
     }
 }
 
 /// Converts a value of `config.json` to a finite number.
 pub(super) fn number(key: &str, value: &Value) -> Result<f32, ConvertError> {
-    finite(value).ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not a number")))
+    finite(value).ok_or_else(|| invalid(CONFIG, format!("{key} is {}, not a number", excerpt(value))))
 }
 
 fn finite(value: &Value) -> Option<f32> {
@@ -255,5 +253,5 @@ fn finite(value: &Value) -> Option<f32> {
 
 /// Returns the beginning of a value's text.
 pub(super) fn excerpt(value: &Value) -> String {
-    value.to_string().chars().take(MAX_EXCERPT).collect()
+    cairn_wire::excerpt(&value.to_string()).into_owned()
 }

@@ -167,7 +167,11 @@ impl Family for Decoder {
         for key in ["hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act"] {
             if let Some(activation) = config.optional_text(key)? {
                 if !self.activations.contains(&activation) {
-                    return Err(unsupported(format!("{} with the activation {activation:?}", self.name)));
+                    return Err(unsupported(format!(
+                        "{} with the activation {:?}",
+                        self.name,
+                        cairn_wire::excerpt(activation)
+                    )));
                 }
                 break;
             }

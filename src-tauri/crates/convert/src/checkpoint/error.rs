@@ -1,5 +1,7 @@
 //! Errors of a conversion.
 
+use std::borrow::Cow;
+
 use cairn_gguf::{DType, WriteError};
 
 use crate::FileType;
@@ -126,22 +128,32 @@ pub enum ConvertError {
     },
 }
 
+/// Longest reason or feature in characters. Files contain parts of both, and anyone can write them.
+const MAX_TEXT: usize = 600;
+
 /// Returns the end of the error of an adapter of another model.
 fn made_for(base: Option<&str>) -> String {
-    base.map_or_else(String::new, |base| format!("; use it with its base model {base:?}"))
+    base.map_or_else(String::new, |base| format!("; use it with its base model {:?}", cairn_wire::excerpt(base)))
 }
 
 /// Creates the error of an invalid file.
 pub(super) fn invalid(name: &str, reason: impl Into<String>) -> ConvertError {
-    ConvertError::File { name: name.to_owned(), reason: reason.into() }
+    ConvertError::File { name: name.to_owned(), reason: limited(reason.into()) }
 }
 
 /// Creates the error of an unsupported feature.
 pub(super) fn unsupported(what: impl Into<String>) -> ConvertError {
-    ConvertError::Unsupported { what: what.into() }
+    ConvertError::Unsupported { what: limited(what.into()) }
 }
 
 /// Creates the error of an adapter's unsupported feature.
 pub(super) fn adapter_feature(what: impl Into<String>) -> ConvertError {
-    ConvertError::AdapterFeature { what: what.into() }
+    ConvertError::AdapterFeature { what: limited(what.into()) }
+}
+
+fn limited(text: String) -> String {
+    match cairn_wire::beginning(&text, MAX_TEXT) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(beginning) => beginning,
+    }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use serde_json::Value;
 
-use super::config::{CONFIG, Config};
+use super::config::{CONFIG, Config, excerpt};
 use super::error::{ConvertError, invalid, unsupported};
 use super::safetensors::{Format, SourceTensor};
 
@@ -81,7 +81,7 @@ fn block(value: &Value) -> Result<Option<[u64; 2]>, ConvertError> {
     let sizes: Option<Vec<u64>> = value.as_array().map(|sizes| sizes.iter().filter_map(Value::as_u64).collect());
     match sizes.as_deref() {
         Some(&[rows, columns]) if rows > 0 && columns > 0 => Ok(Some([rows, columns])),
-        _ => Err(invalid(CONFIG, format!("the size of blocks is {value}, not two counts"))),
+        _ => Err(invalid(CONFIG, format!("the size of blocks is {}, not two counts", excerpt(value)))),
     }
 }
 

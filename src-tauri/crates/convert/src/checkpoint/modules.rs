@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use cairn_gguf::Pooling;
 use serde_json::Value;
 
-use super::config::MAX_WIDTH;
+use super::config::{MAX_WIDTH, excerpt};
 use super::error::{ConvertError, invalid, unsupported};
 use super::files::{CheckpointFile, json};
 
@@ -70,7 +70,7 @@ impl Dense {
             let value = &config[key];
             let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
             let count = count.filter(|count| (1..=MAX_WIDTH).contains(count));
-            count.ok_or_else(|| invalid(&name, format!("{key} is {value}, not a count up to {MAX_WIDTH}")))
+            count.ok_or_else(|| invalid(&name, format!("{key} is {}, not a count up to {MAX_WIDTH}", excerpt(value))))
         };
         if !matches!(config["bias"], Value::Bool(false)) {
             return Err(unsupported(format!("a module Dense with a bias ({name})")));

@@ -4,7 +4,7 @@
 use cairn_gguf::Metadata;
 use serde_json::Value;
 
-use super::config::{self, CONFIG, Config, MAX_WIDTH, ROTATION_KINDS, ROTATIONS};
+use super::config::{self, CONFIG, Config, MAX_WIDTH, ROTATION_KINDS, ROTATIONS, excerpt};
 use super::error::{ConvertError, invalid, unsupported};
 
 /// Largest number of factors in a config.
@@ -97,7 +97,9 @@ fn declared_kind(values: &Value) -> Result<Option<&str>, ConvertError> {
                     kind => kind,
                 }));
             }
-            other => return Err(invalid(CONFIG, format!("{key} of the RoPE scaling is {other}, not a text"))),
+            other => {
+                return Err(invalid(CONFIG, format!("{key} of the RoPE scaling is {}, not a text", excerpt(other))));
+            }
         }
     }
     Ok(None)
@@ -107,7 +109,7 @@ fn declared_kind(values: &Value) -> Result<Option<&str>, ConvertError> {
 fn object<'a>(name: &str, value: &'a Value) -> Result<&'a Value, ConvertError> {
     match value {
         Value::Object(_) | Value::Null => Ok(value),
-        other => Err(invalid(CONFIG, format!("{name} is {other}, not an object"))),
+        other => Err(invalid(CONFIG, format!("{name} is {}, not an object", excerpt(other)))),
     }
 }
 

@@ -215,7 +215,7 @@ fn tensor(name: &str, entry: Entry, file: usize, data: u64, size: u64) -> Result
         Some("I32" | "U32") => Format::Other(4),
         Some("I16" | "U16") => Format::Other(2),
         Some("I8" | "BOOL") => Format::Other(1),
-        Some(other) => return Err(format!("the type {other:?} is not supported")),
+        Some(other) => return Err(format!("the type {:?} is not supported", cairn_wire::excerpt(other))),
         None => return Err("it has no type".to_owned()),
     };
     let Numbers(shape) = entry.shape.ok_or("it has no shape")?;

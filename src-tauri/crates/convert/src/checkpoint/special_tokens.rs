@@ -7,7 +7,7 @@ use cairn_gguf::Metadata;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::config::{CONFIG, Config};
+use super::config::{CONFIG, Config, excerpt};
 use super::description::{Description, TOKENIZER_CONFIG};
 use super::error::{ConvertError, invalid};
 use super::tokenizer::{ChatTemplate, Few, PostProcessor, TemplatePart, TokenName, TokenizerConfig};
@@ -147,7 +147,8 @@ fn declared(config: &Config, role: &str, tokens: usize) -> Result<Option<u32>, C
     let id = |value: &Value| value.as_u64().filter(|&id| id < tokens as u64).map(|id| id as u32);
     let ids = ids.iter().map(id).collect::<Option<Vec<u32>>>();
     let last = tokens.saturating_sub(1);
-    let ids = ids.ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not one of the ids 0 to {last}")))?;
+    let ids =
+        ids.ok_or_else(|| invalid(CONFIG, format!("{key} is {}, not one of the ids 0 to {last}", excerpt(value))))?;
     Ok(ids.first().copied())
 }
 

@@ -278,6 +278,7 @@ fn unusable_towers_are_refused_with_the_reason() {
     };
     for (key, value, expected) in [
         ("clip.projector_type", "ldp".into(), "a vision tower of the kind \"ldp\" is not supported"),
+        ("clip.projector_type", "a\"b\n\u{1b}".into(), r#"a vision tower of the kind "a\"b\n\u{1b}" is not supported"#),
         ("clip.vision.image_size", 25u32.into(), "do not divide a side of 25"),
         ("clip.vision.image_size", 4800u32.into(), "are more than 16384"),
         ("clip.vision.patch_size", 0u32.into(), "0 is not in 1 to"),
@@ -290,6 +291,8 @@ fn unusable_towers_are_refused_with_the_reason() {
         let error = change(key, value).expect_err("the tower is unusable");
         assert!(error.contains(expected), "{key}: {error:?} lacks {expected:?}");
     }
+    let long = change("clip.projector_type", "x\n".repeat(500_000).into()).expect_err("the tower is unusable");
+    assert!(long.len() < 300, "a kind of 1 MB gives an error of {} bytes", long.len());
     let file = open(spec().write());
     let error = load(&file, 32, &mut Reference::new()).expect_err("another text model").to_string();
     assert!(error.contains("rows of 20 elements, and the model has rows of 32"), "{error}");

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 
 use cairn_image::{Filter, InvalidPicture, Picture};
+use cairn_wire::excerpt;
 
 use crate::error::LoadError;
 use crate::hparams::Keys;
@@ -71,7 +72,7 @@ impl Tiles {
             Some("flat") => false,
             Some(_) if sizes.is_empty() => false,
             Some(order) => {
-                let what = format!("a vision tower with the order {:?} of rows", order.escape_debug().to_string());
+                let what = format!("a vision tower with the order {:?} of rows", excerpt(order));
                 return Err(LoadError::Unsupported { what });
             }
         };

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::config::number;
+use super::super::config::{excerpt, number};
 use super::super::error::{ConvertError, adapter_feature, invalid};
 use super::super::files::{CheckpointFile, json};
 
@@ -64,7 +64,9 @@ impl AdapterConfig {
         let value = |key: &str| config.get(key).unwrap_or(&Value::Null);
         match value("peft_type") {
             Value::String(kind) if kind == "LORA" => {}
-            other => return Err(invalid(CONFIG, format!("peft_type is {other}; only \"LORA\" can be converted"))),
+            other => {
+                return Err(invalid(CONFIG, format!("peft_type is {}; only \"LORA\" can be converted", excerpt(other))));
+            }
         }
         check_features(&config)?;
         let alpha = number("lora_alpha", value("lora_alpha")).map_err(of_adapter)?;
@@ -150,7 +152,7 @@ fn check_features(config: &Map<String, Value>) -> Result<(), ConvertError> {
 
 fn rank(key: &str, value: &Value) -> Result<u64, ConvertError> {
     let rank = value.as_u64().filter(|rank| (1..=MAX_RANK).contains(rank));
-    rank.ok_or_else(|| invalid(CONFIG, format!("{key} is {value}, not a rank from 1 to {MAX_RANK}")))
+    rank.ok_or_else(|| invalid(CONFIG, format!("{key} is {}, not a rank from 1 to {MAX_RANK}", excerpt(value))))
 }
 
 /// Reads a map of patterns, in the order of the file.

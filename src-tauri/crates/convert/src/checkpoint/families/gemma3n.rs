@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH};
+use super::super::config::{CONFIG, Config, MAX_LAYERS, MAX_WIDTH, excerpt};
 use super::super::decoder::{
     ATTENTION, Decoder, Dim, Key, MLP, OUTPUT, Order, PLAIN, Row, number, optional_count, row, whole,
 };
@@ -120,7 +120,7 @@ fn limits(config: &Config, layers: usize) -> Result<Vec<f32>, ConvertError> {
     const KEY: &str = "activation_sparsity_pattern";
     let share = |value: &Value| {
         let share = value.as_f64().filter(|share| (0.0..1.0).contains(share));
-        share.ok_or_else(|| invalid(CONFIG, format!("{KEY} has the share {value}")))
+        share.ok_or_else(|| invalid(CONFIG, format!("{KEY} has the share {}", excerpt(value))))
     };
     let shares: Vec<f64> = match config.value(KEY) {
         Value::Array(shares) if shares.len() == layers => shares.iter().map(share).collect::<Result<_, _>>()?,

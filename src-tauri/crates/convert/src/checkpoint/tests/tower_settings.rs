@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::decoders::open;
 use super::hostile::{Files, changed};
-use super::towers::{CONFIG, PREPROCESSOR, converted, gemma3, gemma4, llava, pixtral, qwen3, qwen25, refused};
+use super::towers::{
+    CONFIG, PREPROCESSOR, converted, gemma3, gemma4, llava, pixtral, qwen3, qwen25, refused, with_tensor,
+};
 use crate::{CheckpointFile, Conversion, FileType};
 
 /// Where a setting is.
@@ -240,4 +242,38 @@ fn declared_tower_without_tensors_is_a_warning() {
     assert_eq!(declared(Value::Null), None, "a model of text");
     let warning = declared(json!({"hidden_size": 24})).expect("a tower is missing");
     assert!(warning.contains("config.json has a vision_config, but the files have no tensors"), "{warning}");
+}
+
+#[test]
+fn texts_of_a_config_are_limited_in_errors() {
+    let long = "\u{1b}".repeat(140_000);
+    let list = json!(vec![long.clone(); 2]);
+    for (spec, place, key) in [
+        (gemma3(), Vision, "hidden_act"),
+        (gemma3(), Vision, "model_type"),
+        (gemma3(), Vision, "image_size"),
+        (gemma3(), Vision, "layer_norm_eps"),
+        (gemma3(), Pictures, "size"),
+        (gemma3(), Pictures, "do_rescale"),
+        (qwen25(), Vision, "fullatt_block_indexes"),
+        (pixtral(2), Root, "projector_hidden_act"),
+        (pixtral(2), Vision, "rope_parameters"),
+        (pixtral(2), Vision, "hidden_act"),
+        (gemma4(), Vision, "hidden_activation"),
+        (gemma4(), Text, "use_bidirectional_attention"),
+        (llava(&[]), Vision, "hidden_act"),
+        (llava(&[]), Root, "vision_feature_layer"),
+        (llava(&[]), Root, "architectures"),
+        (gemma3(), Text, "hidden_activation"),
+    ] {
+        for value in [json!(long), list.clone()] {
+            let error = converted(&with(spec.clone(), place, key, value), FileType::F16).expect_err(key);
+            assert!(error.len() < 5000, "{key}: the error has {} bytes", error.len());
+            assert!(!error.contains('\u{1b}'), "{key}: control characters are escaped");
+        }
+    }
+    let name = format!("vision_tower.{long}");
+    let files = open(&with_tensor(checkpoint(&gemma3()).files, &name));
+    let error = converted(&files, FileType::F16).expect_err("an unknown tensor");
+    assert!(error.len() < 5000 && !error.contains('\u{1b}'), "the error has {} bytes", error.len());
 }

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use cairn_wire::excerpt;
+
 use super::TowerKind;
 use super::plan::{TowerConfig, TowerPlan, TowerSizes};
 use crate::checkpoint::config::MAX_WIDTH;
@@ -56,7 +58,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     // Without the key, files get another activation.
     match vision.optional_text("hidden_activation")?.unwrap_or(ACTIVATION) {
         ACTIVATION => plan.set("use_gelu", true),
-        other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
+        other => return Err(unsupported(format!("a vision tower with the activation {:?}", excerpt(other)))),
     }
     if let Some(base) = config.rope_base()?.filter(|&base| base != ROPE_BASE) {
         return Err(unsupported(format!("a vision tower with rope_theta {base} instead of {ROPE_BASE}")));
@@ -65,7 +67,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     match config.text.optional_text(DIRECTIONS)? {
         None => plan.set("vision.causal_rows", true),
         Some(BIDIRECTIONAL) => plan.set("vision.causal_rows", false),
-        Some(other) => return Err(unsupported(format!("a vision tower with {DIRECTIONS} {other:?}"))),
+        Some(other) => return Err(unsupported(format!("a vision tower with {DIRECTIONS} {:?}", excerpt(other)))),
     }
     let epsilon = vision.optional_number(&["rms_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);

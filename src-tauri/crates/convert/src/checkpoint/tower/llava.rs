@@ -2,6 +2,8 @@
 //!
 //! llama.cpp's converter has no such towers. Its older programs make files with the same names of keys and tensors.
 
+use cairn_wire::excerpt;
+
 use super::plan::{TowerConfig, TowerPlan, TowerSizes, check_text};
 use super::{PREPROCESSOR, TowerKind};
 use crate::checkpoint::config::CONFIG;
@@ -48,7 +50,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     match vision.optional_text("hidden_act")?.unwrap_or("quick_gelu") {
         "quick_gelu" => plan.set("use_gelu", false),
         "gelu" => plan.set("use_gelu", true),
-        other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
+        other => return Err(unsupported(format!("a vision tower with the activation {:?}", excerpt(other)))),
     }
     check_text(config.text, "projector_hidden_act", &["gelu"])?;
     check_text(config.text, "vision_feature_select_strategy", &["default"])?;

@@ -2,6 +2,8 @@
 //!
 //! The embedding of the token behind a line of patches is a tensor of the text part.
 
+use cairn_wire::excerpt;
+
 use super::TowerKind;
 use super::plan::{TowerConfig, TowerPlan, TowerSizes, check_text};
 use crate::checkpoint::config::CONFIG;
@@ -56,7 +58,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     match vision.optional_text("hidden_act")?.unwrap_or("gelu") {
         "silu" => plan.set("use_silu", true),
         "gelu" => plan.set("use_gelu", true),
-        other => return Err(unsupported(format!("a vision tower with the activation {other:?}"))),
+        other => return Err(unsupported(format!("a vision tower with the activation {:?}", excerpt(other)))),
     }
     check_text(config.text, "projector_hidden_act", &["gelu"])?;
     let is_llava = config.text.architecture() == LLAVA;
