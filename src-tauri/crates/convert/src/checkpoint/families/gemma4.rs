@@ -3,8 +3,9 @@
 //! are stored as they are.
 
 use cairn_gguf::Metadata;
+use serde_json::Value;
 
-use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH};
+use super::super::config::{Config, MAX_LAYERS, MAX_WIDTH, excerpt};
 use super::super::decoder::{Decoder, Dim, Key, OUTPUT, PLAIN, Row, number, optional_count, row, whole};
 use super::super::error::{ConvertError, unsupported};
 
@@ -73,6 +74,7 @@ pub(super) const GEMMA_4: Decoder = Decoder {
     activations: &["gelu_pytorch_tanh"],
     space_prefix: Some(false),
     prepare: |config| {
+        rename_layer_sizes(config)?;
         // Configs have the larger heads in a key of their own.
         let narrow = config.count("head_dim", MAX_WIDTH)?;
         config.set(WINDOW_HEAD, narrow);
@@ -84,6 +86,33 @@ pub(super) const GEMMA_4: Decoder = Decoder {
     more: add_keys,
     ..PLAIN
 };
+
+/// Gives the sizes of layers that see the whole context the names of older configs. `transformers` 5 writes them for each of these
+/// layers.
+fn rename_layer_sizes(config: &mut Config) -> Result<(), ConvertError> {
+    const KEY: &str = "per_layer_config";
+    let layers = match config.value(KEY) {
+        Value::Null => return Ok(()),
+        Value::Object(layers) => layers.clone(),
+        other => return Err(config.refused(KEY, format_args!("is {}, not an object", excerpt(other)))),
+    };
+    let kinds = config.layer_kinds("layer_types")?.unwrap_or_default();
+    let has_full = |(layer, kind): (usize, &&str)| layers.contains_key(&layer.to_string()) == (*kind != WINDOW);
+    let mut sizes = layers.values();
+    let first = sizes.next();
+    let is_regular = layers.len() <= kinds.len() && kinds.iter().enumerate().all(has_full);
+    if !is_regular || sizes.any(|other| Some(other) != first) {
+        return Err(unsupported(format!("{NAME} with a {KEY} that is not one of all layers without a window")));
+    }
+    for (key, value) in first.and_then(Value::as_object).into_iter().flatten() {
+        match key.as_str() {
+            "head_dim" => config.set("global_head_dim", value.clone()),
+            "num_key_value_heads" => config.set("num_global_key_value_heads", value.clone()),
+            other => return Err(unsupported(format!("{NAME} with {:?} of single layers", cairn_wire::excerpt(other)))),
+        }
+    }
+    Ok(())
+}
 
 fn add_keys(config: &Config, metadata: &mut Metadata) -> Result<(), ConvertError> {
     const DIRECTIONS: &str = "use_bidirectional_attention";

@@ -305,6 +305,27 @@ fn copies_of_the_embedding_that_differ_are_refused() {
 }
 
 #[test]
+fn sizes_of_layers_of_gemma_4_may_be_a_list() {
+    let files = |change: fn(&mut Value)| {
+        let made = checkpoint(&spec(&GEMMA4, "Gemma4ForConditionalGeneration"));
+        changed(made.files, "config.json", |config| {
+            let text = &mut config["text_config"];
+            let sizes = json!({"head_dim": text["global_head_dim"].take(), "num_key_value_heads": text["num_global_key_value_heads"].take()});
+            text["per_layer_config"] = json!({"1": sizes});
+            change(text);
+        })
+    };
+    let expected =
+        convert_to(&open(&checkpoint(&spec(&GEMMA4, "Gemma4ForConditionalGeneration")).files), FileType::F16);
+    assert!(convert_to(&files(|_| ()), FileType::F16) == expected, "the same file as from an older config");
+    let other = "gemma4 with a per_layer_config that is not one of all layers without a window";
+    refused(&files(|text| text["per_layer_config"]["0"] = json!({})), other);
+    refused(&files(|text| text["per_layer_config"] = json!({})), other);
+    refused(&files(|text| text["per_layer_config"]["1"]["x"] = json!(1)), "gemma4 with \"x\" of single layers");
+    refused(&files(|text| text["per_layer_config"] = json!(1)), "per_layer_config is 1, not an object");
+}
+
+#[test]
 fn soft_caps_without_a_value_are_zero() {
     const FINAL: &str = "final_logit_softcapping";
     let cap = |family: &'static Family, architecture, key: &str, change: fn(&mut Value)| {
