@@ -65,7 +65,10 @@ impl AdapterConfig {
         match value("peft_type") {
             Value::String(kind) if kind == "LORA" => {}
             other => {
-                return Err(invalid(CONFIG, format!("peft_type is {}; only \"LORA\" can be converted", excerpt(other))));
+                return Err(invalid(
+                    CONFIG,
+                    format!("peft_type is {}; only \"LORA\" can be converted", excerpt(other)),
+                ));
             }
         }
         check_features(&config)?;
