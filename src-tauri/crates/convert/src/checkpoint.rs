@@ -49,7 +49,7 @@ use cairn_gguf::{Metadata, Writer};
 use self::config::CONFIG;
 use self::description::Description;
 pub use self::error::ConvertError;
-use self::error::invalid;
+use self::error::{invalid, unsupported};
 pub use self::files::CheckpointFile;
 use self::modules::{Dense, MAX_DENSE};
 use self::plan::{Data, PlannedTensor};
@@ -68,8 +68,8 @@ const OUTPUT: &str = "output.weight";
 /// `general.quantization_version` of the current block layouts.
 const QUANTIZATION_VERSION: u32 = 2;
 
-/// Why a model does not hear.
-const NO_SOUND: &str = "the part of the folder for sound was not converted; the model does not read sound";
+/// Warning that the audio tower is left out.
+const NO_AUDIO: &str = "the audio tower was not converted; the model cannot hear audio input";
 
 /// Why a model with a declared tower has none.
 const NO_TOWER: &str = "config.json has a vision_config, but the files have no tensors of a vision tower; a file of weights may be \
@@ -150,17 +150,21 @@ impl<'a> Conversion<'a> {
         description: &Description<'_>,
         target: FileType,
     ) -> Result<(Option<Self>, Option<String>), ConvertError> {
-        let is_sound = |source: &&SourceTensor| tower::is_of_sound(&source.name);
-        let mut left_out = sources.iter().filter(|source| family.is_left_out(&source.name));
-        let has_sound = left_out.clone().any(|source| is_sound(&source));
-        let no_sound = has_sound.then(|| NO_SOUND.to_owned());
-        if left_out.all(|source| is_sound(&source)) {
+        let is_audio = |source: &&SourceTensor| tower::is_of_audio(&source.name);
+        let left_out = sources.iter().filter(|source| family.is_left_out(&source.name));
+        let has_audio = left_out.clone().any(|source| is_audio(&source));
+        let no_audio = has_audio.then(|| NO_AUDIO.to_owned());
+        if left_out.clone().all(|source| is_audio(&source)) {
             // A file of weights may be missing, which only an index of the files would show.
             let is_declared = description.config.value(tower::SECTION).is_object();
-            return Ok((None, if is_declared { Some(text_only(NO_TOWER)) } else { no_sound }));
+            return Ok((None, if is_declared { Some(text_only(NO_TOWER)) } else { no_audio }));
         }
         let plan = || -> Result<Self, ConvertError> {
             let tower = Tower::new(files, description)?;
+            if let Some(other) = left_out.clone().find(|source| !is_audio(source) && !tower.contains(&source.name)) {
+                let what = format!("the tensor `{}` beside those of the vision tower", other.name.escape_debug());
+                return Err(unsupported(what));
+            }
             let mut tensors = plan::plan(files, tower.sources(sources)?, &tower, description)?;
             tower.check_complete(sources, &tensors)?;
             tower.set_types(&mut tensors, target);
@@ -169,7 +173,7 @@ impl<'a> Conversion<'a> {
             Ok(Self { files, metadata, tensors, tower: None, left_out: None })
         };
         match plan() {
-            Ok(tower) => Ok((Some(tower), no_sound)),
+            Ok(tower) => Ok((Some(tower), no_audio)),
             Err(error @ ConvertError::Unsupported { .. }) => Ok((None, Some(text_only(&error.to_string())))),
             Err(error) => Err(error),
         }
@@ -234,8 +238,8 @@ impl<'a> Conversion<'a> {
 /// Returns the warning that a vision tower is left out.
 pub fn text_only(reason: &str) -> String {
     format!(
-        "only the text part of the folder was converted: {reason}; a model that reads images needs GGUF files of itself and \
-         of its projector (mmproj)"
+        "only the text part of the folder was converted: {reason}. To use images, create the model from GGUF files: the model \
+         and its projector (mmproj)"
     )
 }
 

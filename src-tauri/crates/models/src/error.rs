@@ -111,6 +111,14 @@ pub enum LoadError {
         /// Why the value is invalid.
         why: String,
     },
+    /// A number in a tensor is invalid for the family.
+    #[error("tensor `{tensor}`: {why}")]
+    Value {
+        /// Name of the tensor.
+        tensor: String,
+        /// Why the number is invalid.
+        why: String,
+    },
     /// The model needs an unsupported feature.
     #[error("{what} is not supported")]
     Unsupported {

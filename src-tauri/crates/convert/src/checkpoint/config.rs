@@ -132,10 +132,9 @@ impl Config {
     /// Returns a count from 1 to `max`, of the first of these keys that has a value.
     pub(super) fn optional_count(&self, keys: &[&str], max: u32) -> Result<Option<u32>, ConvertError> {
         let Some((key, value)) = self.first(keys) else { return Ok(None) };
-        let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
-        match count {
-            Some(count) if count <= max => Ok(Some(count)),
-            Some(count) => Err(self.refused(key, format_args!("is {count}, and the limit is {max}"))),
+        match value.as_u64().filter(|&count| count > 0).map(|count| (count, u32::try_from(count))) {
+            Some((_, Ok(count))) if count <= max => Ok(Some(count)),
+            Some((count, _)) => Err(self.refused(key, format_args!("is {count}, and the limit is {max}"))),
             None => Err(self.refused(key, format_args!("is {}, not a count", excerpt(value)))),
         }
     }
@@ -234,10 +233,9 @@ pub(super) fn share(key: &str, value: &Value) -> Result<f32, ConvertError> {
 
 /// Converts a value to a count from 1 to `max`.
 pub(super) fn count(key: &str, value: &Value, max: u32) -> Result<u32, ConvertError> {
-    let count = value.as_u64().and_then(|value| u32::try_from(value).ok()).filter(|&count| count > 0);
-    match count {
-        Some(count) if count <= max => Ok(count),
-        Some(count) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
+    match value.as_u64().filter(|&count| count > 0).map(|count| (count, u32::try_from(count))) {
+        Some((_, Ok(count))) if count <= max => Ok(count),
+        Some((count, _)) => Err(invalid(CONFIG, format!("{key} is {count}, and the limit is {max}"))),
         None => Err(invalid(CONFIG, format!("{key} is {}, not a count", excerpt(value)))),
     }
 }

@@ -1,7 +1,7 @@
 //! Writes a planned tensor: reads some rows of its source, decodes, reorders and encodes them.
 //!
 //! Memory use does not depend on the size of the model. A unit of rows that are reordered together is in memory at once: a
-//! head, or the matrix of an expert that is transposed.
+//! head, whose elements have a limit, or the matrix of an expert that is transposed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -164,11 +164,11 @@ fn slabs(ranges: &[Range<u64>], size: u64) -> Vec<Vec<Range<u64>>> {
 
 /// Returns the columns of these ranges of each row, in this order.
 fn chosen_columns(values: &[f32], columns: usize, ranges: &[Range<u64>]) -> Vec<f32> {
-    let rows = values.chunks_exact(columns);
-    let of_row = |row: &[f32]| {
-        ranges.iter().flat_map(|range| row[range.start as usize..range.end as usize].to_vec()).collect::<Vec<_>>()
-    };
-    rows.flat_map(of_row).collect()
+    let mut chosen = Vec::with_capacity(values.len());
+    for row in values.chunks_exact(columns) {
+        ranges.iter().for_each(|range| chosen.extend_from_slice(&row[range.start as usize..range.end as usize]));
+    }
+    chosen
 }
 
 /// Reads elements from `start` on.

@@ -75,6 +75,12 @@ pub enum ConvertError {
         /// The reason.
         reason: String,
     },
+    /// A tensor has a type that no weights have.
+    #[error("tensor `{}` has no numbers of the type F32, F16, BF16 or F8_E4M3", .name.escape_debug())]
+    Type {
+        /// Name of the tensor.
+        name: String,
+    },
     /// The type has too few bits to be useful without an importance matrix.
     #[error("{target} needs an importance matrix; convert the checkpoint to F16 first, then quantize that model")]
     NeedsImportance {

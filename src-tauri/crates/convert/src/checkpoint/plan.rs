@@ -16,6 +16,8 @@ use crate::quantise;
 /// Elements of a block of MXFP4, and its bytes in a checkpoint.
 pub(super) const BLOCK: u64 = 32;
 pub(super) const BLOCK_BYTES: u64 = 16;
+/// Most elements of a head's rows, which are in memory at once to be reordered: more than in any model.
+const MAX_HEAD_ELEMENTS: u64 = 1 << 28;
 
 /// A planned tensor of the new file.
 pub(super) struct PlannedTensor {
@@ -216,7 +218,7 @@ impl Matrix {
             reason: format!("{} {reason}", place.name),
         };
         if matches!(source.format, Format::Byte | Format::Other(_)) {
-            return Err(refused("needs floats, not integers"));
+            return Err(ConvertError::Type { name: source.name.clone() });
         }
         let large = || refused("needs fewer elements");
         let layout = &place.layout;
@@ -260,6 +262,11 @@ impl Matrix {
             && (heads == 0 || !rows.is_multiple_of(2 * heads))
         {
             return Err(refused(&format!("needs an even number of rows for each of {heads} heads")));
+        }
+        if let Some(heads) = place.layout.heads
+            && (rows / heads).saturating_mul(columns) > MAX_HEAD_ELEMENTS
+        {
+            return Err(refused(&format!("needs heads of at most {MAX_HEAD_ELEMENTS} elements")));
         }
         Ok(Self { tensor: source.clone(), scale: scale.cloned(), count, rows, columns, rank, is_many })
     }

@@ -1,8 +1,12 @@
 //! Vision towers of checkpoints, which become files of their own: `mmproj` files in the layout of llama.cpp's converter
 //! (`clip.*` keys, `v.*` and `mm.*` tensors).
 //!
-//! A [`TowerKind`] lists the tensors that a tower's section of the config declares. All of them must be there, with the shapes
-//! that the section determines. What a kind does not support leaves the tower out of the conversion, with the reason.
+//! A [`TowerKind`] lists the tensors that a tower's section of the config declares. They must be there with the shapes that the
+//! section determines, except for a few that some models lack. What a kind does not support leaves the tower out of the conversion,
+//! with the reason. A damaged tower, or one without its description, is an error of the whole conversion.
+//!
+//! Settings that change the rows of a picture are read, or must have the value that files without a key stand for. The limits on
+//! the size of a picture (`min_pixels`, `max_pixels`) are not read: the engine has its own, as llama.cpp has.
 //!
 //! A new kind is one file in `checkpoint/tower/` and one line in [`KINDS`].
 
@@ -19,7 +23,7 @@ use std::collections::HashSet;
 use cairn_gguf::{DType, Metadata};
 use serde_json::{Map, Value};
 
-use super::config::{CONFIG, Config};
+use super::config::{CONFIG, Config, excerpt};
 use super::description::Description;
 use super::error::{ConvertError, invalid, unsupported};
 use super::family::{Family, Place};
@@ -41,8 +45,8 @@ const PREFIX: &str = "model.";
 /// Beginning of names of most towers, and the part of names of SigLIP and CLIP behind it. `transformers` 5 omits the part.
 const TOWER: &str = "vision_tower.";
 const VISION_MODEL: &str = "vision_model.";
-/// Beginnings of names of towers for sound.
-const SOUND: [&str; 2] = ["audio_tower.", "embed_audio."];
+/// Beginnings of names of audio towers.
+const AUDIO: [&str; 2] = ["audio_tower.", "embed_audio."];
 
 /// A kind of towers.
 struct TowerKind {
@@ -85,8 +89,15 @@ impl Tower {
         if kinds.is_empty() {
             return Err(unsupported(format!("a vision tower of {architecture}")));
         }
-        let Value::Object(section) = description.config.value(SECTION) else {
-            return Err(invalid(CONFIG, format!("it has no {SECTION}, but the files have tensors of a vision tower")));
+        let section = match description.config.value(SECTION) {
+            Value::Object(section) => section,
+            Value::Null => {
+                let reason = format!("it has no {SECTION}, but the files have tensors of a vision tower");
+                return Err(invalid(CONFIG, reason));
+            }
+            other => {
+                return Err(description.config.refused(SECTION, format_args!("is {}, not an object", excerpt(other))));
+            }
         };
         let mut vision = Config::of_object(section.clone(), CONFIG, "vision_config.");
         let model = vision.optional_text("model_type")?;
@@ -105,7 +116,7 @@ impl Tower {
     }
 
     /// Whether a tensor of the checkpoint is read for the tower, or is a part of it.
-    fn contains(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         let name = self.planned_name(name);
         self.kind.prefixes.iter().any(|prefix| name.starts_with(prefix)) || self.plan.tensors.contains_key(&*name)
     }
@@ -158,7 +169,7 @@ impl Tower {
             places.iter().any(|place| !place.is_optional && !found.contains(place.place.name.as_str()))
         });
         let skipped = self.plan.skipped.iter().filter(|name| !stored.contains(name.as_str()));
-        match missing.map(|(name, _)| name).chain(skipped).min() {
+        match missing.map(|(name, _)| name).chain(skipped).min_by_key(|name| natural(name)) {
             Some(name) => Err(ConvertError::MissingTensor { name: name.clone() }),
             None => Ok(()),
         }
@@ -211,9 +222,14 @@ fn without_model_prefix(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-/// Whether a tensor is of a tower for sound.
-pub(super) fn is_of_sound(name: &str) -> bool {
-    SOUND.iter().any(|prefix| without_model_prefix(name).starts_with(prefix))
+/// Returns a name as it is ordered: by the numbers in it, not by their digits.
+fn natural(name: &str) -> Vec<(u64, &str)> {
+    name.split('.').map(|part| (part.parse().unwrap_or(0), part)).collect()
+}
+
+/// Whether a tensor is of an audio tower.
+pub(super) fn is_of_audio(name: &str) -> bool {
+    AUDIO.iter().any(|prefix| without_model_prefix(name).starts_with(prefix))
 }
 
 /// Returns the file type of the vision tower of a model: a tower is small, and has no blocks.
@@ -227,14 +243,15 @@ fn is_convolution(name: &str) -> bool {
 
 /// Reads the settings of pictures.
 fn preprocessor(files: &[CheckpointFile]) -> Result<Config, ConvertError> {
-    let object = |value: Option<Value>| match value {
-        Some(Value::Object(settings)) => Some(settings),
-        _ => None,
+    let object = |value: Option<Value>, name: &str| match value {
+        Some(Value::Object(settings)) => Ok(Some(settings)),
+        None | Some(Value::Null) => Ok(None),
+        Some(other) => Err(invalid(name, format!("the settings of images are {}, not an object", excerpt(&other)))),
     };
-    let mut own = object(files::json(files, PREPROCESSOR)?);
+    let mut own = object(files::json(files, PREPROCESSOR)?, PREPROCESSOR)?;
     let of_processor =
         files::json(files, PROCESSOR)?.and_then(|mut value| value.get_mut("image_processor").map(Value::take));
-    if let Some(settings) = object(of_processor) {
+    if let Some(settings) = object(of_processor, PROCESSOR)? {
         own.get_or_insert_with(Map::new).extend(settings);
     }
     let settings = own.ok_or(ConvertError::Missing { name: PREPROCESSOR })?;

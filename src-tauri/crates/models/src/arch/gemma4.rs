@@ -108,7 +108,7 @@ fn scale_output(b: &mut Builder<'_>, stream: &Stream, layer: usize) -> Result<()
     let Some(values) = b.optional_values(&name, 1) else { return Ok(()) };
     let factor = values[0];
     if !factor.is_finite() {
-        return Err(LoadError::Key { key: name, why: format!("{factor} is not a number") });
+        return Err(LoadError::Value { tensor: name, why: format!("{factor} is not a number") });
     }
     b.push(Op::Scale { x: stream.residual, factor });
     Ok(())

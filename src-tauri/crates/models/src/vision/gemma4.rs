@@ -22,7 +22,8 @@ const GROUP_SIZE: u32 = 3;
 const MAX_GROUP_SIZE: u32 = 7;
 /// Base of the rotation by row and column.
 const ROPE_BASE: f64 = 100.0;
-/// Fewest and most output rows of a picture. The models accept up to 1,120 rows; 280 is the default of their processor.
+/// Fewest and most output rows of a picture. The models accept up to 1,120 rows; 280 is the default of their processor. It enlarges every
+/// picture to so many rows. As in llama.cpp, a picture between both limits keeps its size, which costs less time.
 const ROWS: [usize; 2] = [70, 280];
 /// Key of our converter: whether the rows of a picture attend to earlier ones only. The model's config has the fact
 /// (`use_bidirectional_attention`), and other converters drop it.

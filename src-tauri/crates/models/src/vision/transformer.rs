@@ -157,7 +157,7 @@ impl<'a> Transformer<'a> {
             }
             Some(factor) => {
                 let why = format!("the factor {factor} is not finite");
-                Err(LoadError::Key { key: name("out_scale.weight"), why })
+                Err(LoadError::Value { tensor: name("out_scale.weight"), why })
             }
         }
     }
@@ -308,7 +308,7 @@ fn limits(b: &mut Builder<'_>, prefix: &str, part: &str) -> Result<Option<ValueR
     if least <= most {
         return Ok(Some([least, most]).filter(|limits| limits.iter().any(|limit| limit.is_finite())));
     }
-    Err(LoadError::Key { key: name("min"), why: format!("the range from {least} to {most} is empty") })
+    Err(LoadError::Value { tensor: name("min"), why: format!("the range from {least} to {most} is empty") })
 }
 
 /// Names of the first and the second matrix of an MLP. Older converters exchanged them: then the first one maps to the narrow stream.

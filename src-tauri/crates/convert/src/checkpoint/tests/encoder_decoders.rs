@@ -82,7 +82,7 @@ fn encoder_decoders_that_cannot_be_computed_are_refused() {
     refused(&with("num_layers", json!(1)), "`encoder.block.1.layer.0.layer_norm.weight` is not part of a t5 model");
     refused(&with("num_decoder_layers", json!(1)), "`decoder.block.1.");
     refused(&with("d_kv", json!(8)), "needs [32, 64] by the config");
-    refused(&with("d_model", json!(u64::MAX)), "d_model is 18446744073709551615, not a count");
+    refused(&with("d_model", json!(u64::MAX)), "d_model is 18446744073709551615, and the limit is 4194304");
     let encoder = with("architectures", json!(["T5EncoderModel"]));
     refused(&encoder, "unsupported architecture \"T5EncoderModel\"");
     const NORM: &str = "encoder.final_layer_norm.weight";

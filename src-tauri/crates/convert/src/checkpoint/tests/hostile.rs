@@ -121,7 +121,7 @@ fn missing_and_unequal_experts_are_refused() {
 fn config_with_absurd_sizes_is_refused() {
     let with = |key: &str, value: Value| changed(llama_files(), "config.json", |config| config[key] = value);
     refused(&with("num_hidden_layers", json!(5000)), "num_hidden_layers is 5000, and the limit is 4096");
-    refused(&with("hidden_size", json!(1u64 << 40)), "hidden_size is 1099511627776, not a count");
+    refused(&with("hidden_size", json!(1u64 << 40)), "hidden_size is 1099511627776, and the limit is 4194304");
     refused(&with("hidden_size", json!(1u64 << 31)), "hidden_size is 2147483648, and the limit is 4194304");
     refused(&with("vocab_size", json!(1 << 30)), "vocab_size is 1073741824, and the limit is 4194304");
     refused(&with("vocab_size", json!(2 << 20)), "vocab_size is 2097152, and the limit is 1048576");

@@ -209,7 +209,7 @@ fn names_and_defaults_of_newer_and_older_transformers_are_read() {
         });
         refused(&files, expected);
     };
-    missing(gemma3(), "num_attention_heads", "hidden_size is 24, not a multiple of 12 heads");
+    missing(gemma3(), "patch_size", "vision_config.image_size is 24, not a multiple of patch_size 16");
 }
 
 #[test]

@@ -258,6 +258,16 @@ fn invalid_settings_of_towers_are_refused() {
     let deep = |list: Value| set(qwen3(), "deepstack_visual_indexes", list);
     refused(&deep(json!([0, 4])), "vision_config.deepstack_visual_indexes has the layer 4, but the tower has 4");
     refused(&deep(json!([0, "x"])), "not a list of whole numbers");
+    refused(&deep(json!([0, 2, 0])), "vision_config.deepstack_visual_indexes has the layer 0 twice");
+    let positions = |count: u64| set(qwen3(), "num_position_embeddings", json!(count));
+    refused(&positions(35), "num_position_embeddings is 35, not the square of a number of patches");
+    refused(&positions(1 << 32), "num_position_embeddings is 4294967296, and the limit is 4294967295");
+    refused(&set(qwen3(), "num_heads", json!(5)), "hidden_size is 24, not a multiple of 5 heads");
+    refused(&set(llava(&[]), "image_size", json!(23)), "image_size is 23, not a multiple of patch_size 4");
+    let list = changed(checkpoint(&gemma3()).files, PREPROCESSOR, |all| *all = json!([1]));
+    refused(&list, "preprocessor_config.json: the settings of images are [1], not an object");
+    let list = changed(checkpoint(&gemma3()).files, CONFIG, |all| all["vision_config"] = json!([1]));
+    refused(&list, "config.json: vision_config is [1], not an object");
     refused(&deep(json!(vec![0; 5000])), "and the limit is 1024");
     let mut files = checkpoint(&pixtral(2)).files;
     let tokenizer = files.iter_mut().find(|(name, _)| name == "tokenizer.json").expect("a tokenizer");
@@ -296,8 +306,9 @@ fn unsupported_towers_are_left_out_with_the_reason() {
         &of_llava("vision_feature_layer", json!(-6)),
         "vision_feature_layer is -6, but the vision tower has 4 layers",
     );
-    refused(&of_llava("image_grid_pinpoints", json!([[1, 2, 3]])), "is not a list of at most 64 pairs");
-    refused(&of_llava("image_grid_pinpoints", json!([[1, u64::MAX]])), "is not a list of at most 64 pairs");
+    refused(&of_llava("image_grid_pinpoints", json!([])), "is not a list of 1 to 64 pairs");
+    refused(&of_llava("image_grid_pinpoints", json!([[1, 2, 3]])), "is not a list of 1 to 64 pairs");
+    refused(&of_llava("image_grid_pinpoints", json!([[1, u64::MAX]])), "is not a list of 1 to 64 pairs");
     left_out(&set(pixtral(2), "model_type", json!("siglip")), "the model_type \"siglip\"");
     let encoder = "vision_tower.vision_model.encoder.layers";
     for (spec, name) in [
@@ -305,9 +316,11 @@ fn unsupported_towers_are_left_out_with_the_reason() {
         (llava(&[]), format!("{encoder}.0.self_attn.q_norm.weight")),
         (llava(&[]), format!("{encoder}.3.ls1.gamma")),
         (llava(&[]), format!("{encoder}.4.mlp.fc1.bias")),
+        (gemma3(), "visual.x".to_owned()),
+        (gemma3(), "x.vision_tower.vision_model.post_layernorm.bias".to_owned()),
     ] {
         let files = with_tensor(checkpoint(&spec).files, &name);
-        left_out(&open(&files), &format!("the tensor `{name}` of the vision tower"));
+        left_out(&open(&files), &format!("the tensor `{name}` "));
     }
     let of_depth = |layers: u32| set(llava(&[]), "num_hidden_layers", json!(layers));
     left_out(&of_depth(3), &format!("the tensor `{encoder}.3."));
@@ -324,12 +337,12 @@ pub(super) fn with_tensor(mut files: Files, name: &str) -> Files {
 }
 
 #[test]
-fn parts_for_sound_are_left_out_beside_a_tower() {
+fn audio_tower_is_left_out_beside_a_vision_tower() {
     let files = open(&with_tensor(checkpoint(&gemma4()).files, "model.audio_tower.layers.0.weight"));
     let conversion = Conversion::new(&files, FileType::F16).expect("a valid checkpoint");
     assert!(conversion.tower().is_some(), "the tower of images");
     let warning = conversion.left_out().unwrap_or_default();
-    assert!(warning.contains("the model does not read sound"), "{warning}");
+    assert!(warning.contains("the audio tower was not converted"), "{warning}");
 }
 
 #[test]

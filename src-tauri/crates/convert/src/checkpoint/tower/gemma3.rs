@@ -10,7 +10,7 @@ use crate::checkpoint::family::Layout;
 
 /// Rows of a picture, if neither the config nor the preprocessor's settings have a number.
 const ROWS: u64 = 256;
-/// Patches of a side of a group in published models, which files need not contain.
+/// Default of `projector.scale_factor`; llama.cpp omits the key for it.
 const GROUP_SIZE: u64 = 4;
 const EPSILON: f32 = 1e-6;
 const PROJECTION: &str = "mm.input_projection.weight";
@@ -43,7 +43,8 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     plan.set("use_gelu", true);
     let epsilon = config.vision.optional_number(&["layer_norm_eps"])?.unwrap_or(EPSILON);
     plan.set("vision.attention.layer_norm_epsilon", epsilon);
-    let side = sizes.image / sizes.patch;
+    config.head_dim(&sizes)?;
+    let side = config.side(&sizes)?;
     let group = side / lines(config, side)?;
     if group != GROUP_SIZE {
         plan.set("vision.projector.scale_factor", group as u32);

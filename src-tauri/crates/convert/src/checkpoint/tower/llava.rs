@@ -43,7 +43,8 @@ const LLAVA_NEXT: &str = "LlavaNextForConditionalGeneration";
 fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
     let vision = &config.vision;
     let sizes = plan.add_keys(config, COUNTS, WIDTHS, None)?;
-    let TowerSizes { image, patch, width, inner, layers, output, .. } = sizes;
+    let TowerSizes { image, width, inner, layers, output, .. } = sizes;
+    config.head_dim(&sizes)?;
     plan.set("has_text_encoder", false);
     plan.set("has_llava_projector", true);
     plan.set("projector_type", "mlp");
@@ -66,7 +67,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
     let embeddings = format!("{MODEL}.embeddings");
     plan.add_patches(&format!("{embeddings}.patch_embedding"), &sizes);
     plan.add(format!("{embeddings}.class_embedding"), "v.class_embd", &[width]);
-    let positions = (image / patch).pow(2) + 1;
+    let positions = config.side(&sizes)?.pow(2) + 1;
     plan.add(format!("{embeddings}.position_embedding.weight"), "v.position_embd.weight", &[width, positions]);
     plan.add_norm(&format!("{MODEL}.pre_layrnorm"), "v.pre_ln", width);
     let encoder = format!("{MODEL}.encoder.layers");
@@ -80,7 +81,7 @@ fn plan(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertErr
 /// Adds the sizes of enlarged pictures, and the row behind each of their lines.
 fn add_enlarged(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> Result<(), ConvertError> {
     const KEY: &str = "image_grid_pinpoints";
-    let refused = || invalid(CONFIG, format!("{KEY} is not a list of at most {MAX_SIZES} pairs of height and width"));
+    let refused = || invalid(CONFIG, format!("{KEY} is not a list of 1 to {MAX_SIZES} pairs of height and width"));
     let pair = |pair: &serde_json::Value| match pair.as_array().map(Vec::as_slice) {
         Some([height, width]) => Some([height.as_u64()?, width.as_u64()?]),
         _ => None,
@@ -92,7 +93,7 @@ fn add_enlarged(config: &TowerConfig<'_>, plan: &mut TowerPlan, output: u64) -> 
         return Err(unsupported(format!("a vision tower with other {KEY} in {PREPROCESSOR} than in {CONFIG}")));
     }
     let sizes = match of_model {
-        serde_json::Value::Array(pairs) if pairs.len() <= MAX_SIZES => {
+        serde_json::Value::Array(pairs) if (1..=MAX_SIZES).contains(&pairs.len()) => {
             pairs.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(refused)?
         }
         _ => return Err(refused()),

@@ -16,8 +16,8 @@ const EPSILON: f32 = 1e-5;
 const ROPE_BASE: f32 = 10_000.0;
 /// Patches of a side of a group of Mistral Small 3.1, if a config has no number. Pixtral has no groups.
 const GROUP_SIZE: u32 = 2;
-/// Upper limit of patches of a side of a group.
-const MAX_GROUP_SIZE: u32 = 16;
+/// Most patches of a side of a group, as in the engine.
+const MAX_GROUP_SIZE: u32 = 4;
 /// Architecture of Pixtral, which it shares with LLaVA.
 const LLAVA: &str = "LlavaForConditionalGeneration";
 /// Key of LLaVA's rows.

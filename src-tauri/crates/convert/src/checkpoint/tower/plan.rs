@@ -29,6 +29,14 @@ pub(super) struct TowerConfig<'a> {
 }
 
 impl TowerConfig<'_> {
+    /// Returns the number of patches of a side of a square picture.
+    pub(super) fn side(&self, &TowerSizes { image, patch, .. }: &TowerSizes) -> Result<u64, ConvertError> {
+        if image.is_multiple_of(patch) {
+            return Ok(image / patch);
+        }
+        Err(self.vision.refused("image_size", format_args!("is {image}, not a multiple of patch_size {patch}")))
+    }
+
     /// Returns the number of layers before the features of pictures. The key `vision_feature_layer` counts them, from the end if it is
     /// negative.
     pub(super) fn feature_layers(&self, default: i64, layers: u64) -> Result<u64, ConvertError> {
@@ -123,25 +131,25 @@ pub(super) struct TowerTensor {
 }
 
 impl TowerTensor {
-    /// May be missing.
+    /// Marks the tensor as one that may be missing.
     pub(super) fn optional(&mut self) -> &mut Self {
         self.is_optional = true;
         self
     }
 
-    /// Takes rows, or elements of a vector, in this order.
+    /// Reads these rows, or elements of a vector, in this order.
     pub(super) fn rows(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> &mut Self {
         self.place.layout.rows = Some(ranges.into_iter().collect());
         self
     }
 
-    /// May have any number of rows, or elements of a vector.
+    /// Accepts any number of rows, or elements of a vector.
     pub(super) fn any_rows(&mut self) -> &mut Self {
         *self.place.dims.last_mut().expect("a tensor has dimensions") = None;
         self
     }
 
-    /// May have any number of columns.
+    /// Accepts any number of columns.
     pub(super) fn any_columns(&mut self) -> &mut Self {
         self.place.dims[0] = None;
         self
@@ -153,13 +161,13 @@ impl TowerTensor {
         self
     }
 
-    /// Has its dimensions in place of this shape in the checkpoint, rows first.
+    /// Reads the tensor with this shape, rows first, and writes it with its own dimensions.
     pub(super) fn of_shape(&mut self, shape: &[u64]) -> &mut Self {
         self.shape = Some(shape.to_vec());
         self.reshaped()
     }
 
-    /// Has its dimensions in place of those of the checkpoint.
+    /// Reads the tensor with any shape, and writes it with its own dimensions.
     pub(super) fn reshaped(&mut self) -> &mut Self {
         self.place.is_reshaped = true;
         self

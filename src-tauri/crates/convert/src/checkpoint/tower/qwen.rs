@@ -80,6 +80,7 @@ pub(super) const QWEN_3: TowerKind = TowerKind {
 
 fn plan_25(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertError> {
     let sizes = plan.add_keys(config, COUNTS, WIDTHS, Some(IMAGE_SIZE_25))?;
+    config.head_dim(&sizes)?;
     check_groups(config, &sizes)?;
     check_window(config)?;
     check_text(&config.vision, "hidden_act", &["silu"])?;
@@ -121,6 +122,7 @@ fn plan_3(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertE
     let positions = config.vision.count("num_position_embeddings", u32::MAX)?;
     let patch = config.vision.count("patch_size", u32::MAX)?;
     let sizes = plan.add_keys(config, COUNTS, WIDTHS, Some(positions.isqrt().saturating_mul(patch)))?;
+    config.head_dim(&sizes)?;
     check_groups(config, &sizes)?;
     check_text(&config.vision, "hidden_act", &["gelu_pytorch_tanh"])?;
     plan.set("projector_type", "qwen3vl_merger");
@@ -134,6 +136,14 @@ fn plan_3(config: &TowerConfig<'_>, plan: &mut TowerPlan) -> Result<(), ConvertE
     if let Some(layer) = deepstack.iter().find(|&&layer| layer >= layers) {
         let reason = format!("has the layer {layer}, but the tower has {layers}");
         return Err(config.vision.refused("deepstack_visual_indexes", reason));
+    }
+    if let Some(layer) = deepstack.iter().enumerate().find(|(nth, layer)| deepstack[..*nth].contains(layer)) {
+        return Err(config.vision.refused("deepstack_visual_indexes", format_args!("has the layer {} twice", layer.1)));
+    }
+    let side = positions.isqrt();
+    if side.pow(2) != positions {
+        let reason = format_args!("is {positions}, not the square of a number of patches");
+        return Err(config.vision.refused("num_position_embeddings", reason));
     }
     let marks = (0..layers).map(|layer| deepstack.contains(&layer)).collect();
     plan.set("vision.is_deepstack_layers", Value::Array(Array::Bool(marks)));

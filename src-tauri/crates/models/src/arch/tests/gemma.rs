@@ -118,7 +118,7 @@ fn missing_values_and_invalid_factors_are_reported() {
     };
     let text = "1 tensor does not fit the model: `blk.0.attn_v.weight` is missing";
     check(&|model| drop(model.tensors.remove("blk.0.attn_v.weight")), text);
-    let text = "metadata key `blk.2.layer_output_scale.weight`: NaN is not a number";
+    let text = "tensor `blk.2.layer_output_scale.weight`: NaN is not a number";
     let scale = ("blk.2.layer_output_scale.weight".to_owned(), (vec![1], vec![f32::NAN]));
     check(&|model| drop(model.tensors.insert(scale.0.clone(), scale.1.clone())), text);
     let text = "1 tensor does not fit the model: `blk.3.inp_gate.weight` is missing";

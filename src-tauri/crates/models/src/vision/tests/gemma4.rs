@@ -211,7 +211,7 @@ fn unusable_towers_of_gemma4_are_refused_with_the_reason() {
 #[test]
 fn limits_and_factors_of_gemma4_that_are_no_numbers_are_refused() {
     for (name, value, expected) in [
-        ("v.blk.0.attn_q.input_min", 2.0, "`v.blk.0.attn_q.input_min`: the range from 2 to 0.5 is empty"),
+        ("v.blk.0.attn_q.input_min", 2.0, "tensor `v.blk.0.attn_q.input_min`: the range from 2 to 0.5 is empty"),
         ("v.blk.0.attn_q.input_max", f32::NAN, "the range from -0.5 to NaN is empty"),
         ("v.blk.1.out_scale.weight", f32::INFINITY, "the factor inf is not finite"),
     ] {
