@@ -9,8 +9,13 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home, succeeded, text};
 
-/// One pixel each: PNG and GIF.
-const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+/// A PNG file of 8 x 6 pixels with smooth and with changing colors, so that the order of pixels and of patches matters.
+const COLORS: &str = concat!(
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAGCAIAAABxZ0isAAAAmklEQVR42gXBQQeCQRAG4JeIiIjOe58/sb9iznuKiIiILnOJiIiITnv4iEZERL",
+    "clIiJi6LgiIiKic88DAA4lj3JARVCNqCXUMxoA3R09PD0DvYTekT6Jvpl+AB8cHz2fAp+FL5GviS3zDZDCydLLKshaZBNlm2SXZQ/o0OnI6zjo",
+    "RHQadZZ0nnUBWNNZy1s7WEesG62XrJ9t8Af6TUQnhLgvLwAAAABJRU5ErkJggg==",
+);
+/// A GIF file of one pixel.
 const BLACK: &str = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
 
 fn put(folder: &Path, name: &str, contents: &[u8]) {
@@ -71,11 +76,11 @@ fn model_from_a_folder_sees_as_one_from_gguf_files() {
             let capabilities = shown["capabilities"].as_array().cloned().unwrap_or_default();
             assert!(capabilities.contains(&json!("vision")), "{model}: {capabilities:?}");
         }
-        let [red, black] = [RED, BLACK].map(|image| seen(&daemon, &own, image));
-        assert_ne!(red, black, "{name}: the image changes the answer");
-        assert_eq!(red, seen(&daemon, name, RED), "{name}: the same weights");
+        let [colors, black] = [COLORS, BLACK].map(|image| seen(&daemon, &own, image));
+        assert_ne!(colors, black, "{name}: the image changes the answer");
+        assert_eq!(colors, seen(&daemon, name, COLORS), "{name}: the same weights");
         let printed = create(&home, &own, &[&format!("./{name}")], &["-q", "q4_K_M"]);
         assert!(printed.contains("converting vision tower to F16"), "{name}: {printed}");
-        seen(&daemon, &own, RED);
+        seen(&daemon, &own, COLORS);
     }
 }
