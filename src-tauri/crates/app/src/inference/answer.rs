@@ -54,7 +54,7 @@ impl Answer {
 
     /// Size of the model's weights, if it was loaded on this machine for this answer.
     pub(crate) fn loaded_weights_bytes(&self) -> Option<u64> {
-        match &self.0 {
+        match &self.source {
             Source::Local(answer) => answer.loaded_weights_bytes(),
             Source::Remote(_) => None,
         }
@@ -62,7 +62,7 @@ impl Answer {
 
     /// Progress of the prompt; `None` if a remote computes the answer.
     pub(crate) fn prompt_progress(&self) -> Option<PromptProgress> {
-        match &self.0 {
+        match &self.source {
             Source::Local(answer) => Some(answer.prompt_progress()),
             Source::Remote(_) => None,
         }

@@ -131,7 +131,7 @@ mod tests {
     fn small_changes_are_not_written() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let models = open(&folder, "fast");
-        let mut record = |answer: f64| {
+        let record = |answer: f64| {
             models.record(&[("a".to_owned(), speed(Some(answer), None))]);
             open(&folder, "fast").of("a").answer
         };
