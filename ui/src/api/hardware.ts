@@ -34,7 +34,7 @@ export function isSlow(speed: Speed | undefined): boolean {
   return speed !== undefined && speed.answer.tokens_per_second < GOOD_TOKENS_PER_SECOND;
 }
 
-/** Whether a variant may be preselected. That depends on its speed and the total memory, not on what is free at the moment. */
+/** Whether a variant may be preselected. That depends on its speed and the total memory, not on the free memory. */
 export function isGoodDefault({ size, speed }: { size: number; speed?: Speed }, room: Room | undefined): boolean {
   if (room && size > room.totalBytes * DEFAULT_SHARE) return false;
   if (speed) return !isSlow(speed);

@@ -54,7 +54,7 @@ pub struct Variant {
     pub name: String,
     /// Number of parameters as text, for example `8B`, if known.
     pub parameters: Option<String>,
-    /// Parameters that compute each token, if they are known to be fewer.
+    /// Parameters that compute each token, if the catalogue states that not all do.
     pub active_parameters: Option<String>,
     /// Quantization of the weights, if known.
     pub quantization: Option<String>,

@@ -122,7 +122,7 @@ impl Speeds {
         }
     }
 
-    /// Speeds of all installed models that answer, as far as known. Reads the heads of new files, so it blocks.
+    /// Speeds of the installed models that answer, if they are available. Reads the heads of new files, so it blocks.
     ///
     /// # Errors
     /// If no library can be read.

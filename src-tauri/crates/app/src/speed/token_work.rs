@@ -55,7 +55,7 @@ impl TokenWork {
     pub(crate) fn of_variant(variant: &Variant) -> Option<Self> {
         let dtype = dtype_of(variant.quantization.as_deref()?)?;
         let bytes = variant.size_bytes as f64;
-        // Without a number of parameters, the size tells it.
+        // Without a number of parameters, it follows from the size.
         let by_size = bytes * dtype.block() as f64 / dtype.block_bytes() as f64;
         let all = variant.parameters.as_deref().and_then(count).unwrap_or(by_size);
         let active = match (&variant.active_parameters, active_in(&variant.name)) {
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn token_reads_only_its_experts() {
-        let family = cairn_testkit::families::ALL.iter().find(|family| family.name == "qwen3moe").expect("a family");
+        let family =
+            cairn_testkit::families::ALL.iter().copied().find(|family| family.name == "qwen3moe").expect("a family");
         let spec = ModelSpec { family, types: Types::All(DType::Q8_0), ..tiny_qwen3() };
         let file = cairn_testkit::write(&spec);
         let gguf = Gguf::parse(&file).expect("the file is sound");

@@ -193,7 +193,7 @@ mod tests {
             cost.add(rows, 0.0, decode_time(rows));
             cost.speed().answer_tokens_per_second
         };
-        let early = (1..MIN_DECODE_STEPS).filter_map(|step| answer(1 + step as usize % 2)).next();
+        let early = (1..MIN_DECODE_STEPS).find_map(|step| answer(1 + step as usize % 2));
         assert_eq!(early, None, "too few steps");
         let speed = (0..200).map(|step| answer(1 + step % 2)).last().flatten().expect("enough steps");
         assert!((speed - 1e6 / 4990.0).abs() < 1.0, "4.99 ms for one row: {speed}");

@@ -28,7 +28,7 @@ async fn speeds_are_estimated_once_the_kernels_are_measured() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let app = start(&home);
     let speeds = app.speeds();
-    assert_eq!(speeds.installed().expect("the library is readable"), [], "nothing was measured");
+    assert!(speeds.installed().expect("the library is readable").is_empty(), "nothing was measured");
     assert_eq!(speeds.of_variants(&[variant()]), [None], "nothing was measured");
     speeds.measure().expect("no model computes");
     assert!(!speeds.is_measuring(), "the measurement is complete");
@@ -46,7 +46,7 @@ async fn speeds_are_estimated_once_the_kernels_are_measured() {
     let path = home.path().join("cache/kernel-rates.json");
     let stored = std::fs::read_to_string(&path).expect("the rates are stored");
     std::fs::write(&path, stored.replace(VERSION, "0.0.0-other")).expect("the folder is writable");
-    assert_eq!(start(&home).speeds().kernel_rates(), [], "rates of another version do not count");
+    assert!(start(&home).speeds().kernel_rates().is_empty(), "rates of another version do not count");
 }
 
 #[tokio::test]
