@@ -161,7 +161,7 @@ async function changes(browser, daemon, id) {
 
   await last.locator(`button[aria-label='${text("chat.side_by_side")}']`).click();
   await page.waitForSelector(".compared section >> nth=1");
-  check((await page.locator(".compared section").allTextContents()).join().match(/石堆.*A pile of stones/) !== null, "two versions are shown side by side");
+  check((await page.locator(".compared section").allTextContents()).join().match(/石堆.*A pile of stones/s) !== null, "two versions are shown side by side");
   await page.locator(`.compared section >> nth=1`).locator(`button:has-text('${text("chat.keep_answer")}')`).click();
   await page.waitForSelector(".compared", { state: "detached" });
   check((await stored()).messages.at(-1).content === "A pile of stones.", "the kept version is the branch");
@@ -195,6 +195,9 @@ async function compares(browser, daemon) {
   await alone.context.close();
   await fetch(`${daemon.address}/api/copy`, { method: "POST", body: JSON.stringify({ source: "pebble", destination: "twin" }) });
   const { page, noted, context } = await open(browser, daemon);
+  await page.evaluate(() => localStorage.setItem("cairn.model", "pebble:latest"));
+  await page.reload();
+  await page.waitForSelector(".model-picker:has-text('pebble')");
   await page.keyboard.press("Control+k");
   await page.fill(".palette input", text("shell.do_compare"));
   await page.keyboard.press("Enter");
