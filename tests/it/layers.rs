@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tokenizer", 2),
     ("registry", 2),
     ("upstream", 2),
+    ("mcp", 2),
     ("tensor", 2),
     ("gpu", 3),
     ("kv", 3),

@@ -53,14 +53,15 @@ pub(crate) fn start(cli: &CliContext, to_stderr: bool) {
     }
 }
 
-/// Parses the setting. A plain level applies to Cairn's crates; a filter is used unchanged.
+/// Parses the setting. A plain level applies to Cairn's crates; a filter is used unchanged. The library of tools (`rmcp`) logs URLs
+/// and messages, which may have keys and contents.
 fn filter(text: &str) -> EnvFilter {
     let levels = ["off", "error", "warn", "info", "debug", "trace"];
     let level = text.to_ascii_lowercase();
-    let directives = if levels.contains(&&*level) { format!("warn,cairn={level}") } else { text.to_owned() };
+    let directives = if levels.contains(&&*level) { format!("warn,rmcp=off,cairn={level}") } else { text.to_owned() };
     EnvFilter::try_new(directives).unwrap_or_else(|error| {
         eprintln!("invalid value for CAIRN_LOG: {text:?}: {error}; using the default");
-        EnvFilter::new("warn,cairn=info")
+        EnvFilter::new("warn,rmcp=off,cairn=info")
     })
 }
 
