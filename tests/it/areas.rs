@@ -8,7 +8,7 @@ use cairn_xtask::Repo;
 
 /// The areas, in their order.
 const AREAS: &[&str] =
-    &["settings", "library", "speed", "transfers", "remotes", "cache", "inference", "chats", "system"];
+    &["settings", "library", "speed", "transfers", "remotes", "tools", "cache", "inference", "chats", "system"];
 
 /// Files beside the areas that every area may use.
 const BASE: &[&str] = &["clock", "panics", "private_file", "short_name", "values", "version"];

@@ -20,6 +20,7 @@ use crate::secret::random_hex;
 use crate::settings::{LiveValues, Settings, SettingsStore};
 use crate::speed::Speeds;
 use crate::system::SystemInfo;
+use crate::tools::Tools;
 use crate::transfers::Transfers;
 
 /// Length of the random id of this process.
@@ -34,6 +35,7 @@ pub struct App {
     speeds: Speeds,
     transfers: Transfers,
     remotes: Remotes,
+    tools: Tools,
     cache: KvCache,
     inference: Inference,
     chats: ChatSessions,
@@ -82,6 +84,7 @@ impl App {
         speeds.record_at_intervals();
         let transfers = Transfers::new(&library, &settings, &clock, seed);
         let remotes = Remotes::open(&library, &transfers, &settings, random_hex::<INSTANCE_BYTES>()?);
+        let tools = Tools::open(&transfers, &settings);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
         let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
@@ -100,6 +103,7 @@ impl App {
             speeds,
             transfers,
             remotes,
+            tools,
             cache,
             inference,
             chats,
@@ -145,6 +149,12 @@ impl App {
     #[must_use]
     pub fn remotes(&self) -> &Remotes {
         &self.remotes
+    }
+
+    /// Tools that models may call.
+    #[must_use]
+    pub fn tools(&self) -> &Tools {
+        &self.tools
     }
 
     /// The cache of prefixes.

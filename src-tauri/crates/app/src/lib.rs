@@ -9,6 +9,7 @@
 //! | [`library`] | models on this machine |
 //! | [`transfers`] | pull, push, mirror, sign-in and trusted peers |
 //! | [`remotes`] | other servers with models that this daemon serves |
+//! | [`tools`] | tools that models may call, and their permissions |
 //! | [`cache`] | the tiers of cached prefixes |
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |
@@ -38,6 +39,7 @@ pub mod settings;
 mod short_name;
 pub mod speed;
 pub mod system;
+pub mod tools;
 pub mod transfers;
 mod values;
 mod version;

@@ -25,7 +25,7 @@ pub(crate) use authenticate::EMPTY_BODY;
 pub use manifest::FetchedManifest;
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use proxies::Proxies;
-pub use redirect_policy::{RedirectPolicy, has_private_address};
+pub use redirect_policy::{RedirectPolicy, has_private_address, is_public};
 pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
 pub(crate) use request::Request;

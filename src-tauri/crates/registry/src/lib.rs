@@ -27,7 +27,7 @@ mod tests;
 pub use auth::{Credentials, KeyError, KeyFile, Login, LoginStore, LoginStoreError};
 pub use client::{
     AddressError, Clock, FetchedManifest, Proxies, RedirectPolicy, Registry, Transport, TransportConfig,
-    TransportError, has_private_address, tls_config,
+    TransportError, has_private_address, is_public, tls_config,
 };
 pub use discover::{DiscoveredModel, Hub, ModelIndex, Variant, catalogue};
 pub use download::{BlobProgress, CompletedBlob, DownloadConfig, DownloadError, DownloadNotice, Phase};

@@ -40,6 +40,11 @@ impl Env {
         (!text.is_empty()).then_some(text)
     }
 
+    /// All variables.
+    pub(super) fn all(&self) -> Vec<(OsString, OsString)> {
+        self.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// The names of all variables that begin with a prefix.
     pub(super) fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.variables.keys().filter_map(|name| name.to_str()).filter(move |name| name.starts_with(prefix))

@@ -1,5 +1,6 @@
 //! The settings of one start, read from all their sources.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cairn_registry::Proxies;
@@ -89,6 +90,11 @@ impl Settings {
     /// Parses the address of a remote tier and adds the credentials of the environment.
     pub(crate) fn remote_place(&self, text: &str) -> Option<RemoteLocation> {
         tiers::remote(text, self.sources.env())
+    }
+
+    /// The environment of this process, of which programs that the daemon starts get a part.
+    pub(crate) fn environment_of_programs(&self) -> Vec<(OsString, OsString)> {
+        self.sources.env().all()
     }
 
     /// Where the value of a variable comes from; `None` if the table does not have it.

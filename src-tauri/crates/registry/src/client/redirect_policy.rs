@@ -127,7 +127,8 @@ impl Resolve for PublicResolver {
 }
 
 /// Whether this is an address of the public internet (IANA's registries of special-purpose addresses).
-fn is_public(ip: IpAddr) -> bool {
+#[must_use]
+pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
         IpAddr::V6(ip) => is_public_v6(ip),

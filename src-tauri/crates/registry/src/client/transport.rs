@@ -63,6 +63,8 @@ pub struct Transport {
     /// For the targets of its redirects.
     pub(super) redirect_http: reqwest::Client,
     single_use_http: reqwest::Client,
+    public_http: reqwest::Client,
+    has_proxy: bool,
     pub(super) redirects: RedirectPolicy,
     pub(super) response_timeout: Duration,
     pub(super) clock: Clock,
@@ -79,6 +81,19 @@ impl Transport {
     #[must_use]
     pub fn single_use_http_client(&self) -> reqwest::Client {
         self.single_use_http.clone()
+    }
+
+    /// Like [`Transport::http_client`], but it connects by name to public addresses and proxies only. Addresses in URLs must be
+    /// checked with [`is_public`](super::redirect_policy::is_public) by the caller.
+    #[must_use]
+    pub fn public_http_client(&self) -> reqwest::Client {
+        self.public_http.clone()
+    }
+
+    /// Whether some connections go through a proxy.
+    #[must_use]
+    pub fn has_proxy(&self) -> bool {
+        self.has_proxy
     }
 
     /// Creates a transport. Reads the certificates; makes no connection.
@@ -103,16 +118,19 @@ impl Transport {
         };
         let http = build(builder())?;
         let single_use_http = build(builder().pool_max_idle_per_host(0))?;
+        let proxy_hosts = config.proxies.hosts();
+        let has_proxy = !proxy_hosts.is_empty();
+        let public_http = build(builder().dns_resolver(PublicResolver::with_exempt(proxy_hosts)))?;
         let redirect_http = match config.redirects {
             RedirectPolicy::AnyHost => http.clone(),
-            RedirectPolicy::PublicOnly | RedirectPolicy::SameAsRegistry => {
-                build(builder().dns_resolver(PublicResolver::with_exempt(config.proxies.hosts())))?
-            }
+            RedirectPolicy::PublicOnly | RedirectPolicy::SameAsRegistry => public_http.clone(),
         };
         Ok(Self {
             http,
             redirect_http,
             single_use_http,
+            public_http,
+            has_proxy,
             redirects: config.redirects,
             response_timeout: config.response_timeout,
             clock: config.clock,
