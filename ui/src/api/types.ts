@@ -1442,6 +1442,14 @@ export type ServerResponse = {
   requests: LoggedRequest[];
 };
 
+/** `GET /app/log?lines=N`: the end of the daemon's log, which never has prompts or answers. */
+export type LogResponse = {
+  /** Path of the newest file. */
+  path: string;
+  /** The last lines, oldest first. */
+  lines: string[];
+};
+
 /** A client. */
 export type ServerClient = {
   /** Name from its user agent, without a version; `cairn` for Cairn's own clients. */
@@ -1619,6 +1627,36 @@ export type WrongSetting = {
   key: string;
 } & ErrorBody;
 
+/** `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places. */
+export type CacheTestRequest = {
+  /** A folder on this machine. */
+  folder?: string;
+  /** A mounted share or a bucket's address. */
+  remote?: string;
+};
+
+/** Result of a [`CacheTestRequest`]. Places that were not requested are absent. */
+export type CacheTested = {
+  /** The folder. */
+  folder?: TestedPlace;
+  /** The remote place. */
+  remote?: TestedPlace;
+};
+
+/** A tested place. */
+export type TestedPlace = {
+  /** Path or address. */
+  place: string;
+  /** Whether the place can be used. */
+  works: boolean;
+  /** Why the place cannot be used. */
+  reason?: string;
+  /** Free bytes, if known. */
+  free_bytes?: number;
+  /** Time to write, read and remove a small file. */
+  round_trip_ms?: number;
+};
+
 /** Speeds of the installed models. */
 export type SpeedsResponse = {
   /** Models with a speed. Others do not answer, or nothing is measured yet. */
@@ -1659,36 +1697,6 @@ export type KernelRate = {
   decode_bytes_per_second: number;
   /** Multiplications and additions, each counted, that a prompt computes in a second. */
   prefill_operations_per_second: number;
-};
-
-/** `POST /app/cache/test`: tests places for tiers without using them. An empty request tests the configured places. */
-export type CacheTestRequest = {
-  /** A folder on this machine. */
-  folder?: string;
-  /** A mounted share or a bucket's address. */
-  remote?: string;
-};
-
-/** Result of a [`CacheTestRequest`]. Places that were not requested are absent. */
-export type CacheTested = {
-  /** The folder. */
-  folder?: TestedPlace;
-  /** The remote place. */
-  remote?: TestedPlace;
-};
-
-/** A tested place. */
-export type TestedPlace = {
-  /** Path or address. */
-  place: string;
-  /** Whether the place can be used. */
-  works: boolean;
-  /** Why the place cannot be used. */
-  reason?: string;
-  /** Free bytes, if known. */
-  free_bytes?: number;
-  /** Time to write, read and remove a small file. */
-  round_trip_ms?: number;
 };
 
 /** Whether pulled models are current. `cairn updates --json` prints it too. */
