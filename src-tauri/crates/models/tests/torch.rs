@@ -15,9 +15,9 @@ use cairn_tensor::{Backend, Batch, Input, Limits, PAGE_TOKENS, PageId, Reference
 /// Ids of the first tokens behind those of bytes.
 const BEFORE_IMAGE: u32 = 258;
 const BEHIND_IMAGE: u32 = 259;
-/// Largest difference of log probabilities. Another rule for a border or for rows that attend to each other changes them by more than
-/// 0.002.
-const MOST: f32 = 2e-4;
+/// Largest difference of log probabilities: GELU by the tangent instead of the error function is 0.0003. The color of CLIP around a
+/// picture of LLaVA 1.6 would be 0.06, and another direction of rows of Gemma 4 is 0.6.
+const MOST: f32 = 2e-3;
 
 fn fixtures(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch").join(name)
