@@ -5,7 +5,7 @@
 //! section determines, except for a few that some models lack. What a kind does not support leaves the tower out of the conversion,
 //! with the reason. A damaged tower, or one without its description, is an error of the whole conversion.
 //!
-//! Settings that change the rows of a picture are read, or must have the value that files without a key stand for. The limits on
+//! Settings that change the rows of a picture are read, or must have the value of published models. The limits on
 //! the size of a picture (`min_pixels`, `max_pixels`) are not read: the engine has its own, as llama.cpp has.
 //!
 //! A new kind is one file in `checkpoint/tower/` and one line in [`KINDS`].

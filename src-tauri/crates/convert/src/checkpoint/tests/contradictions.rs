@@ -310,7 +310,8 @@ fn sizes_of_layers_of_gemma_4_may_be_a_list() {
         let made = checkpoint(&spec(&GEMMA4, "Gemma4ForConditionalGeneration"));
         changed(made.files, "config.json", |config| {
             let text = &mut config["text_config"];
-            let sizes = json!({"head_dim": text["global_head_dim"].take(), "num_key_value_heads": text["num_global_key_value_heads"].take()});
+            let heads = text["num_global_key_value_heads"].take();
+            let sizes = json!({"head_dim": text["global_head_dim"].take(), "num_key_value_heads": heads});
             text["per_layer_config"] = json!({"1": sizes});
             change(text);
         })
