@@ -7,8 +7,19 @@ use std::path::Path;
 use cairn_xtask::Repo;
 
 /// The areas, in their order.
-const AREAS: &[&str] =
-    &["settings", "library", "speed", "transfers", "remotes", "tools", "cache", "inference", "chats", "system"];
+const AREAS: &[&str] = &[
+    "settings",
+    "library",
+    "speed",
+    "transfers",
+    "remotes",
+    "tools",
+    "cache",
+    "inference",
+    "chats",
+    "documents",
+    "system",
+];
 
 /// Files beside the areas that every area may use.
 const BASE: &[&str] = &["clock", "panics", "private_file", "short_name", "values", "version"];

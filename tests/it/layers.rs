@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("wire", 0),
     ("store", 1),
     ("chats", 1),
+    ("documents", 1),
     ("kernels", 1),
     ("prompt", 1),
     ("tier", 1),

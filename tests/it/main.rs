@@ -14,6 +14,7 @@ mod connections;
 mod crashes;
 mod creates;
 mod diagnostics;
+mod documents;
 mod embeddings;
 mod encoder_decoder;
 mod first_words;

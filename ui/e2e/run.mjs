@@ -5,6 +5,7 @@ import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
 import { Daemon } from "./daemon.mjs";
+import { documents } from "./documents.mjs";
 import { edges } from "./edges.mjs";
 import { errors } from "./errors.mjs";
 import { journey } from "./journey.mjs";
@@ -24,7 +25,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
+const ALL = { journey, choices, attach, documents, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */

@@ -7,6 +7,7 @@
 
 pub mod checkpoint;
 pub mod chunk;
+pub mod document;
 pub mod gguf;
 pub mod grammar;
 pub mod image;
@@ -27,6 +28,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "chunk", run: chunk::run },
+    Target { name: "document", run: document::run },
     Target { name: "gguf", run: gguf::run },
     Target { name: "grammar", run: grammar::run },
     Target { name: "image", run: image::run },

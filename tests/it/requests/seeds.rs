@@ -298,6 +298,7 @@ fn chats(world: &World) -> Vec<Seed> {
         seed("POST", "/app/chats/import", json!({"export": export})),
         seed("POST", "/app/chats/import", json!({"ollama_db": world.file})).refused(),
         at("GET", "/app/chats/search", "/app/chats/search?q=Count&limit=5", Value::Null),
+        at("POST", "/app/documents", "/app/documents?name=notes.md", json!("# Notes\nText.")),
         seed("GET", "/app/presets", Value::Null),
         at("GET", "/app/presets/{name}", "/app/presets/calm", Value::Null),
         at(

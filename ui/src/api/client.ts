@@ -28,6 +28,8 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export interface RequestOptions {
   body?: unknown;
+  /** A file as the body, instead of JSON. */
+  file?: Blob;
   signal?: AbortSignal;
   headers?: Record<string, string>;
   /** The response is read as long as the page is visible. A browser allows six connections to a server, and six more for requests
@@ -47,7 +49,7 @@ async function send(method: Method, path: string, options: RequestOptions, again
     response = await fetch(address + path, {
       method,
       headers,
-      body: options.body === undefined ? null : JSON.stringify(options.body),
+      body: options.file ?? (options.body === undefined ? null : JSON.stringify(options.body)),
       signal: options.signal ?? null,
       cache: "no-store",
       credentials: options.stays === true ? "omit" : "same-origin",

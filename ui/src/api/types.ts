@@ -757,6 +757,70 @@ export type DiscoveredFrom =
   /** Hugging Face. */
   | "hugging_face";
 
+/** `POST /app/documents?name=`: the text of a document, whose bytes are the request's body. */
+export type DocumentText = {
+  /** File name, as the client sent it. */
+  name: string;
+  /** Format of the file. */
+  format: DocumentFormat;
+  /** Pages, sheets, slides or sections that have text, in the order of the document. */
+  parts: DocumentPart[];
+  /** Pages, sheets or slides of the document, with those that have no text; absent for formats without them. */
+  pages?: number;
+  /** Characters of all parts. */
+  chars: number;
+};
+
+/** Format of a document. */
+export type DocumentFormat =
+  /** Portable Document Format. */
+  | "pdf"
+  /** Word document. */
+  | "docx"
+  /** Excel workbook. */
+  | "xlsx"
+  /** PowerPoint presentation. */
+  | "pptx"
+  /** Web page. */
+  | "html"
+  /** Markdown. */
+  | "markdown"
+  /** Any other text. */
+  | "text";
+
+/** Part of a document. */
+export type DocumentPart = {
+  /** Place in the document. */
+  place: PartPlace;
+  /** Text of the part. */
+  text: string;
+};
+
+/** Place of a part in its document. */
+export type PartPlace =
+  /** The document, or its beginning before the first heading. */
+  | { kind: "whole" }
+  /** A page. */
+  | ({ kind: "page" } & {
+      /** Number of the page, from 1. */
+      number: number;
+    })
+  /** A slide. */
+  | ({ kind: "slide" } & {
+      /** Number of the slide, from 1. */
+      number: number;
+    })
+  /** A sheet of a workbook. */
+  | ({ kind: "sheet" } & {
+      /** Name of the sheet. */
+      name: string;
+    })
+  /** A section below a heading. */
+  | ({ kind: "heading" } & {
+      /** Text of the heading. */
+      text: string;
+    });
+
 /** `GET /app/downloads`, and each line of `GET /app/downloads/events`, which sends one after each change. */
 export type DownloadsResponse = {
   /** Downloads in the order of the queue. */
@@ -2252,6 +2316,28 @@ export type ErrorCode =
   | "chats_read_only"
   /** A damaged chat database was repaired; the damaged file is kept at `path`. Parameters: path, chats, messages, reason. */
   | "chats_repaired"
+  /** The file is none of the formats that can be read. */
+  | "document_unknown"
+  /** An Office document in the format of 1997, or an encrypted one. */
+  | "document_old_office"
+  /** The document breaks its format. Parameters: reason. */
+  | "document_damaged"
+  /** The document has a password. */
+  | "document_encrypted"
+  /** The PDF has only pictures of its pages. Parameters: pages. */
+  | "document_has_no_text_layer"
+  /** The document has no text. */
+  | "document_empty"
+  /** The document is too large. Parameters: limit_bytes. */
+  | "document_too_large"
+  /** The document inflates to too many bytes. Parameters: limit_bytes. */
+  | "document_inflates"
+  /** The document has too many characters, pages or elements. Parameters: reason. */
+  | "document_too_long"
+  /** Reading the document took too long. Parameters: seconds. */
+  | "document_timeout"
+  /** The process that reads the document failed. Parameters: reason. */
+  | "document_failed"
   /** Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason. */
   | "chats_not_erased";
 

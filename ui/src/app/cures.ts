@@ -178,6 +178,18 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   chats_read_only: ["chat", "logs"],
   chats_repaired: ["chat", "intended"],
   chats_not_erased: ["chat", "passes"],
+  // Documents.
+  document_unknown: ["field", "edit"],
+  document_old_office: ["field", "edit"],
+  document_damaged: ["field", "edit"],
+  document_encrypted: ["field", "edit"],
+  document_has_no_text_layer: ["field", "edit"],
+  document_empty: ["field", "edit"],
+  document_too_large: ["field", "edit"],
+  document_inflates: ["field", "edit"],
+  document_too_long: ["field", "edit"],
+  document_timeout: ["field", "edit"],
+  document_failed: ["field", "edit"],
 };
 
 /** Runs a command of the chat screen, which is opened for it. */

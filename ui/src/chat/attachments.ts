@@ -1,17 +1,32 @@
-// Attachments: text files are part of the prompt, images only for models with vision.
+// Attachments: text files and documents are part of the prompt, images only for models with vision. The daemon reads documents.
 import type { AttachedFile } from "../api/chats";
+import { documentText, joinParts } from "../api/documents";
 
 /** Larger files are refused before they are read. */
 export const MOST_FILE_BYTES = 20_000_000;
 /** Longer pasted text becomes a file. */
 export const LONG_PASTE_CHARS = 2500;
 
+/** Larger documents are refused before they are sent. */
+export const MOST_DOCUMENT_BYTES = 128 * 2 ** 20;
+
+/** Extensions of documents that the daemon reads. */
+export const DOCUMENT_EXTENSIONS = ["pdf", "docx", "xlsx", "pptx", "html", "htm"];
+
+/** A file of the next message. */
+export interface ComposedFile extends AttachedFile {
+  /** Pages, sheets or slides of a document. */
+  pages?: number;
+  /** Size of a document's file. */
+  bytes?: number;
+}
+
 export interface Attachments {
-  files: AttachedFile[];
+  files: ComposedFile[];
   images: { name: string; data: string; type: string }[];
 }
 
-export type Refusal = { name: string; why: "too_big" | "binary" | "unreadable" };
+export type Refusal = { name: string; why: "too_big" | "too_big_document" | "binary" | "unreadable" } | { name: string; why: "document"; error: unknown };
 
 /** Image types for the file chooser. */
 export const IMAGE_TYPES = "image/png,image/jpeg,image/webp,image/gif";
@@ -46,11 +61,35 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
+/** Whether the daemon reads a file, by its name. */
+export function isDocument(name: string): boolean {
+  return DOCUMENT_EXTENSIONS.includes(/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? "");
+}
+
+async function readDocument(file: File): Promise<ComposedFile | Refusal> {
+  if (file.size > MOST_DOCUMENT_BYTES) return { name: file.name, why: "too_big_document" };
+  try {
+    const { parts, pages } = await documentText(file.name, file);
+    return { name: file.name, text: joinParts(parts), bytes: file.size, ...(pages === undefined ? {} : { pages }) };
+  } catch (error) {
+    return { name: file.name, why: "document", error };
+  }
+}
+
+/** Files as the daemon stores them. */
+export const sentFiles = (files: readonly ComposedFile[]): AttachedFile[] => files.map(({ name, text }) => ({ name, text }));
+
 /** Reads files that were chosen, dropped or pasted. Vision is checked on sending, because the model may change before. */
 export async function readFiles(chosen: Iterable<File>): Promise<{ got: Attachments; refused: Refusal[] }> {
   const got: Attachments = { files: [], images: [] };
   const refused: Refusal[] = [];
   for (const file of chosen) {
+    if (isDocument(file.name)) {
+      const read = await readDocument(file);
+      if ("why" in read) refused.push(read);
+      else got.files.push(read);
+      continue;
+    }
     if (file.size > MOST_FILE_BYTES) {
       refused.push({ name: file.name, why: "too_big" });
       continue;

@@ -1,6 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ChatsExport, Message } from "../api/chats";
-import { decodeText, imageType, splitByVision, readFiles } from "./attachments";
+import { ApiError } from "../api/client";
+import type { DocumentText } from "../api/documents";
+import { decodeText, imageType, isDocument, MOST_DOCUMENT_BYTES, sentFiles, splitByVision, readFiles } from "./attachments";
 import { batches, fileName } from "./exchange";
 import { contextSteps, defaultsOf } from "./params";
 import { lastAnswerText, lastCode } from "./lastAnswer";
@@ -76,6 +78,42 @@ describe("attachments", () => {
     const { got, refused } = await readFiles([folder, new File(["hello"], "b.txt")]);
     expect(got.files).toEqual([{ name: "b.txt", text: "hello" }]);
     expect(refused).toEqual([{ name: "folder", why: "unreadable" }]);
+  });
+  describe("documents", () => {
+    afterEach(() => vi.restoreAllMocks());
+    it("are known by their extension", () => {
+      expect(["a.PDF", "b.docx", "c.tar.xlsx", "d.htm"].every(isDocument)).toBe(true);
+      expect(["pdf", "a.pdf.txt", "notes.md", "docx/readme"].some(isDocument)).toBe(false);
+    });
+    it("become text with the places of their parts", async () => {
+      const read: DocumentText = {
+        name: "a.pdf",
+        format: "pdf",
+        pages: 3,
+        chars: 8,
+        parts: [
+          { place: { kind: "page", number: 1 }, text: "one" },
+          { place: { kind: "sheet", name: "Sums" }, text: "1\t2" },
+          { place: { kind: "heading", text: "H" }, text: "# H" },
+        ],
+      };
+      const fetched = vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response(JSON.stringify(read)));
+      const file = new File(["%PDF"], "a b&c.pdf");
+      const { got, refused } = await readFiles([file]);
+      expect(refused).toEqual([]);
+      expect(got.files).toEqual([{ name: "a b&c.pdf", text: "[page 1]\none\n\n[sheet Sums]\n1\t2\n\n# H", pages: 3, bytes: 4 }]);
+      expect(sentFiles(got.files), "the daemon stores name and text").toEqual([{ name: "a b&c.pdf", text: got.files[0]?.text }]);
+      const [url, request] = fetched.mock.calls[0] ?? [];
+      expect([String(url).endsWith("/app/documents?name=a+b%26c.pdf"), request?.body]).toEqual([true, file]);
+    });
+    it("that are too large or have no text are refused", async () => {
+      const fetched = vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response(JSON.stringify({ error: "no text", code: "document_empty" }), { status: 400 }));
+      const huge = new File([], "huge.pdf");
+      Object.defineProperty(huge, "size", { value: MOST_DOCUMENT_BYTES + 1 });
+      const { got, refused } = await readFiles([huge, new File(["%PDF"], "empty.pdf"), new File(["hello"], "b.txt")]);
+      expect(refused).toEqual([{ name: "huge.pdf", why: "too_big_document" }, { name: "empty.pdf", why: "document", error: expect.any(ApiError) }]);
+      expect([got.files.map((one) => one.name), fetched.mock.calls.length]).toEqual([["b.txt"], 1]);
+    });
   });
   it("images are held back from a model without vision", async () => {
     const files = [{ name: "b.txt", text: "hello" }];

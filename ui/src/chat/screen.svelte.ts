@@ -7,7 +7,7 @@ import { uiSettings } from "../api/uiSettings.svelte";
 import { models, sameModel } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
 import { t } from "../i18n";
-import { splitByVision, type Attachments } from "./attachments";
+import { sentFiles, splitByVision, type Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 import { checkLength, contextTokens, type TooLong } from "./tooLong";
 import { reportError } from "../app/reportError";
@@ -186,7 +186,7 @@ export class ChatScreen {
         content: text,
         model,
         ...(second === undefined ? {} : { compare: second }),
-        ...(sent.files.length > 0 ? { files: sent.files } : {}),
+        ...(sent.files.length > 0 ? { files: sentFiles(sent.files) } : {}),
         ...(sent.images.length > 0 ? { images: sent.images.map((image) => image.data) } : {}),
       });
       if (accepted) unsent = NOTHING;

@@ -10,6 +10,7 @@ use cairn_store::GcReport;
 use crate::cache::{self, CacheLimits, KvCache, LimitChange};
 use crate::chats::{ChatSessions, DescribeError};
 use crate::clock::Clock;
+use crate::documents::{Documents, Extractor};
 use crate::error::Error;
 use crate::inference::{self, Inference};
 use crate::keys::ApiKeys;
@@ -39,6 +40,7 @@ pub struct App {
     cache: KvCache,
     inference: Inference,
     chats: ChatSessions,
+    documents: Documents,
     system: SystemInfo,
     keys: ApiKeys,
     /// Announces to other daemons that this one uses the library.
@@ -49,7 +51,8 @@ pub struct App {
 impl App {
     /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime.
     /// `seed` is the source of seeds for requests that set none. `describe` gives the errors of answers the codes that
-    /// clients know, so that a failed answer is stored with its code.
+    /// clients know, so that a failed answer is stored with its code. `extractor` reads
+    /// documents.
     ///
     /// # Errors
     /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache, or the system gives no random
@@ -60,6 +63,7 @@ impl App {
         clock: Clock,
         seed: u64,
         describe: DescribeError,
+        extractor: Extractor,
     ) -> Result<Self, Error> {
         let settings = Arc::new(cache::CacheMetadata::open(&settings).apply_limits(settings));
         let memory_bytes = machine.memory.usable_bytes();
@@ -107,6 +111,7 @@ impl App {
             cache,
             inference,
             chats,
+            documents: Documents::new(extractor),
             system,
             keys,
             _presence: presence,
@@ -118,7 +123,8 @@ impl App {
     #[cfg(test)]
     pub(crate) fn for_test(settings: Settings, clock: Clock) -> Self {
         let describe = |error: &crate::chats::Error| crate::values::ErrorBody::text(error.to_string());
-        Self::start(settings, Machine::probe(), clock, 1, describe).expect("the daemon starts")
+        Self::start(settings, Machine::probe(), clock, 1, describe, Extractor::of_cairn("cairn".into()))
+            .expect("the daemon starts")
     }
 
     /// Settings: what is in effect, and changes.
@@ -173,6 +179,12 @@ impl App {
     #[must_use]
     pub fn chats(&self) -> &ChatSessions {
         &self.chats
+    }
+
+    /// The text of documents.
+    #[must_use]
+    pub fn documents(&self) -> &Documents {
+        &self.documents
     }
 
     /// The machine, loaded models and metrics.

@@ -1,7 +1,7 @@
 //! The error of any use case: one variant for each area.
 
 use crate::secret::RandomError;
-use crate::{cache, chats, inference, keys, library, remotes, settings, speed, transfers};
+use crate::{cache, chats, documents, inference, keys, library, remotes, settings, speed, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,9 @@ pub enum Error {
     /// A chat operation failed.
     #[error(transparent)]
     Chats(#[from] chats::Error),
+    /// Reading a document failed.
+    #[error(transparent)]
+    Documents(#[from] documents::Error),
     /// An operation on API keys failed.
     #[error(transparent)]
     Keys(#[from] keys::Error),

@@ -14,6 +14,7 @@
 //! | [`inference`] | loading, prompts, answers |
 //! | [`chats`] | stored chats and their answers |
 //! | [`system`] | hardware, loaded models, metrics |
+//! | [`documents`] | the text of documents that clients attach |
 //! | [`keys`] | API keys and what they allow |
 //! | [`secret`] | random secrets and their digests |
 //!
@@ -26,6 +27,7 @@ pub mod cache;
 pub mod chats;
 mod clock;
 mod create;
+pub mod documents;
 mod error;
 pub mod inference;
 pub mod keys;

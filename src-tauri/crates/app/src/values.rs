@@ -4,6 +4,7 @@
 pub(crate) use cairn_wire::{
     ErrorBody, KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage,
     app::KeyScope,
+    app::documents::{DocumentPart, DocumentText},
     beginning, excerpt, go_duration, human_count,
     ollama::Message as OllamaMessage,
     ollama::{ChatRequest, FunctionCall, GenerateRequest, ShowResponse, ToolCall as OllamaToolCall},

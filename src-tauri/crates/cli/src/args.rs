@@ -16,7 +16,7 @@ pub(crate) use self::models::{Bench, List, Ps, Run, Show, Stop};
 pub(crate) use self::registry::{
     DownloadSelection, Downloads, DownloadsVerb, Login, Logout, Mirror, MirrorVerb, Pull, Push, Search, Updates,
 };
-pub(crate) use self::service::{Completions, Json, Logs, Man, Serve, Ui};
+pub(crate) use self::service::{Completions, ExtractDocument, Json, Logs, Man, Serve, Ui};
 
 /// Runs language models on your own machine. Without a verb, chats with the last model
 #[derive(Debug, Parser)]
@@ -62,6 +62,9 @@ pub(crate) enum Verb {
     /// Print the app's folders and the daemon's address, for the desktop app
     #[command(hide = true)]
     Desktop,
+    /// Write the text of the document at standard input as JSON lines, for the daemon
+    #[command(hide = true)]
+    ExtractDocument(ExtractDocument),
     /// List downloads; pause, resume, cancel or discard them
     Downloads(Downloads),
     /// Create, list or revoke API keys for other machines and programs

@@ -16,6 +16,7 @@ mod desktop;
 mod doctor;
 mod downloads;
 mod du;
+mod extract;
 mod gc;
 mod gguf;
 mod human;
@@ -112,6 +113,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn execute(args: Args) -> anyhow::Result<ExitCode> {
+    // Reads no environment and starts no threads: a hostile document may control what this process does next.
+    if let Some(Verb::ExtractDocument(args)) = &args.verb {
+        return extract::extract(args).map(|()| ExitCode::SUCCESS);
+    }
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
     let flags = match &args.verb {
@@ -137,6 +142,7 @@ fn execute(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&cli, &args)),
         Some(Verb::Desktop) => runtime.block_on(desktop::print(&cli)),
         Some(Verb::Doctor(args)) => runtime.block_on(doctor::print(&cli, &args)),
+        Some(Verb::ExtractDocument(_)) => unreachable!("it was executed above"),
         Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&cli, &args)),
         Some(Verb::Create(args)) => runtime.block_on(create::create(&cli, &args)),
         Some(Verb::Du(args)) => runtime.block_on(du::print(&cli, &args)),

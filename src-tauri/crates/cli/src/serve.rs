@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use cairn_app::documents::Extractor;
 use cairn_app::secret::{SecretDigest, random_hex};
 use cairn_app::settings::Origin;
 use cairn_app::{App, VERSION};
@@ -77,7 +78,8 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     let token = random_hex::<TOKEN_BYTES>()?;
     let pid = std::process::id();
     let seed = u64::from_str_radix(&random_hex::<8>()?, 16).expect("sixteen hex digits are 64 bits");
-    let app = App::start(settings, Machine::probe(), clock.clone(), seed, cairn_http::chat_error)?;
+    let extractor = Extractor::of_cairn(std::env::current_exe().context("cannot get the path of this program")?);
+    let app = App::start(settings, Machine::probe(), clock.clone(), seed, cairn_http::chat_error, extractor)?;
     let activity = Activity::new(Instant::now());
     let server =
         Server::new(app.clone(), activity.clone(), vec![address], SecretDigest::of(&token), pid, host_name.clone());

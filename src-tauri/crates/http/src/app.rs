@@ -5,6 +5,7 @@ mod attend;
 pub(crate) mod cache;
 mod chats;
 mod discover;
+mod documents;
 mod downloads;
 mod gc;
 mod hardware;
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(cache::routes())
         .merge(chats::routes())
         .merge(discover::routes())
+        .merge(documents::routes())
         .merge(downloads::routes())
         .merge(gc::routes())
         .merge(hardware::routes())

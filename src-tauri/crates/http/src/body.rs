@@ -1,4 +1,4 @@
-//! JSON request bodies and their limits. As in Ollama, the content type is ignored.
+//! Request bodies, JSON and files, and their limits. As in Ollama, the content type is ignored.
 //!
 //! A route limits the bytes of its body, and [`BodyMemory`] those of all bodies together, so that many clients that send slowly
 //! cannot exhaust memory. The number of JSON values is limited before parsing, because `{}` has two bytes and
@@ -35,6 +35,8 @@ impl BodyLimit {
     pub(crate) const MODELFILE: Self = Self { bytes: 16 << 20, ..Self::DEFAULT };
     /// Prompts with images in base64.
     pub(crate) const PROMPT: Self = Self { bytes: 64 << 20, ..Self::DEFAULT };
+    /// A document.
+    pub(crate) const DOCUMENT: Self = Self { bytes: 128 << 20, ..Self::DEFAULT };
     /// An export of all chats.
     pub(crate) const EXPORT: Self = Self { bytes: 256 << 20, values: 1 << 24, objects: 1 << 21 };
 
@@ -108,21 +110,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
-        let memory = request.extensions().get::<BodyMemory>().cloned().unwrap_or_default();
-        let expected = content_length(request.headers());
-        let mut chunks = request.into_body().into_data_stream();
-        let read = match expected {
-            Some(bytes) if bytes > limit.bytes => Err(over_limit(&limit)),
-            _ => read(&mut chunks, &limit, &memory).await,
-        };
-        let json = match read {
-            Ok(json) => json,
-            Err(error) => {
-                tokio::spawn(tokio::time::timeout(DRAIN_TIME, async move { drain(&mut chunks, DRAIN_BYTES).await }));
-                return Err(error);
-            }
-        };
+        let (json, limit, memory) = read_within_limit(request).await?;
         if json.iter().all(u8::is_ascii_whitespace) {
             let text = "missing request body";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
@@ -133,6 +121,43 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
         }
         limit.check_values(&json)?;
         Ok(Self { json, _memory: memory })
+    }
+}
+
+/// Extractor of the bytes of a file. The handler drops the memory with the bytes.
+pub(crate) struct FileBytes {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) memory: BodyMemory,
+}
+
+impl<S: Send + Sync> FromRequest<S> for FileBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (bytes, _, memory) = read_within_limit(request).await?;
+        match bytes.is_empty() {
+            true => Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, "missing request body")),
+            false => Ok(Self { bytes, memory }),
+        }
+    }
+}
+
+/// Reads the body of a request within the limits of its route.
+async fn read_within_limit(request: Request) -> Result<(Vec<u8>, BodyLimit, BodyMemory), ApiError> {
+    let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::DEFAULT);
+    let memory = request.extensions().get::<BodyMemory>().cloned().unwrap_or_default();
+    let expected = content_length(request.headers());
+    let mut chunks = request.into_body().into_data_stream();
+    let read = match expected {
+        Some(bytes) if bytes > limit.bytes => Err(over_limit(&limit)),
+        _ => read(&mut chunks, &limit, &memory).await,
+    };
+    match read {
+        Ok(bytes) => Ok((bytes, limit, memory)),
+        Err(error) => {
+            tokio::spawn(tokio::time::timeout(DRAIN_TIME, async move { drain(&mut chunks, DRAIN_BYTES).await }));
+            Err(error)
+        }
     }
 }
 

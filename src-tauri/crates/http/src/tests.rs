@@ -9,6 +9,7 @@ mod bodies;
 mod chats;
 mod damaged_chats;
 mod discover;
+mod documents;
 mod embeddings;
 mod formats;
 mod hardware;
@@ -45,6 +46,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use cairn_app::documents::Extractor;
 use cairn_app::secret::SecretDigest;
 use cairn_app::settings::{Env, Places, Settings, System};
 use cairn_app::{App, Clock};
@@ -90,7 +92,15 @@ impl Daemon {
         let env = Env::of(defaults.into_iter().chain(settings.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
-        let app = App::start(settings, Machine::probe(), clock, 1, chat_error).unwrap();
+        let app = App::start(
+            settings,
+            Machine::probe(),
+            clock,
+            1,
+            chat_error,
+            Extractor::of_cairn("/nonexistent/cairn".into()),
+        )
+        .unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
         let server =
             Server::new(app, Activity::new(Instant::now()), vec![address], SecretDigest::of(TOKEN), 7, machine);

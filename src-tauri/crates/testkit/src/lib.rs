@@ -12,6 +12,7 @@
 pub mod allocation;
 pub mod checkpoint;
 pub mod distribution;
+pub mod documents;
 pub mod embedding;
 pub mod families;
 pub mod hash_backend;

@@ -4,6 +4,7 @@ mod cache;
 pub mod chats;
 mod desktop;
 mod discover;
+pub mod documents;
 mod downloads;
 mod hardware;
 mod keys;

@@ -315,6 +315,28 @@ pub enum ErrorCode {
     ChatsReadOnly,
     /// A damaged chat database was repaired; the damaged file is kept at `path`. Parameters: path, chats, messages, reason.
     ChatsRepaired,
+    /// The file is none of the formats that can be read.
+    DocumentUnknown,
+    /// An Office document in the format of 1997, or an encrypted one.
+    DocumentOldOffice,
+    /// The document breaks its format. Parameters: reason.
+    DocumentDamaged,
+    /// The document has a password.
+    DocumentEncrypted,
+    /// The PDF has only pictures of its pages. Parameters: pages.
+    DocumentHasNoTextLayer,
+    /// The document has no text.
+    DocumentEmpty,
+    /// The document is too large. Parameters: limit_bytes.
+    DocumentTooLarge,
+    /// The document inflates to too many bytes. Parameters: limit_bytes.
+    DocumentInflates,
+    /// The document has too many characters, pages or elements. Parameters: reason.
+    DocumentTooLong,
+    /// Reading the document took too long. Parameters: seconds.
+    DocumentTimeout,
+    /// The process that reads the document failed. Parameters: reason.
+    DocumentFailed,
     /// Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason.
     ChatsNotErased,
 }

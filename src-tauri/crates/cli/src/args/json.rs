@@ -41,7 +41,7 @@ impl Verb {
             Self::Show(args) => args.json,
             Self::Updates(args) => args.json,
             Self::Doctor(_) | Self::Pull(_) | Self::Push(_) | Self::Rm(_) | Self::Verify(_) => false,
-            Self::Completions(_) | Self::Imatrix(_) | Self::Logs(_) | Self::Man(_) => false,
+            Self::Completions(_) | Self::ExtractDocument(_) | Self::Imatrix(_) | Self::Logs(_) | Self::Man(_) => false,
             Self::Desktop | Self::Logout(_) | Self::Run(_) | Self::Serve(_) | Self::Stop(_) | Self::Ui(_) => false,
         }
     }

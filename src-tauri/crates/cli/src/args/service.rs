@@ -56,3 +56,10 @@ pub(crate) struct Man {
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     pub(crate) dir: Option<PathBuf>,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct ExtractDocument {
+    /// Extension of the file's name, without the dot
+    #[arg(long, default_value = "")]
+    pub(crate) extension: String,
+}

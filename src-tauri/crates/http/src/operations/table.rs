@@ -211,6 +211,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
             parameter("own", Bool, "Only models of Cairn's catalogue."),
         ])
         .json("app.DiscoverResponse"),
+    post("/app/documents", "Returns the text of a document: PDF, DOCX, XLSX, PPTX, HTML, Markdown or text")
+        .takes_bytes()
+        .limit(BodyLimit::DOCUMENT)
+        .query(&[parameter("name", Text, "The file name.")])
+        .json("app.DocumentText"),
     get("/app/downloads", "Lists downloads").json("app.DownloadsResponse"),
     post("/app/downloads", "Downloads a model").takes("app.DownloadRequest").status(202).json("app.Download"),
     get("/app/downloads/events", "Sends the downloads after each change").lines("app.DownloadsResponse").endless(),

@@ -20,7 +20,8 @@ use crate::{Repo, process, workspace};
 pub const VERB: Verb =
     Verb { name: "fuzz", about: "Fuzz a target and extend its corpus: `fuzz TARGET [--minutes N]`", run };
 
-const TARGETS: &[&str] = &["gguf", "tokenizer", "template", "modelfile", "checkpoint", "chunk", "grammar", "image"];
+const TARGETS: &[&str] =
+    &["gguf", "tokenizer", "template", "modelfile", "checkpoint", "chunk", "document", "grammar", "image"];
 
 static NEED: Need =
     Need { what: "a C++ compiler (libFuzzer)", since: For::Tests, packages: &["g++"], proof: &["c++", "--version"] };
