@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn filter_level_applies_to_cairn_crates() {
-        assert_eq!(filter("debug").to_string(), "cairn=debug,warn", "a level applies to Cairn's crates");
+        assert_eq!(filter("debug").to_string(), "cairn=debug,rmcp=off,warn", "a level applies to Cairn's crates");
         assert_eq!(filter("cairn_http=trace").to_string(), "cairn_http=trace", "a filter is unchanged");
     }
 }

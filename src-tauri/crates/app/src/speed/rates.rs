@@ -62,10 +62,11 @@ pub struct TypeRate {
 
 impl VariantRates {
     pub(super) fn new(name: &str, measured: &[TypeRates]) -> Self {
+        // Whole numbers are equal after they were stored as text.
         let rate = |measured: &TypeRates| TypeRate {
             dtype: measured.dtype.name().to_owned(),
-            decode_bytes_per_second: measured.rates.decode_bytes,
-            prefill_operations_per_second: measured.rates.prefill_operations,
+            decode_bytes_per_second: measured.rates.decode_bytes.round(),
+            prefill_operations_per_second: measured.rates.prefill_operations.round(),
         };
         Self { name: name.to_owned(), types: measured.iter().map(rate).collect() }
     }

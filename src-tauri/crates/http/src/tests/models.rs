@@ -177,7 +177,7 @@ async fn missing_model_file_has_its_own_code() {
     std::fs::remove_file(blobs.join(digest.file_name())).unwrap();
     let chat = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#;
     let reply = daemon.post("/api/chat", chat).await;
-    assert!(reply.starts_with("500 ") && reply.contains("is missing"), "{reply}");
+    assert!(reply.starts_with("500 ") && reply.contains("cannot be read"), "{reply}");
     assert!(reply.contains(r#""code":"model_file_missing""#), "clients offer to download the model again: {reply}");
     assert!(reply.contains(&format!(r#""digest":"{digest}""#)), "the file: {reply}");
 }

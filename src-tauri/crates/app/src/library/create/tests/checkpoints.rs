@@ -58,7 +58,7 @@ async fn checkpoint_with_a_tower_that_cannot_be_computed_is_created_with_a_warni
     let found = warnings(&statuses);
     assert!(matches!(&found[..], [text] if text.contains("are more than 16384")), "{found:?}");
     let place = |text: &str| statuses.iter().position(|status| status.contains(text));
-    assert!(place("only the text part") < place("converting model"), "the model is not written yet: {statuses:?}");
+    assert!(place("only the text part") < place("verifying conversion"), "the model is not written yet: {statuses:?}");
 }
 
 #[tokio::test]
