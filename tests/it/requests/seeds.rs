@@ -230,6 +230,8 @@ fn models(world: &World) -> Vec<Seed> {
         seed("POST", "/app/gc", json!({"dry_run": true, "partials": false})),
         seed("GET", "/app/libraries", Value::Null),
         seed("GET", "/app/usage", Value::Null),
+        seed("GET", "/app/updates", Value::Null),
+        at("GET", "/app/updates", "/app/updates?model=none&insecure=true", Value::Null).refused(),
         seed("GET", "/app/discover", Value::Null),
         at("GET", "/app/discover", "/app/discover?q=tiny&limit=3&own=true", Value::Null),
     ]
@@ -290,6 +292,17 @@ fn chats(world: &World) -> Vec<Seed> {
         )
         .or_refused(),
         at("POST", "/app/chats/{id}/stop", under("/stop"), Value::Null),
+        at("POST", "/app/chats/{id}/edit", under("/edit"), json!({"message": message, "content": "Edited."})).or_refused(),
+        at("POST", "/app/chats/{id}/fork", under("/fork"), json!({"message": message, "title": "Forked"})).or_refused(),
+        at("DELETE", "/app/chats/{id}/messages/{message}", under("/messages/0"), Value::Null).refused(),
+        at(
+            "POST",
+            "/app/chats/{id}/messages/restore",
+            under("/messages/restore"),
+            json!({"messages": [{"id": "9", "parent": message, "role": "user", "content": "Again.",
+                "created_at": "2025-01-01T00:00:00Z", "state": "complete"}], "head": "9"}),
+        )
+        .or_refused(),
         at("GET", "/app/chats/{id}/export", under("/export?format=md"), Value::Null),
         at("GET", "/app/chats/{id}/export", under("/export?format=json"), Value::Null),
         seed("GET", "/app/chats/events", Value::Null),
@@ -360,6 +373,8 @@ fn machine(world: &World) -> Vec<Seed> {
     vec![
         seed("GET", "/app/attend", Value::Null),
         seed("GET", "/app/hardware", Value::Null),
+        seed("POST", "/app/hardware/measure", Value::Null).or_refused(),
+        seed("GET", "/app/speeds", Value::Null),
         seed("GET", "/app/hardware/events", Value::Null),
         seed("GET", "/app/keys", Value::Null),
         seed("POST", "/app/keys", json!({"name": "grafana", "scopes": ["metrics"]})),
@@ -393,6 +408,7 @@ fn machine(world: &World) -> Vec<Seed> {
         seed("PATCH", "/app/settings", json!({"engine.context": 256, "cache.ram": "1M", "network.proxy": ""}))
             .refused(),
         seed("GET", "/app/status", Value::Null),
+        at("GET", "/app/log", "/app/log?lines=3", Value::Null),
         // The fuzzer sends it without a token only.
         seed("POST", super::STOP, Value::Null).refused(),
         seed("GET", "/metrics", Value::Null),

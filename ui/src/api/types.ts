@@ -705,7 +705,7 @@ export type DiscoverResponse = {
   /** Models; those of Cairn's catalogue come first. */
   models: DiscoveredModel[];
   /** Whether the kernels are being measured, so that a later request has speeds. */
-  measuring: boolean;
+  measuring?: boolean;
   /** Why the result is incomplete, in one line. */
   problem?: string;
 };

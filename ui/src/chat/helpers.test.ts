@@ -81,7 +81,7 @@ describe("attachments", () => {
   });
   describe("documents", () => {
     afterEach(() => vi.restoreAllMocks());
-    it("are known by their extension", () => {
+    it("have their extensions", () => {
       expect(["a.PDF", "b.docx", "c.tar.xlsx", "d.htm"].every(isDocument)).toBe(true);
       expect(["pdf", "a.pdf.txt", "notes.md", "docx/readme"].some(isDocument)).toBe(false);
     });

@@ -7,12 +7,13 @@
 
 mod error;
 mod handle;
+mod limits;
 mod manage;
 mod store;
 
 pub use error::Error;
 pub use handle::Tools;
+pub use limits::MAX_SERVERS;
 pub use manage::{ListedTool, ServerStatus, ServerTools, ToolsStatus};
-pub use store::MAX_SERVERS;
 
 pub use cairn_mcp::{Endpoint, OfferedTool, OmittedTool, Permission, ServerConfig, Toolbox};

@@ -49,7 +49,7 @@ pub enum Error {
     /// The document has too many or too deep elements.
     #[error("the document has more than {limit} {what}")]
     TooMany {
-        /// Name of what is counted.
+        /// Name of the counted things.
         what: String,
         /// Largest number.
         limit: usize,

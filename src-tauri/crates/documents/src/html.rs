@@ -77,7 +77,7 @@ fn encoding(bytes: &[u8]) -> &'static Encoding {
     let named = start.split("charset=").nth(1).and_then(|rest| {
         let rest = rest.trim_start_matches(['"', '\'']);
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:.".contains(c)).unwrap_or(rest.len());
-        Encoding::for_label(rest[..end].as_bytes())
+        Encoding::for_label(&rest.as_bytes()[..end])
     });
     named.filter(|named| named.is_ascii_compatible()).unwrap_or(UTF_8)
 }

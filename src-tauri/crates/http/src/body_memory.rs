@@ -39,10 +39,10 @@ struct UsedMemory {
 
 /// The memory that the body of a request has. Clones share it, and the last one frees it.
 #[derive(Clone, Default)]
-pub(crate) struct BodyMemory(Arc<Mutex<Held>>);
+pub(crate) struct BodyMemory(Arc<Mutex<BodyBytes>>);
 
 #[derive(Default)]
-struct Held {
+struct BodyBytes {
     /// The machine that sends; none for a program on this machine.
     machine: Option<Arc<str>>,
     bytes: usize,
@@ -51,7 +51,7 @@ struct Held {
 impl BodyMemory {
     fn of(client: Option<&ClientInfo>) -> Self {
         let machine = client.filter(|client| !client.is_local).map(|client| share::network(client.ip).into());
-        Self(Arc::new(Mutex::new(Held { machine, bytes: 0 })))
+        Self(Arc::new(Mutex::new(BodyBytes { machine, bytes: 0 })))
     }
 
     /// Takes memory for a body that has this size now, and at most `max_bytes` at its end.
@@ -100,7 +100,7 @@ impl UsedMemory {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyBytes {
     fn drop(&mut self) {
         if self.bytes > 0 {
             USED.lock().free(self.machine.as_ref(), self.bytes);

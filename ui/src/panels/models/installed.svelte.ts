@@ -26,7 +26,7 @@ export interface ModelRow {
   check: Check | undefined;
   /** Whether files of the model are missing on the disk. */
   isMissing: boolean;
-  /** Bytes to download for a newer model of its registry; absent if none is known. */
+  /** Bytes to download for a newer model of its registry; absent without one. */
   updateBytes: number | undefined;
 }
 

@@ -63,13 +63,9 @@ impl Correction {
     /// The median of measured / estimated of the models that ran here.
     pub(super) fn of(models: &[(Measured, Estimate)]) -> Self {
         let median = |ratios: Vec<f64>| median(ratios).unwrap_or(1.0).clamp(CORRECTION[0], CORRECTION[1]);
-        let ratios = |speeds: fn(&(Measured, Estimate)) -> (Option<f64>, f64)| {
-            models.iter().map(speeds).filter_map(|(measured, estimated)| Some(measured? / estimated)).collect()
-        };
-        Self {
-            answer: median(ratios(|(measured, estimate)| (measured.answer, estimate.answer))),
-            prompt: median(ratios(|(measured, estimate)| (measured.prompt, estimate.prompt))),
-        }
+        let answers = models.iter().filter_map(|(measured, estimate)| Some(measured.answer? / estimate.answer));
+        let prompts = models.iter().filter_map(|(measured, estimate)| Some(measured.prompt? / estimate.prompt));
+        Self { answer: median(answers.collect()), prompt: median(prompts.collect()) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cairn_disk::DiskError;
 use cairn_mcp::{ConfigError, FolderError, ImportError, TooManyPermissions};
 
-use super::store::{MAX_FILE_BYTES, MAX_SERVERS};
+use super::limits::{MAX_FILE_BYTES, MAX_SERVERS};
 
 /// Why an operation on tools failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,8 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::handle::{FILES, PAGES, Tools};
-use super::store::{MAX_SERVERS, StoredServer, StoredTools};
+use super::limits::MAX_SERVERS;
+use super::store::{StoredServer, StoredTools};
 use crate::values::excerpt;
 
 /// All tools of the user, without the lists of servers.

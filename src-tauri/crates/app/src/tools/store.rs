@@ -8,14 +8,11 @@ use cairn_mcp::{Endpoint, Permissions};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::limits::MAX_FILE_BYTES;
 use crate::private_file::{Content, PrivateFile};
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
-/// Maximum number of servers.
-pub const MAX_SERVERS: usize = 64;
-/// Maximum length of the file, below that of [`PrivateFile`].
-pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// A server as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -54,7 +54,7 @@ fn deleted_branch_is_gone_and_can_be_restored() {
     );
     assert!(home.chats.search("more", 9).expect("a search").is_empty(), "the search has no deleted message");
     assert!(matches!(home.chats.message("c", &second), Err(ChatsError::MessageNotFound(_))), "its id is free");
-    assert_eq!(home.chats.message("c", &first).expect("kept").versions, [first.clone()], "one version is left");
+    assert_eq!(home.chats.message("c", &first).expect("kept").versions, [first], "one version is left");
 
     home.chats.restore_branch("c", &deleted, 8).expect("restored");
     assert_eq!(

@@ -342,7 +342,7 @@ impl Text {
             match () {
                 () if across > PARAGRAPH_GAP => self.written.push_str("\n\n"),
                 () if across > LINE_GAP => self.written.push('\n'),
-                () if !blank && (along > SPACE_GAP || along < -1.0) => self.written.push(' '),
+                () if !blank && !(-1.0..=SPACE_GAP).contains(&along) => self.written.push(' '),
                 () => {}
             }
         }

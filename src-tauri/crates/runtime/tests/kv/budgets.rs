@@ -50,10 +50,11 @@ async fn budgets_hold_for_prompts_sent_once() {
     }
     let (ram, ssd) = (life.place(TierKind::Ram), life.place(TierKind::Ssd));
     let taken = disk_bytes(&cairn_testkit::chunk_files(&world.chunk_folder()));
-    let written = ssd.counters.stored_chunks as f64 * 100.0 / chunks as f64;
+    // A busy machine captures fewer chunks. Those that are not in RAM are never candidates for the disk.
+    let written = ssd.counters.stored_chunks as f64 * 100.0 / ram.counters.stored_chunks.max(1) as f64;
     let grown = most_bytes.saturating_sub(warm_bytes.unwrap_or(most_bytes));
     println!(
-        "{} prompts of {chunks} chunks: {} through RAM, {:.2} % written to the disk, which holds {taken} bytes; the process grew by \
+        "{} prompts of {chunks} chunks: {} through RAM, {:.2} % of these written to the disk, which holds {taken} bytes; the process grew by \
          {grown} bytes, {:.0} s",
         prompts.count(),
         ram.counters.stored_chunks,
@@ -61,9 +62,9 @@ async fn budgets_hold_for_prompts_sent_once() {
         began.elapsed().as_secs_f64()
     );
     assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "{tally:#?}");
-    assert!(ram.counters.stored_chunks * 2 > chunks && ram.counters.evicted_chunks > 0, "RAM must be full: {ram:?}");
+    assert!(ram.counters.stored_chunks > 2 * ram.chunks as u64, "RAM must be filled several times: {ram:?}");
     assert!(taken <= settings.ssd_bytes, "the folder holds {taken} bytes");
-    assert!(written <= 5.0, "{written:.2} % of the chunks were written to the disk");
+    assert!(written <= 5.0, "{written:.2} % of the chunks in RAM were written to the disk");
     // Only full scale runs this test in a process of its own.
     assert!(!scale::is_full() || grown <= settings.ram_bytes + GROWTH_BYTES, "the process grew by {grown} bytes");
     life.end(Duration::from_secs(2)).await;

@@ -10,7 +10,7 @@ pub struct DiscoverResponse {
     /// Models; those of Cairn's catalogue come first.
     pub models: Vec<DiscoveredModel>,
     /// Whether the kernels are being measured, so that a later request has speeds.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub measuring: bool,
     /// Why the result is incomplete, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
