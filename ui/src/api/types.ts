@@ -757,7 +757,7 @@ export type DiscoveredFrom =
   /** Hugging Face. */
   | "hugging_face";
 
-/** `POST /app/documents?name=`: the text of a document, whose bytes are the request's body. */
+/** `POST /app/documents?name=`: the text of a document. Its bytes are the request's body. */
 export type DocumentText = {
   /** File name, as the client sent it. */
   name: string;

@@ -10,7 +10,7 @@ use crate::parts::{Parts, Section};
 use crate::xml::{Node, attribute};
 use crate::{Error, Limits};
 
-/// Elements whose text is not shown.
+/// Elements with text that is not shown.
 const HIDDEN: &[&str] = &["delText", "instrText", "Fallback", "del", "moveFrom"];
 /// Outline level of body text.
 const BODY_LEVEL: usize = 9;
@@ -82,7 +82,7 @@ struct Body<'a> {
     levels: &'a HashMap<String, usize>,
     paragraph: String,
     level: Option<usize>,
-    /// Elements around the current node whose text is hidden.
+    /// Elements with hidden text around the current node.
     hidden: usize,
     is_text: bool,
     /// Tables around the current node.

@@ -15,7 +15,7 @@ use crate::parts::{Parts, Section};
 
 /// Bytes in which a page names its encoding, as in the specification.
 const PRESCAN_BYTES: usize = 1024;
-/// Elements whose text is not shown.
+/// Elements with text that is not shown.
 const HIDDEN: &[&str] =
     &["script", "style", "template", "noscript", "head", "svg", "iframe", "object", "select", "textarea"];
 /// Elements that begin and end a line.

@@ -127,7 +127,7 @@ impl Session {
         self.outcome(called, Task::Call, limit).await.map(result::read)
     }
 
-    /// Closes the connection. A program may exit by itself for a moment.
+    /// Closes the connection. A program has a moment to exit.
     pub(crate) async fn stop(self) {
         let Self { service, child, .. } = self;
         // The end of its input asks a program to exit.

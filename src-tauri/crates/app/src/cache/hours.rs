@@ -12,9 +12,9 @@ const HOURS: u64 = 24;
 /// Prompt tokens by the place of their rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PromptCounts {
-    /// Tokens whose rows were in pages of the loaded model.
+    /// Tokens with rows in pages of the loaded model.
     pub page_tokens: u64,
-    /// Tokens whose rows were restored, by tier in the order of [`cairn_tier::TierKind`].
+    /// Tokens with restored rows, by tier in the order of [`cairn_tier::TierKind`].
     pub restored_tokens: [u64; 3],
     /// Tokens that were computed.
     pub computed_tokens: u64,

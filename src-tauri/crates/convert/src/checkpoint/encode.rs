@@ -1,7 +1,7 @@
 //! Writes a planned tensor: reads some rows of its source, decodes, reorders and encodes them.
 //!
 //! Memory use does not depend on the size of the model. A unit of rows that are reordered together is in memory at once: a
-//! head, whose elements have a limit, or the matrix of an expert that is transposed.
+//! head with a limit of elements, or the matrix of an expert that is transposed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -86,7 +86,7 @@ impl Font {
 }
 
 fn codes(font: &Dictionary, document: &Document, is_composite: bool, max_bytes: usize) -> lopdf::Result<Codes> {
-    // A map to Unicode overrides the encoding, whose names may be arbitrary in an embedded font.
+    // A map to Unicode overrides the encoding: its names may be arbitrary in an embedded font.
     if let Ok(stream) = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream) {
         let map = stream.get_plain_content_with_limit(max_bytes);
         match map.map(|map| UnicodeMap::parse(&map)) {

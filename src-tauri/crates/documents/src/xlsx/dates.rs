@@ -1,4 +1,4 @@
-//! Dates of XLSX: numbers of days whose style shows them as a date.
+//! Dates of XLSX: numbers of days in the style of a date.
 
 use std::collections::HashMap;
 

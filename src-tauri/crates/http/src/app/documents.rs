@@ -1,4 +1,4 @@
-//! `POST /app/documents`: the text of a document, whose bytes are the body of the request.
+//! `POST /app/documents`: the text of a document. Its bytes are the body of the request.
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;

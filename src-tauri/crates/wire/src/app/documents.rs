@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `POST /app/documents?name=`: the text of a document, whose bytes are the request's body.
+/// `POST /app/documents?name=`: the text of a document. Its bytes are the request's body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentText {
     /// File name, as the client sent it.

@@ -20,7 +20,7 @@ const IMAGE_SIZE_25: u32 = 560;
 const WINDOW_PIXELS: u32 = 112;
 /// Layers of Qwen 2.5 VL with attention to all patches, if a config does not list them.
 const FULL_LAYERS: [u64; 4] = [7, 15, 23, 31];
-/// Layers of Qwen 3 VL whose rows are projected, too, if a config does not list them.
+/// Layers of Qwen 3 VL with projected rows, if a config does not list them.
 pub(in crate::checkpoint) const DEEPSTACK: [u64; 3] = [8, 16, 24];
 /// More than layers of any tower.
 const MAX_LISTED: usize = 1 << 10;
