@@ -63,7 +63,7 @@ export async function regressions(browser, daemon) {
     const toast = page.locator(".toast").last();
     await toast.waitFor();
     const report = await toast.textContent();
-    check(report.includes("doc.pdf") && report.includes(text("chat.attach_binary")), `a refused attachment is reported: ${report}`);
+    check(report.includes("doc.pdf") && report.includes(text("errors.document_unknown")), `a refused attachment is reported: ${report}`);
     const [box, send] = [await toast.boundingBox(), await page.locator("button.send").boundingBox()];
     check(!overlap(box, send), `a toast does not cover Send at ${width} px`);
     await page.screenshot({ path: join(OUT, `toast-${width}.png`) });
