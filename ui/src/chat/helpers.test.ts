@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ChatsExport, Message } from "../api/chats";
 import { ApiError } from "../api/client";
 import type { DocumentText } from "../api/documents";
@@ -80,7 +80,11 @@ describe("attachments", () => {
     expect(refused).toEqual([{ name: "folder", why: "unreadable" }]);
   });
   describe("documents", () => {
-    afterEach(() => vi.restoreAllMocks());
+    beforeEach(() => void vi.stubGlobal("location", { origin: "http://127.0.0.1:1", hash: "", pathname: "/ui/", search: "" }));
+    afterEach(() => {
+      vi.restoreAllMocks();
+      vi.unstubAllGlobals();
+    });
     it("have their extensions", () => {
       expect(["a.PDF", "b.docx", "c.tar.xlsx", "d.htm"].every(isDocument)).toBe(true);
       expect(["pdf", "a.pdf.txt", "notes.md", "docx/readme"].some(isDocument)).toBe(false);
