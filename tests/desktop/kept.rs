@@ -37,6 +37,7 @@ fn ram_budget_applies_and_long_chat_is_restored_from_disk() {
         session.run("location.hash = '#/cache'");
         session.see(".tier-row");
         session.picture("cache-before");
+        session.click("button[role=switch][aria-label='Advanced']");
         session.write("input[type=text][aria-label='RAM']", &format!("{}{ENTER}", BUDGET.0));
         until("the budget is set", || tier("ram", "budget_bytes") == BUDGET.1);
         until("chunks are evicted", || tier("ram", "used_bytes") <= BUDGET.1);

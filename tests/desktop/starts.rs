@@ -105,7 +105,8 @@ fn settings_survive_an_app_restart() {
         session.run("location.hash = '#/settings/engine'");
         session.choose("Dark");
         let keep = "input[aria-label='Keep models loaded for']";
-        session.write(keep, &format!("17m{ENTER}"));
+        // The unit is minutes, as in the default.
+        session.write(keep, &format!("17{ENTER}"));
         session.read(".chip", "changed");
         session.picture("settings");
         quit(screen, home);
@@ -114,7 +115,8 @@ fn settings_survive_an_app_restart() {
         let session = Session::open(screen, home);
         assert_eq!(session.run("return document.documentElement.dataset.theme"), "dark", "the theme is restored");
         session.run("location.hash = '#/settings/engine'");
-        session.read(keep, "17m");
+        session.read(keep, "17");
+        session.read("select[aria-label^='Keep models loaded for']", "m");
     });
 }
 
