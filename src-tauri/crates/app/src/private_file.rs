@@ -48,6 +48,15 @@ impl PrivateFile {
         }
     }
 
+    /// Reads a file that has one version of its format; `None` without a file.
+    pub(crate) fn read_version<T: DeserializeOwned>(&self, version: u32) -> Result<Option<T>, String> {
+        match self.read()? {
+            Some(content) if content.version != version => Err(content.unsupported(&version.to_string())),
+            Some(content) => content.parse().map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Replaces the file, and creates its folder.
     pub(crate) fn write(&self, content: &impl Serialize) -> Result<(), DiskError> {
         let json = serde_json::to_vec_pretty(content).expect("texts and numbers are serialisable");

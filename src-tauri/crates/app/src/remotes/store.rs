@@ -7,7 +7,7 @@ use cairn_upstream::ServerKind;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use crate::private_file::{Content, PrivateFile};
+use crate::private_file::PrivateFile;
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
@@ -51,20 +51,16 @@ impl Store {
 
     /// Reads all remotes. An absent file has none.
     pub(super) fn read(&self) -> Result<StoredRemotes, Error> {
-        let content = self.file.read().and_then(|content| content.as_ref().map_or(Ok(StoredRemotes::new()), parse));
-        content.map_err(|reason| Error::Unreadable { path: self.file.path().to_owned(), reason })
+        let file: Option<File> = self
+            .file
+            .read_version(FORMAT)
+            .map_err(|reason| Error::Unreadable { path: self.file.path().to_owned(), reason })?;
+        Ok(file.map(|file| file.remotes).unwrap_or_default())
     }
 
     /// Replaces all remotes.
     pub(super) fn write(&self, remotes: StoredRemotes) -> Result<(), Error> {
         Ok(self.file.write(&File { version: FORMAT, remotes })?)
-    }
-}
-
-fn parse(content: &Content) -> Result<StoredRemotes, String> {
-    match content.version() {
-        FORMAT => content.parse().map(|file: File| file.remotes),
-        _ => Err(content.unsupported(&FORMAT.to_string())),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::limits::MAX_FILE_BYTES;
-use crate::private_file::{Content, PrivateFile};
+use crate::private_file::PrivateFile;
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
@@ -59,8 +59,11 @@ impl Store {
 
     /// Reads the tools. An absent file has none.
     pub(super) fn read(&self) -> Result<StoredTools, Error> {
-        let content = self.file.read().and_then(|content| content.as_ref().map_or(Ok(StoredTools::default()), parse));
-        content.map_err(|reason| Error::Unreadable { path: self.file.path().to_owned(), reason })
+        let file: Option<File> = self
+            .file
+            .read_version(FORMAT)
+            .map_err(|reason| Error::Unreadable { path: self.file.path().to_owned(), reason })?;
+        Ok(file.map(|file| file.tools).unwrap_or_default())
     }
 
     /// Replaces the tools.
@@ -71,13 +74,6 @@ impl Store {
             return Err(Error::TooLarge);
         }
         Ok(self.file.write(&file)?)
-    }
-}
-
-fn parse(content: &Content) -> Result<StoredTools, String> {
-    match content.version() {
-        FORMAT => content.parse().map(|file: File| file.tools),
-        _ => Err(content.unsupported(&FORMAT.to_string())),
     }
 }
 
