@@ -15,6 +15,8 @@ use crate::parts::{Parts, Section};
 
 /// Bytes in which a page names its encoding, as in the specification.
 const PRESCAN_BYTES: usize = 1024;
+/// Characters of a title.
+const MAX_TITLE_CHARS: usize = 300;
 /// Elements with text that is not shown.
 const HIDDEN: &[&str] =
     &["script", "style", "template", "noscript", "head", "svg", "iframe", "object", "select", "textarea"];
@@ -49,14 +51,22 @@ const BLOCKS: &[&str] = &[
     "ul",
 ];
 
+/// Returns the absolute address of a link, or nothing for one that should be plain text.
+pub type LinkAddress<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 pub(crate) fn read(bytes: &[u8], parts: &mut Parts<'_>) -> Result<(), Error> {
     let (text, _, _) = encoding(bytes).decode(bytes);
+    read_text(&text, None, parts).map(drop)
+}
+
+/// Reads a page and returns its title. With `links`, a link has its address behind its text, as in Markdown.
+pub(crate) fn read_text(text: &str, links: Option<LinkAddress<'_>>, parts: &mut Parts<'_>) -> Result<String, Error> {
     if text.contains('\0') {
         return Err(Error::UnknownFormat);
     }
-    let page = Page { state: RefCell::new(State::new(Section::new(parts))) };
+    let page = Page { state: RefCell::new(State::new(Section::new(parts), links)) };
     let input = BufferQueue::default();
-    input.push_back(StrTendril::from_slice(&text));
+    input.push_back(StrTendril::from_slice(text));
     let tokenizer = Tokenizer::new(page, TokenizerOpts::default());
     // A script pauses the tokenizer; it is skipped.
     while !input.is_empty() {
@@ -67,12 +77,12 @@ pub(crate) fn read(bytes: &[u8], parts: &mut Parts<'_>) -> Result<(), Error> {
     state.flush();
     match state.failure.take() {
         Some(error) => Err(error),
-        None => state.section.end(),
+        None => state.section.end().map(|()| state.title),
     }
 }
 
 /// Returns the encoding that a page names near its beginning, or else UTF-8.
-fn encoding(bytes: &[u8]) -> &'static Encoding {
+pub(crate) fn encoding(bytes: &[u8]) -> &'static Encoding {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(PRESCAN_BYTES)]).to_ascii_lowercase();
     let named = start.split("charset=").nth(1).and_then(|rest| {
         let rest = rest.trim_start_matches(['"', '\'']);
@@ -86,8 +96,20 @@ struct Page<'a, 'b> {
     state: RefCell<State<'a, 'b>>,
 }
 
+/// A link around the text.
+struct Link {
+    address: String,
+    /// Beginning of its text in the line.
+    start: usize,
+}
+
 struct State<'a, 'b> {
     section: Section<'a, 'b>,
+    links: Option<LinkAddress<'a>>,
+    link: Option<Link>,
+    /// The first [`MAX_TITLE_CHARS`] of the title.
+    title: String,
+    is_title: bool,
     /// Text since the last block.
     line: String,
     /// Level of the heading around the text.
@@ -99,8 +121,19 @@ struct State<'a, 'b> {
 }
 
 impl<'a, 'b> State<'a, 'b> {
-    fn new(section: Section<'a, 'b>) -> Self {
-        Self { section, line: String::new(), heading: None, hidden: None, preformatted: 0, failure: None }
+    fn new(section: Section<'a, 'b>, links: Option<LinkAddress<'a>>) -> Self {
+        Self {
+            section,
+            links,
+            link: None,
+            title: String::new(),
+            is_title: false,
+            line: String::new(),
+            heading: None,
+            hidden: None,
+            preformatted: 0,
+            failure: None,
+        }
     }
 
     fn attempt(&mut self, result: Result<(), Error>) {
@@ -109,8 +142,30 @@ impl<'a, 'b> State<'a, 'b> {
         }
     }
 
+    /// Begins a link.
+    fn begin_link(&mut self, tag: &Tag) {
+        self.end_link();
+        let Some(resolve) = self.links else { return };
+        let target = tag.attrs.iter().find(|attribute| &*attribute.name.local == "href");
+        let address = target.and_then(|attribute| resolve(attribute.value.trim()));
+        self.link = address.map(|address| Link { address, start: self.line.len() });
+    }
+
+    /// Ends the link around the text, if any. One without text is omitted.
+    fn end_link(&mut self) {
+        let Some(Link { address, start }) = self.link.take() else { return };
+        let text = self.line[start..].trim();
+        if !text.is_empty() {
+            let space = if self.line[start..].starts_with(' ') { " " } else { "" };
+            let linked = format!("{space}[{text}]({address})");
+            self.line.truncate(start);
+            self.line.push_str(&linked);
+        }
+    }
+
     /// Ends the line.
     fn flush(&mut self) {
+        self.end_link();
         let line = std::mem::take(&mut self.line);
         let result = match self.heading {
             _ if self.failure.is_some() || line.trim().is_empty() => Ok(()),
@@ -121,6 +176,11 @@ impl<'a, 'b> State<'a, 'b> {
     }
 
     fn text(&mut self, text: &str) {
+        if self.is_title {
+            let rest = MAX_TITLE_CHARS.saturating_sub(self.title.chars().count());
+            self.title.extend(text.chars().take(rest));
+            return;
+        }
         if self.hidden.is_some() || self.failure.is_some() {
             return;
         }
@@ -137,6 +197,8 @@ impl<'a, 'b> State<'a, 'b> {
     fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name: &str = &tag.name;
         let is_start = tag.kind == TagKind::StartTag;
+        // A picture in the page can have a title, too.
+        self.is_title = name == "title" && is_start && self.title.is_empty();
         if let Some((hidden, depth)) = &mut self.hidden {
             // Many pages never close their head.
             let ends_head = hidden == "head" && is_start && name == "body";
@@ -154,6 +216,8 @@ impl<'a, 'b> State<'a, 'b> {
                 self.flush();
                 self.heading = if is_start { name[1..].parse().ok() } else { None };
             }
+            "a" if is_start => self.begin_link(tag),
+            "a" => self.end_link(),
             "br" => self.line.push('\n'),
             "td" | "th" if !is_start => self.line.push('\t'),
             "pre" => {

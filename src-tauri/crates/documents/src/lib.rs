@@ -20,6 +20,7 @@ mod package;
 mod parts;
 mod pdf;
 mod pptx;
+mod web;
 mod xlsx;
 mod xml;
 
@@ -28,8 +29,10 @@ mod tests;
 
 pub use cairn_wire::app::documents::{DocumentFormat, DocumentPart, PartPlace};
 pub use error::Error;
+pub use html::LinkAddress;
 pub use limits::Limits;
 pub use line::Line;
+pub use web::{WebPage, decode, read_web_page};
 
 use parts::Parts;
 

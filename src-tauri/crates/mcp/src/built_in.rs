@@ -3,7 +3,6 @@
 //! A failure of such a tool is a result with a text, as that of a server is: the model reads it and can try something else.
 
 mod folder;
-mod html;
 mod page;
 
 use serde_json::{Map, Value, json};
@@ -12,7 +11,6 @@ use crate::result::ToolResult;
 use crate::tools::ToolList;
 
 pub use folder::{FolderError, FolderReader};
-pub use html::html_to_text;
 pub use page::{AddressFilter, PageFetcher};
 
 /// Returns a schema of arguments: name, type, description and whether the argument is required.

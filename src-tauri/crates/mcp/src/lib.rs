@@ -30,7 +30,7 @@ mod toolbox;
 mod tools;
 mod toolset;
 
-pub use built_in::{AddressFilter, FolderError, FolderReader, PageFetcher, html_to_text};
+pub use built_in::{AddressFilter, FolderError, FolderReader, PageFetcher};
 pub use child::Surroundings;
 pub use config::{ConfigError, Endpoint, MAX_NAME_BYTES, ServerConfig};
 pub use error::{Error, LastLines, Task};

@@ -1,11 +1,14 @@
 //! Servers with streamable HTTP: the usual one, and those that flood, hang, redirect or lie.
 
+#[path = "support/timeouts.rs"]
+mod timeouts;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use cairn_mcp::limits::Timeouts;
 use cairn_mcp::{Endpoint, Error, Excess, Launch, Server, ServerConfig, Surroundings, Task};
 use serde_json::{Map, Value, json};
+use timeouts::{IMPATIENT, PATIENT};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -118,16 +121,6 @@ async fn flood(stream: &mut BufReader<TcpStream>) -> std::io::Result<()> {
         stream.write_all(format!("data: {event}\n\n").as_bytes()).await?;
     }
 }
-
-/// Long enough for every test, so that a timeout is a failure.
-const PATIENT: Timeouts = Timeouts {
-    connect: Duration::from_secs(60),
-    list: Duration::from_secs(60),
-    call: Duration::from_secs(60),
-    idle: Duration::from_secs(600),
-};
-/// For servers that never answer.
-const IMPATIENT: Duration = Duration::from_millis(300);
 
 fn client(url: &str, timeouts: Timeouts) -> Server {
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -3,6 +3,9 @@
 //! `examples/fake_server.rs` is the program. Cargo builds it with these tests.
 #![cfg(unix)]
 
+#[path = "support/timeouts.rs"]
+mod timeouts;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use cairn_mcp::limits::{MAX_RESULT_TEXT_BYTES, MAX_STDERR_LINE_BYTES, MAX_TOOLS,
 use cairn_mcp::{Endpoint, Error, Excess, Launch, Omission, Server, ServerConfig, Surroundings, Task, ToolResult};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Map, Value, json};
+use timeouts::{IMPATIENT, PATIENT};
 
 fn fake_server() -> String {
     let test = std::env::current_exe().expect("this program has a path");
@@ -31,16 +35,6 @@ fn launch(timeouts: Timeouts) -> Launch {
         timeouts,
     }
 }
-
-/// Long enough for every test, so that a timeout is a failure.
-const PATIENT: Timeouts = Timeouts {
-    connect: Duration::from_secs(60),
-    list: Duration::from_secs(60),
-    call: Duration::from_secs(60),
-    idle: Duration::from_secs(600),
-};
-/// For servers that never answer.
-const IMPATIENT: Duration = Duration::from_millis(300);
 
 fn server_with(mode: &str, timeouts: Timeouts) -> Server {
     let env = [("KEY".to_owned(), "x".to_owned())].into();

@@ -7,12 +7,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use cairn_documents::{Limits, WebPage, decode, read_web_page};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::html::html_to_text;
 use super::{failure, list, schema};
 use crate::error::root_cause;
 use crate::limits::{MAX_PAGE_BYTES, MAX_REDIRECTS, PAGE_TIMEOUT};
@@ -23,6 +23,8 @@ use crate::tools::ToolList;
 const FETCH: &str = "fetch_page";
 /// Longest URL.
 const MAX_URL_BYTES: usize = 2048;
+/// Longest URL of a link in a page that is kept.
+const MAX_LINK_BYTES: usize = 500;
 
 /// Returns whether an address may be connected to.
 pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
@@ -54,6 +56,8 @@ enum PageError {
     Status(StatusCode),
     #[error("the page has the type {0:?}, which is not text")]
     Kind(String),
+    #[error("cannot read the page: {0}")]
+    Unreadable(String),
     #[error("cannot fetch the page: {0}")]
     Request(String),
     #[error("the page was not complete within {} s", PAGE_TIMEOUT.as_secs())]
@@ -138,6 +142,13 @@ fn redirect(response: &Response) -> Option<String> {
     Some(String::from_utf8_lossy(target.as_bytes()).into_owned())
 }
 
+/// Returns the address of a link to another page.
+fn link(page: &Url, target: &str) -> Option<String> {
+    let address = page.join(target).ok().filter(|_| !target.starts_with('#') && target.len() <= MAX_LINK_BYTES)?;
+    let text = String::from(address);
+    (text.starts_with("http") && text.len() <= MAX_LINK_BYTES).then_some(text)
+}
+
 async fn text(url: &Url, mut response: Response) -> Result<String, PageError> {
     if !response.status().is_success() {
         return Err(PageError::Status(response.status()));
@@ -159,14 +170,12 @@ async fn text(url: &Url, mut response: Response) -> Result<String, PageError> {
             break;
         }
     }
-    let is_latin = kind.contains("iso-8859-1") || kind.contains("windows-1252");
-    let decoded = match is_latin {
-        true => body.iter().map(|&byte| char::from(byte)).collect(),
-        false => String::from_utf8_lossy(&body).into_owned(),
-    };
-    let (title, text) = match media.ends_with("html") || media.ends_with("xhtml+xml") {
-        true => html_to_text(&decoded, Some(url)),
-        false => (String::new(), decoded),
+    let charset = kind.split_once("charset=").and_then(|(_, label)| label.split(';').next());
+    let charset = charset.map(|label| label.trim().trim_matches('"'));
+    let WebPage { title, text } = match media.ends_with("html") || media.ends_with("xhtml+xml") {
+        true => read_web_page(&body, charset, &|target| link(url, target), &Limits::default())
+            .map_err(|error| PageError::Unreadable(error.to_string()))?,
+        false => WebPage { title: String::new(), text: decode(&body, charset) },
     };
     let note = if is_cut { format!("\n\n[Only the first {MAX_PAGE_BYTES} bytes were read.]") } else { String::new() };
     let title = if title.is_empty() { String::new() } else { format!("{}\n", one_line(&title, 300)) };
