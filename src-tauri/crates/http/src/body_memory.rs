@@ -4,15 +4,16 @@
 //! for its turn. Other machines leave a part of the memory to the programs on this one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use cairn_wire::ErrorCode;
 use parking_lot::Mutex;
 
+use crate::Server;
 use crate::client::ClientInfo;
 use crate::error::ApiError;
 use crate::share;
@@ -26,7 +27,9 @@ const MAX_SHARE_BYTES: usize = 128 << 20;
 /// Bytes of a body that do not count: the number of such bodies is limited by the number of connections.
 const FREE_BYTES: usize = 64 << 10;
 
-static USED: LazyLock<Mutex<UsedMemory>> = LazyLock::new(Mutex::default);
+/// The memory of all bodies of a server. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct AllBodies(Arc<Mutex<UsedMemory>>);
 
 /// Bytes in use.
 #[derive(Default)]
@@ -43,22 +46,23 @@ pub(crate) struct BodyMemory(Arc<Mutex<BodyBytes>>);
 
 #[derive(Default)]
 struct BodyBytes {
+    all: AllBodies,
     /// The machine that sends; none for a program on this machine.
     machine: Option<Arc<str>>,
     bytes: usize,
 }
 
 impl BodyMemory {
-    fn of(client: Option<&ClientInfo>) -> Self {
+    pub(crate) fn new(all: &AllBodies, client: Option<&ClientInfo>) -> Self {
         let machine = client.filter(|client| !client.is_local).map(|client| share::network(client.ip).into());
-        Self(Arc::new(Mutex::new(BodyBytes { machine, bytes: 0 })))
+        Self(Arc::new(Mutex::new(BodyBytes { all: all.clone(), machine, bytes: 0 })))
     }
 
     /// Takes memory for a body that has this size now, and at most `max_bytes` at its end.
     pub(crate) fn grow(&self, bytes: usize, max_bytes: usize) -> Result<(), ApiError> {
         let mut held = self.0.lock();
         let Some(more) = bytes.checked_sub(held.bytes).filter(|_| bytes > FREE_BYTES) else { return Ok(()) };
-        USED.lock().take(held.machine.as_ref(), held.bytes, more, max_bytes)?;
+        held.all.0.lock().take(held.machine.as_ref(), held.bytes, more, max_bytes)?;
         held.bytes += more;
         Ok(())
     }
@@ -103,14 +107,14 @@ impl UsedMemory {
 impl Drop for BodyBytes {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            USED.lock().free(self.machine.as_ref(), self.bytes);
+            self.all.0.lock().free(self.machine.as_ref(), self.bytes);
         }
     }
 }
 
 /// Middleware that frees the memory of a request's body when its handler ends.
-pub(crate) async fn hold(mut request: Request, next: Next) -> Response {
-    let memory = BodyMemory::of(request.extensions().get::<ClientInfo>());
+pub(crate) async fn hold(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+    let memory = BodyMemory::new(server.bodies(), request.extensions().get::<ClientInfo>());
     request.extensions_mut().insert(memory.clone());
     let response = next.run(request).await;
     drop(memory);

@@ -88,7 +88,7 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
     routes
         .fallback(async |request: Request| path_not_found(request.uri().path()))
         .method_not_allowed_fallback(async || method_not_allowed())
-        .layer(from_fn(body_memory::hold))
+        .layer(from_fn_with_state(server.clone(), body_memory::hold))
         .layer(from_fn_with_state(server.clone(), access::check))
         .layer(from_fn(panics::respond))
         .layer(from_fn(error::shape_errors))

@@ -9,6 +9,7 @@ use cairn_app::secret::SecretDigest;
 use tokio::sync::watch;
 
 use crate::Activity;
+use crate::body_memory::AllBodies;
 use crate::pace::Pace;
 use crate::request_log::RequestLog;
 use crate::session_store::SessionStore;
@@ -24,6 +25,7 @@ struct Inner {
     token: SecretDigest,
     sessions: SessionStore,
     request_log: RequestLog,
+    bodies: AllBodies,
     pace: Pace,
     pid: u32,
     host_name: Option<String>,
@@ -52,6 +54,7 @@ impl Server {
             token,
             sessions: SessionStore::default(),
             request_log: RequestLog::default(),
+            bodies: AllBodies::default(),
             pace: Pace::default(),
             pid,
             host_name,
@@ -105,6 +108,10 @@ impl Server {
 
     pub(crate) fn request_log(&self) -> &RequestLog {
         &self.0.request_log
+    }
+
+    pub(crate) fn bodies(&self) -> &AllBodies {
+        &self.0.bodies
     }
 
     pub(crate) fn pace(&self) -> &Pace {

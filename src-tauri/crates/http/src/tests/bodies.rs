@@ -17,7 +17,7 @@ use crate::body::BodyLimit;
 use crate::body_memory::BodyMemory;
 
 const MIB: usize = 1 << 20;
-/// Tests with large bodies run one after the other, because all of them use the budget of this process.
+/// Tests with large bodies run one after the other, because all together would fill the memory of a small machine.
 pub(super) static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Returns a request and the channel that sends its body.
@@ -160,9 +160,9 @@ async fn half_sent_bodies_leave_room_for_small_requests() {
 #[tokio::test]
 async fn client_that_sends_all_reads_that_the_server_is_busy() {
     let _turn = TURN.lock().await;
-    let memory = BodyMemory::default();
-    memory.grow(320 * MIB, 320 * MIB).unwrap_or_else(|_| panic!("the whole memory"));
     let daemon = Daemon::start();
+    let memory = BodyMemory::new(daemon.server.bodies(), None);
+    memory.grow(320 * MIB, 320 * MIB).unwrap_or_else(|_| panic!("the whole memory"));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let routes = daemon.router.clone().into_make_service_with_connect_info::<SocketAddr>();
