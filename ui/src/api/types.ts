@@ -1763,6 +1763,129 @@ export type KernelRate = {
   prefill_operations_per_second: number;
 };
 
+/** Tools of the user. */
+export type ToolsResponse = {
+  /** Servers in the order of their names. */
+  servers: ToolServer[];
+  /** Whether pages of the web may be fetched. */
+  web: boolean;
+  /** The folder to read files from; `null` if the tool is off. */
+  folder: string | null;
+};
+
+/** A server of tools, and its state. */
+export type ToolServer = {
+  /** Its name. */
+  name: string;
+  /** The program, if the server is one. */
+  command?: string;
+  /** Arguments of the program. */
+  args?: string[];
+  /** Names of the program's variables. */
+  variables?: string[];
+  /** The URL without its query, if the server has HTTP. */
+  url?: string;
+  /** Names of the headers of each request. */
+  headers?: string[];
+  /** Whether its tools are offered to models. */
+  enabled: boolean;
+  /** Whether it runs or is connected. */
+  running: boolean;
+};
+
+/** `PATCH /app/tools`: changes the tools of this program. */
+export type ToolsChange = {
+  /** Whether pages of the web may be fetched; unchanged without it. */
+  web?: boolean;
+  /** The folder to read files from, or `null` to turn the tool off; unchanged without it. */
+  folder?: string | null;
+};
+
+/** `POST /app/tools/servers`: adds a server, which is a program or has a URL. */
+export type AddToolServerRequest = {
+  /** Its name: letters, digits, `.`, `-` and `_`. */
+  name: string;
+  /** The program: a path, or a name in the `PATH`. */
+  command?: string;
+  /** Arguments of the program. */
+  args?: string[];
+  /** Variables of the program's environment. */
+  variables?: Record<string, string>;
+  /** URL of a server with streamable HTTP. */
+  url?: string;
+  /** Headers of each request. */
+  headers?: Record<string, string>;
+};
+
+/** `PATCH /app/tools/servers/{name}`. */
+export type ToolServerChange = {
+  /** Whether its tools are offered to models. */
+  enabled: boolean;
+};
+
+/** `POST /app/tools/import`: adds the servers of a text in the JSON of other apps. */
+export type ImportToolsRequest = {
+  /** The text. */
+  text: string;
+};
+
+/** Response of `POST /app/tools/import`. */
+export type ImportToolsResponse = {
+  /** Names of the added servers. */
+  names: string[];
+  /** All tools. */
+  tools: ToolsResponse;
+};
+
+/** Tools of one origin: of a server, or of this program. */
+export type OriginTools = {
+  /** Its tools. */
+  tools: ListedTool[];
+  /** The first of those that are not offered. */
+  omitted: OmittedTool[];
+  /** Number of those that are not offered. */
+  omitted_count: number;
+};
+
+/** A tool and its permission. */
+export type ListedTool = {
+  /** Its name at its origin. */
+  name: string;
+  /** Description for models. */
+  description: string;
+  /** JSON Schema of its arguments. */
+  arguments: Record<string, unknown>;
+  /** Whether it may be called. */
+  permission: ToolPermission;
+};
+
+/** A tool that is not offered. */
+export type OmittedTool = {
+  /** Its name. */
+  name: string;
+  /** The reason. */
+  reason: string;
+};
+
+/** Whether a tool may be called. */
+export type ToolPermission =
+  /** The user is asked before each call. */
+  | "ask"
+  /** It is called without a question, until its server describes it in another way. */
+  | "always"
+  /** It is never called, and models do not see it. */
+  | "never";
+
+/** `PUT /app/tools/permission`. */
+export type ToolPermissionRequest = {
+  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. */
+  origin: string;
+  /** Name of the tool. */
+  tool: string;
+  /** Its permission. */
+  permission: ToolPermission;
+};
+
 /** Whether pulled models are current. `cairn updates --json` prints it too. */
 export type UpdatesResponse = {
   /** The models, in the order of the library. */
@@ -2134,6 +2257,28 @@ export type ErrorCode =
   | "folder_is_file"
   /** This machine cannot run the kernel variant. Parameters: kernel. */
   | "kernel_unavailable"
+  /** A server of tools is invalid, or the pasted text has none. Parameters: reason. */
+  | "tool_server_invalid"
+  /** Another server of tools has that name. Parameters: name. */
+  | "tool_server_name_taken"
+  /** There is no server of tools of that name. Parameters: name. */
+  | "tool_server_not_found"
+  /** The server of tools is off. Parameters: name. */
+  | "tool_server_off"
+  /** The server of tools does not start, or does not list its tools. Parameters: reason. */
+  | "tool_server_failed"
+  /** There are too many servers of tools. Parameters: limit. */
+  | "too_many_tool_servers"
+  /** The server has no such tool. Parameters: name, tool. */
+  | "tool_not_found"
+  /** There are too many permissions of tools. */
+  | "too_many_tool_permissions"
+  /** The folder of the tool that reads files cannot be read. Parameters: reason. */
+  | "tool_folder_unreadable"
+  /** The stored tools cannot be read. Parameters: path, reason. */
+  | "tools_unreadable"
+  /** The tools cannot be stored. Parameters: reason. */
+  | "tools_unwritable"
   /** `config.toml` cannot be read. Parameters: path, reason. */
   | "config_unreadable"
   /** `config.toml` cannot be written. Parameters: reason. */

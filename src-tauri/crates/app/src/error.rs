@@ -1,7 +1,7 @@
 //! The error of any use case: one variant for each area.
 
 use crate::secret::RandomError;
-use crate::{cache, chats, documents, inference, keys, library, remotes, settings, speed, transfers};
+use crate::{cache, chats, documents, inference, keys, library, remotes, settings, speed, tools, transfers};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,9 @@ pub enum Error {
     /// Managing remotes failed.
     #[error(transparent)]
     Remotes(#[from] remotes::Error),
+    /// Managing tools failed.
+    #[error(transparent)]
+    Tools(#[from] tools::Error),
     /// A cache operation failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),

@@ -25,6 +25,7 @@ mod settings;
 mod speeds;
 mod status;
 mod stop;
+mod tools;
 mod updates;
 mod verify;
 
@@ -58,6 +59,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(speeds::routes())
         .merge(status::routes())
         .merge(stop::routes())
+        .merge(tools::routes())
         .merge(updates::routes())
         .merge(verify::routes())
 }

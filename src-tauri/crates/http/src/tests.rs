@@ -37,6 +37,7 @@ mod server;
 mod settings;
 mod speeds;
 mod tool_choice;
+mod tool_servers;
 mod tools;
 mod ui;
 

@@ -18,6 +18,7 @@ mod server;
 mod session;
 mod settings;
 mod speed;
+mod tools;
 mod updates;
 mod upkeep;
 
@@ -59,6 +60,10 @@ pub use settings::{
     SettingsRefused, SettingsResponse, TestedPlace, WrongSetting,
 };
 pub use speed::{InstalledSpeed, KernelRate, Speed, SpeedFigure, SpeedsResponse};
+pub use tools::{
+    AddToolServerRequest, ImportToolsRequest, ImportToolsResponse, ListedTool, OmittedTool, OriginTools,
+    ToolPermission, ToolPermissionRequest, ToolServer, ToolServerChange, ToolsChange, ToolsResponse,
+};
 pub use updates::{ModelUpdate, UpdateState, UpdatesResponse};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,

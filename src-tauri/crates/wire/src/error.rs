@@ -133,6 +133,28 @@ pub enum ErrorCode {
     FolderIsFile,
     /// This machine cannot run the kernel variant. Parameters: kernel.
     KernelUnavailable,
+    /// A server of tools is invalid, or the pasted text has none. Parameters: reason.
+    ToolServerInvalid,
+    /// Another server of tools has that name. Parameters: name.
+    ToolServerNameTaken,
+    /// There is no server of tools of that name. Parameters: name.
+    ToolServerNotFound,
+    /// The server of tools is off. Parameters: name.
+    ToolServerOff,
+    /// The server of tools does not start, or does not list its tools. Parameters: reason.
+    ToolServerFailed,
+    /// There are too many servers of tools. Parameters: limit.
+    TooManyToolServers,
+    /// The server has no such tool. Parameters: name, tool.
+    ToolNotFound,
+    /// There are too many permissions of tools.
+    TooManyToolPermissions,
+    /// The folder of the tool that reads files cannot be read. Parameters: reason.
+    ToolFolderUnreadable,
+    /// The stored tools cannot be read. Parameters: path, reason.
+    ToolsUnreadable,
+    /// The tools cannot be stored. Parameters: reason.
+    ToolsUnwritable,
     /// `config.toml` cannot be read. Parameters: path, reason.
     ConfigUnreadable,
     /// `config.toml` cannot be written. Parameters: reason.

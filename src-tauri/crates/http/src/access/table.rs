@@ -130,6 +130,14 @@ const TABLE: &[Row] = &[
         pages: &[Page::Own],
     },
     Row {
+        routes: &["/app/tools", "/app/tools/*"],
+        about: "tools, which can be programs of this user",
+        here: Access::TokenOrKey(&[KeyScope::Admin]),
+        needs_loopback_name: true,
+        elsewhere: Access::Refused,
+        pages: &[Page::Own],
+    },
+    Row {
         routes: &["/app/*"],
         about: "chats, settings, downloads, keys, remotes",
         here: Access::TokenOrKey(&[KeyScope::Admin]),

@@ -4,6 +4,7 @@ mod answers;
 mod documents;
 mod library;
 mod remotes;
+mod tools;
 mod transfers;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use self::documents::of_documents;
 use self::library::of_library;
 pub(super) use self::remotes::of_failure;
 use self::remotes::of_remotes;
+use self::tools::of_tools;
 pub(super) use self::transfers::of_pull;
 use self::transfers::of_transfers;
 
@@ -72,6 +74,7 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Speed(speed::Error::Failed(reason)) => with_reason(INTERNAL, Code::Internal, reason),
         Error::Transfers(error) => of_transfers(error),
         Error::Remotes(error) => of_remotes(error),
+        Error::Tools(error) => of_tools(error),
         Error::Cache(error) => of_cache(error),
         Error::Inference(error) => of_inference(error),
         Error::Chats(error) => of_chats(error),

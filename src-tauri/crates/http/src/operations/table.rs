@@ -238,6 +238,22 @@ pub(super) const OPERATIONS: &[Operation] = &[
     post("/app/keys", "Creates an API key").takes("app.CreateKeyRequest").json("app.CreateKeyResponse"),
     post("/app/keys/revoke", "Revokes an API key").takes("app.RevokeKeyRequest").json("app.KeysResponse"),
     get("/app/libraries", "Lists the libraries of models").json("app.LibrariesResponse"),
+    get("/app/tools", "Lists servers of tools and the tools of this program").json("app.ToolsResponse"),
+    operation("PATCH", "/app/tools", "Changes the tools of this program")
+        .takes("app.ToolsChange")
+        .json("app.ToolsResponse"),
+    post("/app/tools/import", "Adds servers of tools from the JSON of other apps")
+        .takes("app.ImportToolsRequest")
+        .json("app.ImportToolsResponse"),
+    get("/app/tools/origins/{origin}", "Lists the tools of a server; starts it").json("app.OriginTools"),
+    operation("PUT", "/app/tools/permission", "Sets whether a tool may be called")
+        .takes("app.ToolPermissionRequest")
+        .status(204),
+    post("/app/tools/servers", "Adds a server of tools").takes("app.AddToolServerRequest").json("app.ToolsResponse"),
+    operation("PATCH", "/app/tools/servers/{name}", "Turns a server of tools on or off")
+        .takes("app.ToolServerChange")
+        .json("app.ToolsResponse"),
+    operation("DELETE", "/app/tools/servers/{name}", "Removes a server of tools").json("app.ToolsResponse"),
     get("/app/updates", "Compares pulled models with their registries")
         .query(&[
             parameter("model", Text, "The model; all pulled ones without it."),

@@ -43,6 +43,7 @@ const REQUESTS: &[(&str, &[(&str, &str)])] = &[
     ("`/v2`, `/v2/*`", &[("GET", "/v2"), ("GET", "/v2/")]),
     ("`/app/session`", &[("POST", "/app/session")]),
     ("`/metrics`", &[("GET", "/metrics")]),
+    ("`/app/tools`, `/app/tools/*`", &[("GET", "/app/tools"), ("DELETE", "/app/tools/servers/none")]),
     ("`/app/*`", &[("GET", "/app/mirror"), ("POST", "/app/copy"), ("GET", "/app/keys")]),
     ("`/ui`, `/ui/*`", &[("GET", "/ui"), ("GET", "/ui/")]),
     (

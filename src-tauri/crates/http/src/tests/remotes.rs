@@ -13,7 +13,7 @@ impl Daemon {
     }
 
     /// Sends a request from another machine.
-    async fn post_from(&self, peer: [u8; 4], path: &str, json: &str) -> String {
+    pub(super) async fn post_from(&self, peer: [u8; 4], path: &str, json: &str) -> String {
         let mut request = Request::post(path).body(Body::from(json.to_owned())).unwrap();
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 50_000))));
         request.headers_mut().insert(header::HOST, HeaderValue::from_static("192.168.0.1:11434"));

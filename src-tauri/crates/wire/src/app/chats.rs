@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErrorBody;
 
+pub(in crate::app) use chat::given;
 pub use chat::{
     Chat, ChatChange, ChatRow, ChatStatus, ChatSummary, NewChatRequest, Preset, PresetsResponse, StoredChat, Warmth,
 };
