@@ -292,6 +292,7 @@ fn chats(world: &World) -> Vec<Seed> {
         )
         .or_refused(),
         at("POST", "/app/chats/{id}/stop", under("/stop"), Value::Null),
+        at("POST", "/app/chats/{id}/calls/{call}", under("/calls/call_1"), json!({"decision": "once"})).refused(),
         at("POST", "/app/chats/{id}/edit", under("/edit"), json!({"message": message, "content": "Edited."})).or_refused(),
         at("POST", "/app/chats/{id}/fork", under("/fork"), json!({"message": message, "title": "Forked"})).or_refused(),
         at("DELETE", "/app/chats/{id}/messages/{message}", under("/messages/0"), Value::Null).refused(),

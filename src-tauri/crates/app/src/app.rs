@@ -91,7 +91,7 @@ impl App {
         let tools = Tools::open(&transfers, &settings);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
-        let chats = ChatSessions::new(&inference, &cache, &settings, &clock, describe);
+        let chats = ChatSessions::new(&inference, &cache, &tools, &settings, &clock, describe);
         let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
         keys.save_uses_at_intervals();

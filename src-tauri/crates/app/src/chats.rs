@@ -1,7 +1,7 @@
 //! Chats: conversations that the daemon stores. Answers are computed whether or not a client follows them.
 //!
-//! `cairn-chats` stores chats; this module connects them to models. `answering` computes an answer and stores its
-//! progress, `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
+//! `cairn-chats` stores chats; this module connects them to models and tools. `answering` stores a message, `computing` computes its
+//! answer and stores the progress, `calling` runs tools that the model calls, `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
 //! `upkeep` erases deleted chats from all files and writes backups, in the background.
 //! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!
@@ -12,6 +12,8 @@
 mod answering;
 mod ask;
 mod branch;
+mod calling;
+mod computing;
 mod edit;
 mod error;
 mod events;
@@ -22,6 +24,7 @@ mod ids;
 mod list;
 mod live;
 mod markdown;
+mod offer;
 mod presets;
 mod reading;
 mod state;
@@ -29,7 +32,7 @@ mod title;
 mod trash;
 mod upkeep;
 
-pub use cairn_chats::{ChatFilter, ChatsError};
+pub use cairn_chats::{CallDecision, ChatFilter, ChatsError};
 pub use edit::PathPart;
 pub use error::{DescribeError, Error};
 pub use events::ChatEvents;

@@ -16,4 +16,6 @@ pub use handle::Tools;
 pub use limits::MAX_SERVERS;
 pub use manage::{ListedTool, ServerStatus, ServerTools, ToolsStatus};
 
-pub use cairn_mcp::{Endpoint, FolderError, OfferedTool, OmittedTool, Permission, ServerConfig, Toolbox};
+pub use cairn_mcp::{
+    Endpoint, FolderError, OfferedTool, OmittedTool, Permission, ServerConfig, ToolImage, ToolResult, Toolbox,
+};

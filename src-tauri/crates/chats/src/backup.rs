@@ -1,4 +1,4 @@
-//! Backups beside the file, for example `chats.v4.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
+//! Backups beside the file, for example `chats.v5.1767323045678.bak`: version of the schema, and time in milliseconds since 1970.
 //!
 //! One backup is written each day and before each migration. The newest two are kept. A backup is a complete database that contains no deleted row.
 //! After chats were deleted forever, all backups are replaced by a new one. Files with other names belong to the user.

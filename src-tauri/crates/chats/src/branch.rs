@@ -10,8 +10,8 @@ use crate::message::{insert, message, newest_leaf, row_id};
 use crate::{ChatMessage, Chats, ChatsError, DeletedMessages, MessageState};
 
 impl Chats {
-    /// Adds an edited version of an answer and makes it the chat's head. It keeps the name of the model, but not the
-    /// thinking and the usage, which belong to the generated text.
+    /// Adds an edited version of an answer and makes it the chat's head. It keeps the name of the model and the calls of tools, but
+    /// not the thinking and the usage, which belong to the generated text.
     ///
     /// # Errors
     /// If the chat or the answer does not exist, or the file cannot be written.
@@ -24,6 +24,7 @@ impl Chats {
             let edited = ChatMessage {
                 model: original.model,
                 edited: true,
+                steps: original.steps,
                 ..ChatMessage::new(original.role, content, Timestamp::from_unix_ms(now_ms))
             };
             let added = insert(connection, chat_row, parent, &edited)?;

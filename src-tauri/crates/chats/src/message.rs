@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use cairn_wire::{ErrorBody, ErrorCode, Timestamp, Usage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::chat::row_of;
-use crate::{ChatMessage, Chats, ChatsError, MessageState, MessagesResponse, words};
+use crate::{ChatMessage, Chats, ChatsError, MessageState, MessagesResponse, ToolStep, ToolsLeftOut, words};
 
 /// Contents of an answer so far.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,9 +21,35 @@ pub struct AnswerProgress {
     pub thinking_ms: Option<u64>,
     /// Usage, as far as it is available.
     pub usage: Option<Usage>,
+    /// Steps before the text.
+    pub steps: Vec<ToolStep>,
+    /// Why tools were left out.
+    pub tools_left_out: Vec<ToolsLeftOut>,
 }
 
-const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats, edited";
+impl AnswerProgress {
+    /// Returns the contents of an answer.
+    #[must_use]
+    pub fn of(answer: &ChatMessage) -> Self {
+        Self {
+            content: answer.content.clone(),
+            thinking: answer.thinking.clone(),
+            thinking_ms: answer.thinking_ms,
+            usage: answer.usage.clone(),
+            steps: answer.steps.clone(),
+            tools_left_out: answer.tools_left_out.clone(),
+        }
+    }
+
+    /// Returns an answer with these contents.
+    #[must_use]
+    pub fn in_answer(self, answer: &ChatMessage) -> ChatMessage {
+        let Self { content, thinking, thinking_ms, usage, steps, tools_left_out } = self;
+        ChatMessage { content, thinking, thinking_ms, usage, steps, tools_left_out, ..answer.clone() }
+    }
+}
+
+const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats, edited, steps, left_out";
 
 /// Returns the word of a state in the database.
 fn word_of(state: MessageState) -> &'static str {
@@ -156,7 +183,7 @@ impl Chats {
         })
     }
 
-    /// Stores the final contents and state of an answer.
+    /// Stores the final contents and state of an answer. Calls of tools without a result are stored as interrupted.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -171,7 +198,11 @@ impl Chats {
         let row = row_id(id)?;
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            write_answer(connection, row, progress)?;
+            let mut progress = progress.clone();
+            progress.steps.iter_mut().for_each(|step| {
+                step.interrupt();
+            });
+            write_answer(connection, row, &progress)?;
             let (state, error) = end;
             let sql = "UPDATE messages SET state = ?2, error = ?3, error_detail = ?4 WHERE row = ?1";
             let text = error.map(|error| &error.error);
@@ -227,13 +258,19 @@ impl Chats {
     }
 }
 
-/// Marks answers that were being computed when the program ended. Returns their number.
+/// Marks answers that were being computed when the program ended, and their calls of tools. Returns their number.
 pub(crate) fn mark_interrupted(connection: &Connection) -> rusqlite::Result<usize> {
-    let mut statement = connection.prepare("SELECT row, content FROM messages WHERE state = 'answering'")?;
-    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    for (row, content) in &rows {
+    let mut statement = connection.prepare("SELECT row, content, steps FROM messages WHERE state = 'answering'")?;
+    let open = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?));
+    let rows = statement.query_map([], open)?.collect::<Result<Vec<_>, _>>()?;
+    for (row, content, steps) in &rows {
+        let mut steps: Vec<ToolStep> = list(steps.as_deref());
         connection.execute("UPDATE messages SET state = 'cut' WHERE row = ?1", [row])?;
+        if steps.iter_mut().fold(false, |is_changed, step| step.interrupt() | is_changed) {
+            // Steps that were read can be written.
+            let steps = serde_json::to_string(&steps).ok();
+            connection.execute("UPDATE messages SET steps = ?2 WHERE row = ?1", params![row, steps])?;
+        }
         index(connection, *row, content)?;
     }
     Ok(rows.len())
@@ -250,10 +287,17 @@ pub(crate) fn insert(
         None => 0,
         Some(parent) => depth(connection, chat_row, parent)? + 1,
     };
+    let mut steps = message.steps.clone();
+    if message.state != MessageState::Answering {
+        // Nothing runs the calls of an imported answer.
+        steps.iter_mut().for_each(|step| {
+            step.interrupt();
+        });
+    }
     let mut statement = connection.prepare_cached(
         "INSERT INTO messages (chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error,
-             error_detail, stats, edited)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+             error_detail, stats, edited, steps, left_out)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
     )?;
     statement.execute(params![
         chat_row,
@@ -272,6 +316,8 @@ pub(crate) fn insert(
         detail(message.error.as_ref())?,
         message.usage.as_ref().map(serde_json::to_string).transpose()?,
         message.edited,
+        json_of(&steps)?,
+        json_of(&message.tools_left_out)?,
     ])?;
     let row = connection.last_insert_rowid();
     if message.state != MessageState::Answering {
@@ -282,12 +328,24 @@ pub(crate) fn insert(
 }
 
 fn write_answer(connection: &Connection, row: i64, progress: &AnswerProgress) -> Result<(), ChatsError> {
-    let AnswerProgress { content, thinking, thinking_ms, usage } = progress;
-    let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4, stats = ?5 WHERE row = ?1";
+    let AnswerProgress { content, thinking, thinking_ms, usage, steps, tools_left_out } = progress;
+    let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4, stats = ?5, steps = ?6, left_out = ?7
+               WHERE row = ?1";
     let usage = usage.as_ref().map(serde_json::to_string).transpose()?;
-    let values = params![row, content, thinking, thinking_ms.and_then(|ms| i64::try_from(ms).ok()), usage];
-    connection.prepare_cached(sql)?.execute(values)?;
+    let thinking_ms = thinking_ms.and_then(|ms| i64::try_from(ms).ok());
+    let (steps, left_out) = (json_of(steps)?, json_of(tools_left_out)?);
+    connection.prepare_cached(sql)?.execute(params![row, content, thinking, thinking_ms, usage, steps, left_out])?;
     Ok(())
+}
+
+/// Returns the value of a column with a list, which is NULL for an empty one.
+fn json_of<T: Serialize>(list: &[T]) -> Result<Option<String>, ChatsError> {
+    Ok((!list.is_empty()).then(|| serde_json::to_string(list)).transpose()?)
+}
+
+/// Reads a column with a list. One of another version may be unreadable; the message is still shown.
+fn list<T: DeserializeOwned>(json: Option<&str>) -> Vec<T> {
+    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
 }
 
 /// Returns the value of the column `error_detail`.
@@ -373,6 +431,8 @@ fn read(row: &Row<'_>) -> Result<ReadMessage, ChatsError> {
         error,
         usage: json("stats")?.and_then(|json| serde_json::from_str(&json).ok()),
         edited: row.get("edited")?,
+        steps: list(json("steps")?.as_deref()),
+        tools_left_out: list(json("left_out")?.as_deref()),
         ..ChatMessage::new(text("role")?, text("content")?, created_at)
     };
     Ok(ReadMessage { depth: row.get("depth")?, parent, message })

@@ -95,6 +95,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
 ",
     // Whether the user wrote this version of an answer.
     "ALTER TABLE messages ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;",
+    // Calls of tools before the text of an answer, and why tools were left out of it, as JSON. NULL for none.
+    "ALTER TABLE messages ADD COLUMN steps TEXT; ALTER TABLE messages ADD COLUMN left_out TEXT;",
 ];
 
 /// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
@@ -221,6 +223,22 @@ mod tests {
         let [message] = &chats.messages("c").expect("messages")[..] else { panic!("one message") };
         assert_eq!(message.error, Some(cairn_wire::ErrorBody::text("out of memory")), "an error without a code");
         assert_eq!(message.usage.as_ref().map(|usage| usage.answer_tokens), Some(3), "the usage");
+    }
+
+    #[test]
+    fn messages_of_version_4_have_no_steps() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let path = home.path().join("chats.sqlite");
+        let rows = "
+            INSERT INTO chats (id, title, titled, created_ms, updated_ms, options) VALUES ('c', '', 0, 1, 1, '{}');
+            INSERT INTO messages (chat, depth, role, content, images, files, created_ms, state, edited)
+                VALUES (1, 0, 'assistant', 'hi', '[]', '[]', 1, 'complete', 1);";
+        open(&path, &MIGRATIONS[..4], 5).expect("a new file").execute_batch(rows).expect("rows of version 4");
+        let chats = crate::Chats::open(&path, 6).expect("the file is migrated");
+        assert_eq!(files(home.path()), ["chats.sqlite", "chats.v4.6.bak"], "a backup was written");
+        let [message] = &chats.messages("c").expect("messages")[..] else { panic!("one message") };
+        assert_eq!((&*message.content, message.edited), ("hi", true), "the message is unchanged");
+        assert!(message.steps.is_empty() && message.tools_left_out.is_empty(), "{message:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod interrupted;
 mod long;
 mod repaired;
 mod size;
+mod steps;
 mod waiting;
 
 use std::time::Duration;
@@ -233,6 +234,7 @@ fn running_answer_is_marked_interrupted_after_a_kill() {
         thinking: Some("hm".to_owned()),
         thinking_ms: Some(5),
         usage: Some(Usage { answer_tokens: 2, ..Usage::default() }),
+        ..AnswerProgress::default()
     };
     home.chats.write_progress(&added[1].id, &so_far).expect("written");
     assert_eq!(home.chats.search("granite", 5).expect("a search"), [], "running answers are not found");

@@ -321,6 +321,8 @@ pub enum ErrorCode {
     ChatInTrash,
     /// The message is empty.
     MessageEmpty,
+    /// No call of a tool with this id waits for a decision. Parameters: call.
+    ToolCallNotFound,
     /// The message cannot be answered or continued. Parameters: message.
     MessageNotAnswerable,
     /// The chats cannot be imported. Parameters: reason.

@@ -53,6 +53,37 @@ pub struct Usage {
     pub truncated: Option<Truncated>,
 }
 
+impl Usage {
+    /// Returns the usage of an answer in two steps, as if it were computed at once: the prompt of the second step has the prompt and
+    /// the text of the first one. So `prompt_tokens` and `answer_tokens` together are the context in use, and the difference of
+    /// `prompt_tokens` and `cached_tokens` are all computed prompt tokens.
+    #[must_use]
+    pub fn followed_by(self, next: Self) -> Self {
+        let prompt_tokens = next.prompt_tokens.saturating_sub(self.answer_tokens);
+        let computed = |usage: &Self| usage.prompt_tokens.saturating_sub(usage.cached_tokens);
+        let cached_tokens = prompt_tokens.saturating_sub(computed(&self) + computed(&next));
+        Self {
+            prompt_tokens,
+            cached_tokens,
+            ram_tokens: self.ram_tokens + next.ram_tokens,
+            ssd_tokens: self.ssd_tokens + next.ssd_tokens,
+            remote_tokens: self.remote_tokens + next.remote_tokens,
+            restore: self.restore + next.restore,
+            recompute_estimate: self.recompute_estimate + next.recompute_estimate,
+            recomputed: self.recomputed.or(next.recomputed),
+            load: self.load + next.load,
+            prompt: self.prompt + next.prompt,
+            first_token: self.first_token,
+            answer_tokens: self.answer_tokens + next.answer_tokens,
+            answer: self.answer + next.answer,
+            total: self.total + next.total,
+            length_reached: next.length_reached,
+            // The prompt of the second step was shortened from the whole conversation.
+            truncated: next.truncated.or(self.truncated),
+        }
+    }
+}
+
 /// Tokens and messages that were dropped from a prompt or from an answer's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
@@ -194,6 +225,26 @@ mod tests {
         let before: Usage = serde_json::from_str(&before).expect("the usage parses");
         assert_eq!(before.truncated.map(|truncated| truncated.reason), Some(Overflow::PromptTooLong), "{before:?}");
         assert_eq!(serde_json::from_str::<Usage>("{}").expect("the usage parses"), Usage::default(), "no fields");
+    }
+
+    #[test]
+    fn usage_of_two_steps_is_that_of_one_answer() {
+        let step = |prompt_tokens: u64, cached_tokens: u64, answer_tokens: u64| Usage {
+            prompt_tokens,
+            cached_tokens,
+            answer_tokens,
+            first_token: Duration::from_millis(prompt_tokens),
+            answer: Duration::from_millis(answer_tokens),
+            ..Usage::default()
+        };
+        // A prompt of 100 tokens, a call of 20, and its result of 50.
+        let whole = step(100, 60, 20).followed_by(step(170, 119, 30));
+        assert_eq!(whole.prompt_tokens + whole.answer_tokens, 170 + 30, "the context in use");
+        assert_eq!(whole.prompt_tokens - whole.cached_tokens, 40 + 51, "computed prompt tokens of both");
+        assert_eq!((whole.answer_tokens, whole.answer), (50, Duration::from_millis(50)), "the speed of both");
+        assert_eq!(whole.first_token, Duration::from_millis(100), "of the first step");
+        let dropped = step(100, 0, 20).followed_by(step(10, 0, 1));
+        assert_eq!((dropped.prompt_tokens, dropped.cached_tokens), (0, 0), "the context was full");
     }
 
     #[test]

@@ -1,47 +1,30 @@
-//! Answers: requested by a client, computed to their end by the daemon.
-//!
-//! The message and an empty answer are stored before the computation. The progress is stored every [`WRITE_INTERVAL`].
-//! A killed daemon loses less than a second of it, and the next start marks the answer as interrupted.
+//! Requests for answers: the message and an empty answer are stored before the computation.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use cairn_chats::{
-    AnswerProgress, AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, StoredChat,
-    TitleSource,
+    AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, StoredChat, TitleSource,
 };
-use cairn_hardware::Process;
-use cairn_runtime::PromptProgress;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::ask;
 use super::error::Error;
 use super::follow::Follower;
 use super::handle::ChatSessions;
-use super::ids::is_temporary;
-use super::live::Live;
-use super::reading::Progress;
+use super::live::{Live, ToolOffer};
 use super::title;
-use crate::inference::{self, Answer, AnswerPrefix, Delta, Event, Reply};
-use crate::panics::catch;
+use crate::inference::{self, AnswerPrefix};
 use crate::values::Timestamp;
 
-/// Interval of writes. Less than a second, so that progress is stored within a second even on a slow disk.
-const WRITE_INTERVAL: Duration = Duration::from_millis(700);
-/// Interval at which the progress before an answer is looked at.
-const READING_INTERVAL: Duration = Duration::from_millis(500);
-
 /// An answer that is stored but not computed yet.
-struct AnswerStart {
-    chats: Arc<Chats>,
-    live: Arc<Live>,
-    entry: LiveEntry,
+pub(super) struct AnswerStart {
+    pub(super) chats: Arc<Chats>,
+    pub(super) live: Arc<Live>,
+    pub(super) entry: LiveEntry,
     /// The user's message, if it is new.
-    asked: Option<ChatMessage>,
+    pub(super) asked: Option<ChatMessage>,
     /// The answer of a second model, which starts after this one.
-    comparison: Option<AnswerRequest>,
+    pub(super) comparison: Option<AnswerRequest>,
 }
 
 /// Choice of the model of an answer.
@@ -58,13 +41,6 @@ impl From<Option<String>> for ModelChoice {
     fn from(name: Option<String>) -> Self {
         name.map_or(Self::Current, Self::New)
     }
-}
-
-/// How the computation of an answer ended.
-enum Outcome {
-    Done,
-    Stopped,
-    Failed(Error),
 }
 
 impl ChatSessions {
@@ -171,7 +147,12 @@ impl ChatSessions {
         // A missing model is reported before anything is stored.
         ask.compare.as_deref().map(|model| self.inference.find(model)).transpose()?;
         let (think, options) = (ask.think, ask.options.clone());
-        let mut start = self.start_answer(id, &chats, ask.model.into(), |model, chat| {
+        let tools = match (ask.tools, &ask.compare) {
+            (Some(false), _) => ToolOffer::None,
+            (_, Some(_)) => ToolOffer::Compared,
+            (_, None) => ToolOffer::All,
+        };
+        let mut start = self.start_answer(id, &chats, ask.model.into(), tools, |model, chat| {
             let before = match &parent {
                 Some(parent) => chats.path(id, Some(parent), None, usize::MAX)?.messages,
                 None => Vec::new(),
@@ -191,6 +172,7 @@ impl ChatSessions {
             model: Some(model),
             think,
             options,
+            tools: ask.tools,
             ..AnswerRequest::default()
         });
         if let Err(error) = chats.set_title(id, &title, TitleSource::FirstWords) {
@@ -209,7 +191,12 @@ impl ChatSessions {
     ) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let now_ms = self.now_ms();
-        let start = self.start_answer(id, &chats, model, |model, chat| {
+        let tools = match (again.tools, &model) {
+            (Some(false), _) => ToolOffer::None,
+            (_, ModelChoice::Once(_)) => ToolOffer::Compared,
+            _ => ToolOffer::All,
+        };
+        let start = self.start_answer(id, &chats, model, tools, |model, chat| {
             let path = chats.path(id, Some(message), None, usize::MAX)?.messages;
             if path.last().is_none_or(|last| last.role != "user") {
                 return Err(Error::NoQuestion(message.to_string()));
@@ -223,7 +210,7 @@ impl ChatSessions {
     }
 
     /// Starts the answer of a second model, unless the user stopped the first one. The chat keeps its model.
-    fn start_comparison(&self, id: &str, first: &ChatLine, request: AnswerRequest) -> Option<AnswerStart> {
+    pub(super) fn start_comparison(&self, id: &str, first: &ChatLine, request: AnswerRequest) -> Option<AnswerStart> {
         let is_stopped = matches!(first, ChatLine::Done(message) if message.state == MessageState::Stopped);
         let message = request.message.clone().filter(|_| !is_stopped)?;
         let model = ModelChoice::Once(request.model.clone()?);
@@ -233,14 +220,17 @@ impl ChatSessions {
 
     fn start_continuation(&self, id: &str, answer: &str, again: AnswerRequest) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
-        let start = self.start_answer(id, &chats, again.model.into(), |model, chat| {
+        let tools = if again.tools == Some(false) { ToolOffer::None } else { ToolOffer::All };
+        let start = self.start_answer(id, &chats, again.model.into(), tools, |model, chat| {
             let mut path = chats.path(id, Some(answer), None, usize::MAX)?.messages;
             let last = path.pop().filter(|last| last.role == "assistant" && !path.is_empty());
             let Some(last) = last.filter(|_| !chats.has_reply(answer).unwrap_or(true)) else {
                 return Err(Error::NoAnswer(answer.to_string()));
             };
             let mut request = ask::request(chat, model, &path, again.think, again.options);
-            request.prefix = Some(AnswerPrefix { thinking: last.thinking, content: last.content });
+            // After calls of tools without a text, the model begins a text.
+            let is_begun = last.steps.is_empty() || !last.content.is_empty() || last.thinking.is_some();
+            request.prefix = is_begun.then_some(AnswerPrefix { thinking: last.thinking, content: last.content });
             Ok((request, chats.resume_answer(id, answer)?, None))
         })?;
         self.notify_of(id, &chats);
@@ -255,6 +245,7 @@ impl ChatSessions {
         id: &str,
         chats: &Arc<Chats>,
         model: ModelChoice,
+        tools: ToolOffer,
         store: impl FnOnce(&str, &StoredChat) -> Result<(inference::Chat, ChatMessage, Option<ChatMessage>), Error>,
     ) -> Result<AnswerStart, Error> {
         let chat = chats.chat(id)?;
@@ -274,7 +265,7 @@ impl ChatSessions {
         }
         // Nothing after this write may fail: a stored answer must be computed.
         let (request, answer, asked) = store(&name, &chat)?;
-        let live = Arc::new(Live::new(id, answer, request, found.key, found.is_built_in));
+        let live = Arc::new(Live::new(id, answer, request, found.key, found.is_built_in, tools));
         self.state.live.lock().insert(id.to_owned(), Some(Arc::clone(&live)));
         Ok(AnswerStart { chats: Arc::clone(chats), live, entry, asked, comparison: None })
     }
@@ -291,181 +282,11 @@ impl ChatSessions {
     }
 
     /// Notifies clients of a changed chat, if it can be read.
-    fn notify_of(&self, id: &str, chats: &Chats) {
+    pub(super) fn notify_of(&self, id: &str, chats: &Chats) {
         match chats.chat(id) {
             Ok(chat) => drop(self.notify(chat.row)),
             Err(error) => tracing::debug!(%error, "cannot notify clients of a changed chat"),
         }
-    }
-
-    /// Computes an answer in a separate task.
-    fn run(&self, start: AnswerStart, held: impl Send + 'static) -> Follower {
-        let AnswerStart { chats, live, entry, asked, comparison } = start;
-        let follower = Follower::new(&live, asked);
-        let app = self.clone();
-        tokio::spawn(async move {
-            let held = held;
-            app.forget_unloaded();
-            let outcome = tokio::select! {
-                outcome = catch(app.compute(&live, &chats)) => {
-                    outcome.unwrap_or_else(|panicked| Outcome::Failed(inference::Error::from(panicked).into()))
-                }
-                () = live.stopped() => Outcome::Stopped,
-            };
-            let end = catch(app.finish(&live, &chats, outcome)).await.unwrap_or_else(|panicked| {
-                app.unstored(&live, MessageState::Failed, &inference::Error::from(panicked).into())
-            });
-            // A client may send the next message as soon as it receives the end.
-            drop(entry);
-            // The second answer begins before, so that no message comes between.
-            let next = match comparison {
-                Some(request) => {
-                    let (sessions, id, first) = (app.clone(), live.chat.clone(), end.clone());
-                    blocking(move || Ok(sessions.start_comparison(&id, &first, request))).await.ok().flatten()
-                }
-                None => None,
-            };
-            let complete = matches!(&end, ChatLine::Done(message) if message.state == MessageState::Complete);
-            live.end(end);
-            let (sessions, stored, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
-            // An error means that this task is aborted at shutdown.
-            let _ = blocking(move || {
-                sessions.notify_of(&id, &stored);
-                Ok(())
-            })
-            .await;
-            if let Some(next) = next {
-                app.run(next, held);
-                return;
-            }
-            drop(held);
-            if complete {
-                app.generate_title(live, chats).await;
-            }
-        });
-        follower
-    }
-
-    async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
-        let request = inference::Chat { explain_miss: self.may_miss(live), ..live.request.clone() };
-        match self.inference.chat(request).await {
-            Ok(Reply::Answer(answer)) => self.record(*answer, live, chats).await,
-            Ok(_) => Outcome::Failed(inference::Error::EngineGone.into()),
-            Err(error) => Outcome::Failed(error.into()),
-        }
-    }
-
-    /// Whether earlier messages may be missing from the cache. Those of a chat in memory are always cached.
-    fn may_miss(&self, live: &Live) -> bool {
-        let was_answered = live.request.messages.iter().any(|message| message.role == "assistant");
-        was_answered && !live.request.scope.incognito && !self.state.hot.lock().contains_key(&live.chat)
-    }
-
-    /// Receives the answer and stores its progress, including the usage.
-    async fn record(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>) -> Outcome {
-        let mut writes = interval(WRITE_INTERVAL);
-        writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut thinking_since: Option<Instant> = None;
-        let earlier_thinking_ms = live.first.thinking_ms.unwrap_or(0);
-        let mut is_written = true;
-        let mut is_reading = true;
-        let prompt = answer.prompt_progress();
-        let (began, mut progress) = (tokio::time::Instant::now(), Progress::new(answer.loaded_weights_bytes()));
-        let mut looks = interval(READING_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let event = {
-                // Context shifts must not restart, so the pending future is kept.
-                let mut next = pin!(answer.next());
-                loop {
-                    tokio::select! {
-                        event = &mut next => break event,
-                        _ = writes.tick(), if !is_written => {}
-                        _ = looks.tick(), if is_reading => {
-                            let tokens = prompt.as_ref().map(PromptProgress::tokens).unwrap_or_default();
-                            let mapped_bytes = || Process::probe().map(|process| process.mapped_bytes);
-                            if let Some(line) = progress.update(tokens, began.elapsed(), mapped_bytes) {
-                                live.set_before_answer(line);
-                            }
-                            continue;
-                        }
-                    }
-                    let (chats, written_progress, message) =
-                        (Arc::clone(chats), live.progress(), live.first.id.clone());
-                    let written = blocking(move || Ok(chats.write_progress(&message, &written_progress)?)).await;
-                    // A failed write does not affect followers: the next write, or the last one, stores everything.
-                    is_written = written
-                        .inspect_err(|error| tracing::warn!(%error, "cannot store the progress of an answer"))
-                        .is_ok();
-                }
-            };
-            is_reading = false;
-            let Some(event) = event else { return Outcome::Failed(inference::Error::EngineGone.into()) };
-            let usage = answer.so_far();
-            match event {
-                Event::Delta(delta, _) => {
-                    is_written = false;
-                    live.add(usage, |progress| match delta {
-                        Delta::Text(text) => progress.content += &text,
-                        Delta::Thinking(text) => {
-                            let since = *thinking_since.get_or_insert_with(Instant::now);
-                            progress.thinking.get_or_insert_default().push_str(&text);
-                            progress.thinking_ms = Some(earlier_thinking_ms + millis(since.elapsed()));
-                        }
-                        // A chat offers no tools, so that a call is a text like any other.
-                        Delta::ToolCall(call) => progress.content += &call.to_string(),
-                    });
-                }
-                Event::Finish(finish) => {
-                    live.add(Some(finish.usage), |_| ());
-                    return Outcome::Done;
-                }
-                Event::Failed(error) => return Outcome::Failed(error.into()),
-            }
-        }
-    }
-
-    /// Stores the end of an answer. Returns the last line of its stream.
-    async fn finish(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> ChatLine {
-        let (state, error) = match outcome {
-            Outcome::Done => (MessageState::Complete, None),
-            Outcome::Stopped => (MessageState::Stopped, None),
-            Outcome::Failed(error) => (MessageState::Failed, Some((self.describe)(&error))),
-        };
-        if state != MessageState::Failed && !is_temporary(&live.chat) {
-            self.state.hot.lock().insert(live.chat.clone(), live.model_key.clone());
-        }
-        if !live.claim_end() {
-            return self.unstored(live, MessageState::Interrupted, &Error::ShuttingDown);
-        }
-        let (chats, answer, now_ms) = (Arc::clone(chats), Arc::clone(live), self.now_ms());
-        let written = blocking(move || {
-            let end = (state, error.as_ref());
-            Ok(chats.finish(&answer.chat, &answer.first.id, &answer.progress(), end, now_ms)?)
-        });
-        match written.await {
-            Ok(message) if message.error.is_some() => ChatLine::Failed(Box::new(message)),
-            Ok(message) => ChatLine::Done(Box::new(message)),
-            Err(error) => {
-                tracing::error!(%error, "cannot store an answer");
-                self.unstored(live, MessageState::Failed, &error)
-            }
-        }
-    }
-
-    /// Returns the last line of an answer that has no stored end.
-    fn unstored(&self, live: &Live, state: MessageState, error: &Error) -> ChatLine {
-        let AnswerProgress { content, thinking, thinking_ms, usage } = live.progress();
-        let error = Some((self.describe)(error));
-        ChatLine::Failed(Box::new(ChatMessage {
-            content,
-            thinking,
-            thinking_ms,
-            usage,
-            state,
-            error,
-            ..live.first.clone()
-        }))
     }
 }
 
@@ -478,12 +299,8 @@ fn answering(model: &str, now_ms: i64) -> ChatMessage {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Removes a chat from the live answers when dropped, also after a panic.
-struct LiveEntry {
+pub(super) struct LiveEntry {
     app: ChatSessions,
     chat: String,
 }

@@ -82,7 +82,10 @@ impl ChatSessions {
         // An answer without a stored end, for example because the disk was full, is not in progress.
         if was_idle && is_idle() {
             let open = path.messages.iter_mut().filter(|message| message.state == MessageState::Answering);
-            open.for_each(|message| message.state = MessageState::Interrupted);
+            open.for_each(|message| {
+                message.state = MessageState::Interrupted;
+                message.interrupt_calls();
+            });
         }
         Ok(path)
     }

@@ -4,7 +4,7 @@ use cairn_chats::ollama::OllamaError;
 use cairn_chats::{ChatsError, Repair};
 
 use crate::values::{ErrorBody, excerpt};
-use crate::{cache, inference};
+use crate::{cache, inference, tools};
 
 /// Describes an error as clients see it and as it is stored with an answer: text, code and parameters.
 pub type DescribeError = fn(&Error) -> ErrorBody;
@@ -39,6 +39,9 @@ pub enum Error {
     /// The chat has no answer in progress.
     #[error("this chat has no answer in progress")]
     Quiet,
+    /// No such call waits for a decision.
+    #[error("no call {:?} waits for a decision in this chat", excerpt(.0))]
+    NoCall(String),
     /// Another program's chats cannot be imported.
     #[error(transparent)]
     Ollama(#[from] OllamaError),
@@ -71,6 +74,9 @@ pub enum Error {
     /// Inference failed.
     #[error(transparent)]
     Inference(#[from] inference::Error),
+    /// The permission of a tool cannot be stored.
+    #[error(transparent)]
+    Tools(#[from] tools::Error),
     /// The cache failed.
     #[error(transparent)]
     Cache(#[from] cache::Error),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use cairn_chats::{AnswerProgress, ChatLine, ChatMessage};
+use cairn_chats::{ChatLine, ChatMessage, StepLine};
 use tokio::sync::watch;
 
 use super::live::{Live, LiveState};
@@ -15,6 +15,8 @@ pub struct Follower {
     /// Bytes of the thinking and the text that were sent.
     thinking_sent: usize,
     content_sent: usize,
+    /// Changes of each step that were sent.
+    steps_sent: Vec<u64>,
     before_answer_sent: Option<ChatLine>,
     ended: bool,
 }
@@ -23,13 +25,15 @@ impl Follower {
     /// Follows an answer. `asked` is the user's message, if it is new.
     pub(super) fn new(live: &Live, asked: Option<ChatMessage>) -> Self {
         let state = live.watch();
-        let progress = state.borrow().progress.clone();
+        let (progress, steps_sent) = {
+            let state = state.borrow();
+            (state.progress.clone(), state.step_changes.clone())
+        };
         let (thinking_sent, content_sent) = (progress.thinking.as_ref().map_or(0, String::len), progress.content.len());
-        let AnswerProgress { content, thinking, thinking_ms, .. } = progress;
-        let answer = ChatMessage { content, thinking, thinking_ms, ..live.first.clone() };
+        let answer = ChatMessage { usage: None, ..progress.in_answer(&live.first) };
         let asked = asked.map(|asked| ChatLine::User(Box::new(asked)));
         let ready = asked.into_iter().chain([ChatLine::Answer(Box::new(answer))]).collect();
-        Self { state, ready, thinking_sent, content_sent, before_answer_sent: None, ended: false }
+        Self { state, ready, thinking_sent, content_sent, steps_sent, before_answer_sent: None, ended: false }
     }
 
     /// Returns the next event; `None` after the last.
@@ -59,6 +63,21 @@ impl Follower {
         if state.before_answer != self.before_answer_sent {
             self.before_answer_sent.clone_from(&state.before_answer);
             self.ready.extend(state.before_answer.clone());
+        }
+        for (index, changes) in state.step_changes.iter().enumerate() {
+            if self.steps_sent.get(index) == Some(changes) {
+                continue;
+            }
+            let line = StepLine { index: index as u64, step: state.progress.steps[index].clone() };
+            self.ready.push_back(ChatLine::Step(Box::new(line)));
+            match self.steps_sent.get_mut(index) {
+                Some(sent) => *sent = *changes,
+                None => {
+                    self.steps_sent.push(*changes);
+                    // The step has the texts so far.
+                    (self.thinking_sent, self.content_sent) = (0, 0);
+                }
+            }
         }
         let thinking = state.progress.thinking.as_deref().unwrap_or_default();
         self.ready.extend(more(thinking, &mut self.thinking_sent).map(ChatLine::Thinking));

@@ -11,6 +11,7 @@ use crate::cache::KvCache;
 use crate::clock::Clock;
 use crate::inference::Inference;
 use crate::settings::Settings;
+use crate::tools::Tools;
 use crate::values::Timestamp;
 
 /// Chats that the daemon stores, and their answers in progress. Methods that are not async block on the database.
@@ -19,6 +20,7 @@ pub struct ChatSessions {
     pub(super) state: Arc<ChatState>,
     pub(super) inference: Inference,
     pub(super) cache: KvCache,
+    pub(super) tools: Tools,
     pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
     pub(super) describe: DescribeError,
@@ -28,6 +30,7 @@ impl ChatSessions {
     pub(crate) fn new(
         inference: &Inference,
         cache: &KvCache,
+        tools: &Tools,
         settings: &Arc<Settings>,
         clock: &Clock,
         describe: DescribeError,
@@ -36,6 +39,7 @@ impl ChatSessions {
             state: Arc::new(ChatState::new(settings.places().data.join("chats").join("chats.sqlite"), clock.clone())),
             inference: inference.clone(),
             cache: cache.clone(),
+            tools: tools.clone(),
             settings: Arc::clone(settings),
             clock: clock.clone(),
             describe,

@@ -1,4 +1,4 @@
-//! A chat as Markdown: the selected branch, with files and without images.
+//! A chat as Markdown: the selected branch, with files and names of called tools, without images.
 
 use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
 
@@ -16,6 +16,14 @@ pub(super) fn of(chat: &StoredChat, path: &[ChatMessage]) -> String {
             let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
             let fence = "`".repeat(longest.max(2) + 1);
             text += &format!("{name}:\n\n{fence}\n{}\n{fence}\n\n", inside.trim_end());
+        }
+        for step in &message.steps {
+            if !step.content.trim().is_empty() {
+                text += &format!("{}\n\n", step.content.trim_end());
+            }
+            for call in &step.calls {
+                text += &format!("*(called {} of {})*\n\n", call.tool, call.origin);
+            }
         }
         text += message.content.trim_end();
         text.push('\n');

@@ -35,6 +35,13 @@ impl Inference {
         }
     }
 
+    /// Whether a model can call tools; `None` if a remote runs it, which does not report that. Blocks.
+    pub(crate) fn can_call_tools(&self, name: &str) -> Option<bool> {
+        let model = self.library.find(name).ok()?;
+        // An unreadable file is an error of the answer.
+        Some(self.library.can_call_tools(&model).unwrap_or(false))
+    }
+
     /// Finds where a model runs. A local model takes precedence.
     pub(super) async fn locate(&self, name: &str) -> Result<ModelLocation, Error> {
         let error = match self.library.find(name) {

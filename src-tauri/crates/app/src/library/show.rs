@@ -4,8 +4,8 @@ use std::path::Path;
 
 use cairn_convert::Modelfile;
 use cairn_convert::modelfile::{Command, Role};
-use cairn_gguf::{Array, Gguf, Value as GgufValue};
-use cairn_prompt::{Capabilities, Template};
+use cairn_gguf::{Array, Gguf, Metadata, Value as GgufValue};
+use cairn_prompt::{Capabilities, Error as TemplateError, Template};
 use cairn_runtime::Source;
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use crate::library::error::Error;
 use crate::library::handle::ModelLibrary;
 use crate::library::summary::Summary;
 use crate::library::summary::{Details, VISION, capabilities, parameter_count};
+use crate::library::template::Choice;
 use crate::library::{head, pebble, template};
 use cairn_prompt::Message;
 
@@ -81,6 +82,30 @@ impl ModelLibrary {
     }
 }
 
+impl ModelLibrary {
+    /// Whether the chat template of a model has a place for tools. Reads the head of its file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn can_call_tools(&self, model: &Model) -> Result<bool, Error> {
+        let head = match &model.source {
+            Source::File(path) => head::read(path)?,
+            Source::Builtin { .. } => pebble::head(),
+        };
+        let loaded = head::as_loaded(&head.gguf);
+        let choice = choose_template(model, loaded.metadata(), self.settings.models.go_template);
+        // A template that is invalid is an error of the answer.
+        Ok(choice.is_ok_and(|choice| choice.capabilities().tools))
+    }
+}
+
+/// Chooses the template of a model whose file has this metadata.
+fn choose_template(model: &Model, metadata: &Metadata, go_template: Option<bool>) -> Result<Choice, TemplateError> {
+    let own_template = head::chat_template(metadata);
+    let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
+    template::choose(model, in_file.as_ref().map(Option::as_ref), go_template)
+}
+
 /// Whether a model has a vision tower: in its projector or its own file. Returns the reason if the engine cannot compute it.
 fn check_vision(model: &Model, gguf: &Gguf) -> Result<bool, String> {
     let projector = model.projectors.first().map(|path| head::read(path)).transpose();
@@ -93,8 +118,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
     let loaded = head::as_loaded(gguf);
     let metadata = loaded.metadata();
     let own_template = head::chat_template(metadata);
-    let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
-    let choice = template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template);
+    let choice = choose_template(&model, metadata, go_template);
     let template_problem = template::problem(&choice, metadata);
     let is_text_only = choice.as_ref().is_ok_and(|choice| choice.template.is_none());
     let continues_text = is_text_only && !cairn_runtime::is_embedding_model(metadata);

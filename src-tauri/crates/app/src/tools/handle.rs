@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cairn_mcp::limits::Timeouts;
-use cairn_mcp::{FolderReader, Launch, PageFetcher, Server, ServerConfig, Surroundings, Toolbox, Toolset};
+use cairn_mcp::{
+    FolderReader, Launch, OfferedTool, PageFetcher, Permission, Server, ServerConfig, Surroundings, Toolbox, Toolset,
+};
 use parking_lot::{Mutex, RwLock};
 use tokio::task::spawn_blocking;
 
@@ -58,6 +60,17 @@ impl Tools {
     pub fn is_any_enabled(&self) -> bool {
         let stored = &self.0.current.read().stored;
         stored.has_pages || stored.folder.is_some() || stored.servers.values().any(|server| server.is_enabled)
+    }
+
+    /// Returns whether a tool may be called now. `None` if its origin was turned off since it was offered.
+    pub(crate) fn permission(&self, offered: &OfferedTool) -> Option<Permission> {
+        let stored = &self.0.current.read().stored;
+        let is_on = match &*offered.origin {
+            PAGES => stored.has_pages,
+            FILES => stored.folder.is_some(),
+            name => stored.servers.get(name).is_some_and(|server| server.is_enabled),
+        };
+        is_on.then(|| stored.permissions.of(&offered.origin, &offered.tool))
     }
 
     /// Returns all tools that are on and not forbidden. Starts their servers; one that fails is left out and named.

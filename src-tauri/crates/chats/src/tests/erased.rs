@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::size::sentence;
+use super::steps::step;
 use super::*;
 
 /// Words of the deleted chat, one for each place that stores text. None is part of another chat.
-const SECRETS: [&str; 8] = [
+const SECRETS: [&str; 9] = [
     "qaxtitlewort",
     "qbxsystemwort",
     "qcxfolderwort",
@@ -15,6 +16,7 @@ const SECRETS: [&str; 8] = [
     "qexanswerwort",
     "qfxthinkingwort",
     "qgxfilewort",
+    "qhxresultwort",
     "秘密口令",
 ];
 
@@ -60,7 +62,7 @@ fn add_secret_chat(home: &Home, id: &str) {
     let question = ChatMessage { files: vec![file], ..message("user", "qdxquestionwort 秘密口令 again", 2) };
     let answering = ChatMessage { state: MessageState::Answering, ..message("assistant", "", 3) };
     let added = home.chats.add(id, None, &[question, answering], 3).expect("messages");
-    let mut progress = AnswerProgress::default();
+    let mut progress = AnswerProgress { steps: vec![step("qhxresultwort of a tool")], ..AnswerProgress::default() };
     for n in 0..30 {
         progress.content += &format!("qexanswerwort {} ", sentence(n));
         progress.thinking.get_or_insert_default().push_str("qfxthinkingwort ");
@@ -110,7 +112,7 @@ fn erasure_after_purge_covers_backups_and_set_aside_files() {
         "chats.v1.3.bak",
     ];
     for name in copies {
-        std::fs::copy(folder.join("chats.v4.5.bak"), folder.join(name)).expect("a copy");
+        std::fs::copy(folder.join("chats.v5.5.bak"), folder.join(name)).expect("a copy");
     }
     let own = ["chats.2026.bak", "chats.damaged.old.sqlite", "chats.repaired.sqlite", "chats.sqlite.bak", "notes.txt"];
     for name in own {
@@ -118,18 +120,18 @@ fn erasure_after_purge_covers_backups_and_set_aside_files() {
     }
     home.chats.set_deleted("c", Some(10)).expect("trash");
     home.chats.erase_deleted(11).expect("nothing to erase");
-    assert!(occurrences(folder).iter().any(|found| found.starts_with("chats.v4.5.bak")), "the trash stays in backups");
+    assert!(occurrences(folder).iter().any(|found| found.starts_with("chats.v5.5.bak")), "the trash stays in backups");
     assert_eq!(home.chats.purge(11).expect("a purge"), ["c"], "the chat is purged");
     home.chats.erase_deleted(12).expect("erased");
     assert_eq!(occurrences(folder), Vec::<String>::new(), "no file has a word of the chat");
     let mut names: Vec<_> =
         files_below(folder).into_iter().filter_map(|path| path.file_name().map(std::ffi::OsStr::to_owned)).collect();
     names.sort();
-    let mut kept = vec!["chats.sqlite", "chats.sqlite-shm", "chats.sqlite-wal", "chats.v4.12.bak"];
+    let mut kept = vec!["chats.sqlite", "chats.sqlite-shm", "chats.sqlite-wal", "chats.v5.12.bak"];
     kept.extend(own);
     kept.sort_unstable();
     assert_eq!(names, kept, "a new backup replaces the others, and files of the user stay");
-    let backup = Chats::open(&folder.join("chats.v4.12.bak"), 13).expect("the backup is a database");
+    let backup = Chats::open(&folder.join("chats.v5.12.bak"), 13).expect("the backup is a database");
     assert_eq!(backup.list(&ChatFilter::Unpinned, None, 10).expect("a list").chats.len(), 3, "it has the other chats");
 }
 

@@ -182,6 +182,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .takes("app.AnswerRequest")
         .lines("app.ChatLine"),
     post("/app/chats/{id}/stop", "Stops the answer").json("app.StoppedResponse"),
+    post("/app/chats/{id}/calls/{call}", "Allows or refuses a call of a tool that waits")
+        .takes("app.DecideCallRequest")
+        .status(204),
     get("/app/chats/{id}/export", "Exports a chat")
         .query(&[parameter("format", Choice(&["json", "md"]), "Format of the export.")])
         .json("app.ChatsExport")

@@ -116,6 +116,17 @@ async fn regenerated_answers_and_edited_messages_are_versions() {
 }
 
 #[tokio::test]
+async fn call_that_does_not_wait_is_not_found() {
+    let fixture = Fixture::new().await;
+    for decision in ["once", "always", "refuse", "never"] {
+        let error = fixture.chat_request("POST", "/calls/call_1", &json!({"decision": decision}), 404).await;
+        let found = (&error["code"], &error["params"]["call"]);
+        assert_eq!(found, (&json!("tool_call_not_found"), &json!("call_1")), "{decision}: {error}");
+    }
+    fixture.chat_request("POST", "/calls/call_1", &json!({"decision": "maybe"}), 400).await;
+}
+
+#[tokio::test]
 async fn edited_answer_is_a_marked_version() {
     let fixture = Fixture::new().await;
     fixture.send("one").await;

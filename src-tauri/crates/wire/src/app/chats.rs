@@ -2,11 +2,12 @@
 //!
 //! The messages of a chat form a tree: an edited question and a second answer are siblings of the first. Ids are opaque
 //! texts. `cairn-chats` stores these types, and `/app` sends them as they are: [`chat`] has chats and presets,
-//! [`message`] messages and streamed answers, [`exchange`] exports and imports.
+//! [`message`] messages and streamed answers, [`step`] calls of tools, [`exchange`] exports and imports.
 
 mod chat;
 mod exchange;
 mod message;
+mod step;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ pub use message::{
     AnswerRequest, AttachedFile, ChatLine, ChatMessage, DeletedMessages, EditRequest, ForkRequest, HeadRequest,
     MessageState, MessagesResponse, PromptReading, SendRequest, StoppedResponse, WeightsLoading,
 };
+pub use step::{CallDecision, DecideCallRequest, StepCall, StepCallState, StepLine, ToolStep, ToolsLeftOut};
 
 /// `GET /app/chats?folder=&trash=&limit=&after=`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! `/app/chats/{id}/answer`: regenerates, continues or follows an answer. `POST /app/chats/{id}/stop` stops it.
+//! `/app/chats/{id}/answer`: regenerates, continues or follows an answer. `POST /app/chats/{id}/stop` stops it, and
+//! `POST /app/chats/{id}/calls/{call}` decides on a call of a tool that waits.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -6,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use cairn_app::chats::Follower;
-use cairn_wire::app::chats::{AnswerRequest, ChatLine, StoppedResponse};
+use cairn_wire::app::chats::{AnswerRequest, ChatLine, DecideCallRequest, StoppedResponse};
 
 use crate::Server;
 use crate::body::Body;
@@ -15,7 +16,10 @@ use crate::ndjson;
 use crate::streaming::Events;
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/app/chats/{id}/answer", get(follow).post(answer)).route("/app/chats/{id}/stop", post(stop))
+    Router::new()
+        .route("/app/chats/{id}/answer", get(follow).post(answer))
+        .route("/app/chats/{id}/stop", post(stop))
+        .route("/app/chats/{id}/calls/{call}", post(decide))
 }
 
 impl Events for Follower {
@@ -47,4 +51,13 @@ async fn answer(
 async fn stop(State(server): State<Server>, Path(chat): Path<String>) -> Response {
     let stopped = server.app().chats().stop_chat(&chat).await;
     json(StatusCode::OK, &StoppedResponse { stopped })
+}
+
+async fn decide(
+    State(server): State<Server>,
+    Path((chat, call)): Path<(String, String)>,
+    Body(DecideCallRequest { decision }): Body<DecideCallRequest>,
+) -> Result<StatusCode, ApiError> {
+    server.app().chats().decide_call(&chat, &call, decision).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -86,6 +86,7 @@ pub(in crate::error) fn of_chats(error: &chats::Error) -> Class {
         E::Deleted => Class::new(CONFLICT, Code::ChatInTrash),
         E::Quiet => Class::new(NOT_FOUND, Code::ChatNotAnswering),
         E::NoModel => Class::new(BAD, Code::ChatWithoutModel),
+        E::NoCall(call) => Class::new(NOT_FOUND, Code::ToolCallNotFound).with("call", excerpt(call)),
         E::Empty => Class::new(BAD, Code::MessageEmpty),
         E::NoQuestion(message) | E::NoAnswer(message) => {
             Class::new(BAD, Code::MessageNotAnswerable).with("message", excerpt(message))
@@ -96,6 +97,8 @@ pub(in crate::error) fn of_chats(error: &chats::Error) -> Class {
         E::NoImport | E::Format { .. } => with_reason(BAD, Code::ChatImportFailed, error),
         E::Inference(error) => of_inference(error),
         E::Cache(error) => of_cache(error),
+        // Only the permission of a tool is stored here.
+        E::Tools(error) => with_reason(INTERNAL, Code::ConfigUnwritable, error),
         E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", excerpt(chat)),
         E::Store(Store::MessageNotFound(message)) => {
             Class::new(NOT_FOUND, Code::MessageNotFound).with("message", excerpt(message))

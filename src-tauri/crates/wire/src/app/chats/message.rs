@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::step::{StepLine, ToolStep, ToolsLeftOut};
 use crate::{ErrorBody, Think, Timestamp, Usage};
 
 /// A message of a chat.
@@ -45,6 +46,12 @@ pub struct ChatMessage {
     /// Usage of the answer.
     #[serde(default, alias = "stats", skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Steps before the text: what the model wrote before it called tools, and the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<ToolStep>,
+    /// Why tools were left out of the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools_left_out: Vec<ToolsLeftOut>,
     /// Ids of all messages with the same parent, including this one, in the order of creation; absent in exports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
@@ -69,8 +76,15 @@ impl ChatMessage {
             edited: false,
             error: None,
             usage: None,
+            steps: Vec::new(),
+            tools_left_out: Vec::new(),
             versions: Vec::new(),
         }
+    }
+
+    /// Marks all calls of tools without a result as interrupted. Returns whether any was changed.
+    pub fn interrupt_calls(&mut self) -> bool {
+        self.steps.iter_mut().fold(false, |is_changed, step| step.interrupt() | is_changed)
     }
 }
 
@@ -154,6 +168,9 @@ pub struct SendRequest {
     /// A second model, which answers after the first one, to compare both. It does not become the chat's model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<String>,
+    /// Whether tools are offered; on if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
 }
 
 /// `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s.
@@ -175,6 +192,9 @@ pub struct AnswerRequest {
     /// Options for this answer, which override the chat's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
+    /// Whether tools are offered; on if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
 }
 
 /// `PUT /app/chats/{id}/head`: selects a branch. The response is a [`super::Chat`], whose head is the last message of
@@ -263,6 +283,8 @@ pub enum ChatLine {
     Thinking(String),
     /// A delta of the text.
     Text(String),
+    /// A new step, whose texts the answer no longer has, or a step that has changed.
+    Step(Box<StepLine>),
     /// The final answer, complete or stopped; the last line.
     Done(Box<ChatMessage>),
     /// The incomplete answer with its error; the last line.
@@ -291,6 +313,8 @@ mod tests {
         check(ChatLine::Thinking("b".to_owned()), r#"{"thinking":"b"}"#);
         let reading = PromptReading { tokens: 1, total_tokens: 3, left_ms: None };
         check(ChatLine::Reading(reading), r#"{"reading":{"tokens":1,"total_tokens":3}}"#);
+        let step = StepLine { index: 0, step: ToolStep { content: "a".to_owned(), ..ToolStep::default() } };
+        check(ChatLine::Step(Box::new(step)), r#"{"step":{"index":0,"step":{"content":"a","calls":[]}}}"#);
     }
 
     #[test]
