@@ -9,6 +9,13 @@ export type {
 
 export type Options = types.Chat["options"];
 
+/** A step of an answer, a call of a tool in it, and the call's state. */
+export type Step = NonNullable<types.ChatMessage["steps"]>[number];
+export type Call = Step["calls"][number];
+export type CallState = Call["state"];
+/** The user's decision on a call that waits: this call, also all later ones, not this one, or none. */
+export type CallDecision = "once" | "always" | "refuse" | "never";
+
 /** A union of objects with one key each, as one object with optional keys. */
 type OneOf<U> = { [K in U extends unknown ? keyof U : never]?: U extends unknown ? (K extends keyof U ? U[K] : never) : never };
 
@@ -36,6 +43,8 @@ export const restoreMessages = (id: string, deleted: types.DeletedMessages): Pro
 /** Copies the messages up to one into a new chat. */
 export const forkChat = (id: string, fork: types.ForkRequest): Promise<types.Chat> => post(at(id, "/fork"), fork);
 export const stopAnswer = (id: string): Promise<{ stopped: boolean }> => post(at(id, "/stop"));
+/** Allows or refuses a call of a tool that waits. */
+export const decideCall = (id: string, call: string, decision: CallDecision): Promise<void> => post(at(id, `/calls/${encodeURIComponent(call)}`), { decision });
 export const prefetchChat = (id: string): Promise<types.ChatPrefetched> => post(at(id, "/prefetch"));
 /** Most characters of a search; an address cannot hold more. */
 const MOST_QUERY_CHARS = 1000;

@@ -77,6 +77,12 @@ export class Models {
     return [model?.capabilities, model && this.#described[key(model)]].some((names) => names?.includes(capability));
   }
 
+  /** Whether the description of a model was requested: the list alone may lack capabilities. */
+  isDescribed(name: string | undefined): boolean {
+    const model = this.find(name);
+    return model !== undefined && key(model) in this.#described;
+  }
+
   /** Requests the description of a model, and stores its capabilities. */
   async describe(name: string): Promise<ShowResponse> {
     const model = this.find(name);

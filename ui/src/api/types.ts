@@ -471,6 +471,10 @@ export type ChatMessage = {
   error?: ErrorBody;
   /** Usage of the answer. */
   usage?: Usage;
+  /** Steps before the text: what the model wrote before it called tools, and the calls. */
+  steps?: ToolStep[];
+  /** Why tools were left out of the answer. */
+  tools_left_out?: ToolsLeftOut[];
   /** Ids of all messages with the same parent, including this one, in the order of creation; absent in exports. */
   versions?: string[];
 };
@@ -487,6 +491,63 @@ export type MessageState =
   | "interrupted"
   /** The answer failed. */
   | "failed";
+
+/** A step of an answer: texts that the model wrote before it called tools, and the calls. */
+export type ToolStep = {
+  /** Thinking before the calls. */
+  thinking?: string;
+  /** Text before the calls; Markdown. */
+  content: string;
+  /** The calls. */
+  calls: StepCall[];
+};
+
+/** A call of a tool. */
+export type StepCall = {
+  /** Id of the call. */
+  id: string;
+  /** Name of the function that the model called. */
+  function: string;
+  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. */
+  origin: string;
+  /** Name of the tool at its origin. */
+  tool: string;
+  /** The arguments, an object. */
+  arguments: unknown;
+  /** State of the call. */
+  state: StepCallState;
+  /** Text of the result, or of the error. */
+  result?: string;
+  /** Whether the result was shortened. */
+  truncated?: boolean;
+  /** Number of images of the result. */
+  images?: number;
+  /** Duration of the call. */
+  duration_ms?: number;
+};
+
+/** State of a call of a tool. */
+export type StepCallState =
+  /** The user is asked. */
+  | "waiting"
+  /** In progress. */
+  | "running"
+  /** Complete. */
+  | "done"
+  /** The tool or its server reports an error. */
+  | "failed"
+  /** The user refused it. */
+  | "refused"
+  /** The answer was stopped, or the daemon ended. */
+  | "interrupted";
+
+/** Why tools were left out of an answer. */
+export type ToolsLeftOut = {
+  /** Their origin; absent if all tools were left out. */
+  origin?: string;
+  /** The reason. */
+  reason: string;
+};
 
 /** A text file of a message. It precedes the message's text in the prompt. */
 export type AttachedFile = {
@@ -527,6 +588,8 @@ export type SendRequest = {
   options?: Record<string, unknown>;
   /** A second model, which answers after the first one, to compare both. It does not become the chat's model. */
   compare?: string;
+  /** Whether tools are offered; on if absent. */
+  tools?: boolean;
 };
 
 /** `POST /app/chats/{id}/answer`: exactly one of `message` and `continue`. The response is a stream of [`ChatLine`]s. */
@@ -541,6 +604,8 @@ export type AnswerRequest = {
   think?: Think;
   /** Options for this answer, which override the chat's. */
   options?: Record<string, unknown>;
+  /** Whether tools are offered; on if absent. */
+  tools?: boolean;
 };
 
 /**
@@ -617,6 +682,8 @@ export type ChatLine =
   | { thinking: string }
   /** A delta of the text. */
   | { text: string }
+  /** A new step, whose texts the answer no longer has, or a step that has changed. */
+  | { step: { index: number; step: ToolStep } }
   /** The final answer, complete or stopped; the last line. */
   | { done: ChatMessage }
   /** The incomplete answer with its error; the last line. */
@@ -1851,6 +1918,8 @@ export type OriginTools = {
 export type ListedTool = {
   /** Its name at its origin. */
   name: string;
+  /** Its name for people. */
+  title?: string;
   /** Description for models. */
   description: string;
   /** JSON Schema of its arguments. */
@@ -2257,28 +2326,6 @@ export type ErrorCode =
   | "folder_is_file"
   /** This machine cannot run the kernel variant. Parameters: kernel. */
   | "kernel_unavailable"
-  /** A server of tools is invalid, or the pasted text has none. Parameters: reason. */
-  | "tool_server_invalid"
-  /** Another server of tools has that name. Parameters: name. */
-  | "tool_server_name_taken"
-  /** There is no server of tools of that name. Parameters: name. */
-  | "tool_server_not_found"
-  /** The server of tools is off. Parameters: name. */
-  | "tool_server_off"
-  /** The server of tools does not start, or does not list its tools. Parameters: reason. */
-  | "tool_server_failed"
-  /** There are too many servers of tools. Parameters: limit. */
-  | "too_many_tool_servers"
-  /** The server has no such tool. Parameters: name, tool. */
-  | "tool_not_found"
-  /** There are too many permissions of tools. */
-  | "too_many_tool_permissions"
-  /** The folder of the tool that reads files cannot be read. Parameters: reason. */
-  | "tool_folder_unreadable"
-  /** The stored tools cannot be read. Parameters: path, reason. */
-  | "tools_unreadable"
-  /** The tools cannot be stored. Parameters: reason. */
-  | "tools_unwritable"
   /** `config.toml` cannot be read. Parameters: path, reason. */
   | "config_unreadable"
   /** `config.toml` cannot be written. Parameters: reason. */
@@ -2484,7 +2531,21 @@ export type ErrorCode =
   /** The process that reads the document failed. Parameters: reason. */
   | "document_failed"
   /** Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason. */
-  | "chats_not_erased";
+  | "chats_not_erased"
+  /** The server of tools is invalid. Parameters: reason. */
+  | "tool_server_invalid"
+  /** Another server of tools has the name. Parameters: name. */
+  | "tool_server_exists"
+  /** There is no server of tools of that name. Parameters: name. */
+  | "tool_server_not_found"
+  /** There is no such tool. Parameters: origin, tool. */
+  | "tool_not_found"
+  /** The server of tools cannot be used. Parameters: name, reason. */
+  | "tool_server_failed"
+  /** The limit of servers of tools is reached. Parameters: limit. */
+  | "too_many_tool_servers"
+  /** The call does not wait for a decision. */
+  | "tool_call_not_found";
 
 /** The body of an error response, and the last line of a stream that failed. */
 export type ErrorBody = {

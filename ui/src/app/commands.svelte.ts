@@ -46,6 +46,7 @@ export const COMMANDS: readonly Command[] = [
   { id: "trash", chat: true },
   { id: "import_model" },
   { id: "downloads", combo: "mod+shift+j" },
+  { id: "tools" },
   { id: "settings", combo: "mod+," },
   { id: "shortcuts", combo: "mod+/" },
   { id: "theme" },

@@ -37,7 +37,7 @@ describe("table of errors", () => {
     const silent = Object.entries(CURES).filter(([, [, cure]]) => cure === "passes" || cure === "intended").map(([code]) => code);
     expect(silent.toSorted()).toEqual([
       "chat_answering", "chat_not_answering", "chats_not_erased", "chats_repaired", "context_not_found",
-      "download_cancelled", "download_complete", "download_discarded", "download_interrupted",
+      "download_cancelled", "download_complete", "download_discarded", "download_interrupted", "tool_call_not_found",
     ]);
   });
 

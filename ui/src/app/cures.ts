@@ -9,7 +9,7 @@ import { navigate } from "./router.svelte";
 export type Place = "chat" | "installed" | "discover" | "downloads" | "cache" | "hardware" | "server" | "settings" | "field" | "other";
 
 /** Buttons. `retry` belongs to the place of the error, which repeats its own request; the others open a screen. */
-export type Cure = "retry" | "model" | "discover" | "space" | "proxy" | "downloads" | "cache" | "engine" | "address" | "keys" | "remotes" | "logs" | "trash" | "chats";
+export type Cure = "retry" | "model" | "discover" | "space" | "proxy" | "downloads" | "cache" | "engine" | "address" | "keys" | "remotes" | "logs" | "trash" | "chats" | "tools";
 
 /** Why an error has no button: its field is the cure, it ends without help, the user caused it, or no screen shows it. */
 export type NoCure = "edit" | "passes" | "intended" | "unseen";
@@ -202,6 +202,14 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   document_too_long: ["field", "edit"],
   document_timeout: ["field", "edit"],
   document_failed: ["field", "edit"],
+  // Tools.
+  tool_server_invalid: ["field", "edit"],
+  tool_server_exists: ["field", "edit"],
+  tool_server_not_found: ["settings", "tools"],
+  tool_not_found: ["settings", "tools"],
+  tool_server_failed: ["settings", "retry"],
+  too_many_tool_servers: ["settings", "tools"],
+  tool_call_not_found: ["chat", "passes"],
 };
 
 /** Runs a command of the chat screen, which is opened for it. */
@@ -227,6 +235,7 @@ export const OPENS: Readonly<Record<Exclude<Cure, "retry">, () => void>> = {
   logs: () => navigate("settings", "log"),
   trash: () => onChat("trash"),
   chats: () => onChat("new_chat"),
+  tools: () => navigate("settings", "tools"),
 };
 
 export interface Button {

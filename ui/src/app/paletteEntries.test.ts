@@ -27,6 +27,8 @@ it("actions, choices and settings are found by their names and by other words", 
   check("export", "Export all chats");
   check("chat pebble", "Chat with pebble:latest");
   check("text size", "Text size");
+  check("mcp", "Manage tools");
+  check("settings tools", "Read a web page");
   expect(named("settings proxy"), "once").toEqual(["Proxy"]);
   expect(named("https_proxy")).toEqual(["Proxy"]);
   leave();

@@ -17,6 +17,7 @@ import { reportError } from "./reportError";
 const OWN_ROWS: Record<string, readonly string[]> = {
   appearance: ["theme", "text_size", "width", "language"],
   answers: ["send", "follow", "announce"],
+  tools: ["tools_web", "tools_folder", "tools_servers"],
   shortcuts: ["shortcuts"],
 };
 /** Settings of the interface are in the rows above. */

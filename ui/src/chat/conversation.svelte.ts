@@ -4,6 +4,7 @@ import * as api from "../api/chats";
 import { ApiError } from "../api/client";
 import { otherVersion, withAnswer, type Comparison } from "./comparison";
 import { Streamed } from "./streamed";
+import { toolChoice } from "./toolChoice.svelte";
 
 const PAGE = 60;
 /** Deltas are shown at most this often: one and a half frames. */
@@ -52,6 +53,8 @@ export class Conversation {
   #turn = 0;
   /** Whether the connection broke before the response began. */
   #broke = false;
+  /** When calls of tools were first seen running, by message and call. */
+  readonly #running = new Map<string, number>();
 
   constructor(
     readonly id: string,
@@ -222,7 +225,8 @@ export class Conversation {
   }
 
   async #send(message: api.SendRequest, last: api.Message | undefined, second?: string): Promise<boolean> {
-    const request = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
+    const placed = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
+    const request = { ...placed, ...toolChoice.request };
     const knownIds = new Set(this.messages.map((one) => one.id));
     if (await this.#follow((signal) => api.sendMessage(this.id, request, signal), second)) return true;
     return this.#broke && this.#arrived((one) => one.role === "user" && one.content === message.content && !knownIds.has(one.id));
@@ -257,11 +261,11 @@ export class Conversation {
   regenerate(answer: api.Message, more: Pick<api.AnswerRequest, "model" | "options" | "think"> = {}): Promise<boolean> {
     if (answer.parent === undefined) return Promise.resolve(false);
     if (!this.busy) this.comparison = undefined;
-    return this.#follow((signal) => api.answerAgain(this.id, { message: answer.parent as string, ...more }, signal));
+    return this.#follow((signal) => api.answerAgain(this.id, { message: answer.parent as string, ...more, ...toolChoice.request }, signal));
   }
 
   continueAnswer(answer: api.Message): Promise<boolean> {
-    return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id }, signal));
+    return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id, ...toolChoice.request }, signal));
   }
 
   /** Shows an answer beside another version of it. */
@@ -335,6 +339,24 @@ export class Conversation {
     } finally {
       this.stopping = false;
     }
+  }
+
+  /** Allows or refuses a call that waits. Throws if the daemon does not accept the decision, unless the call waits no more. */
+  async decide(call: api.Call, decision: api.CallDecision): Promise<void> {
+    try {
+      await api.decideCall(this.id, call.id, decision);
+    } catch (error) {
+      // Another window has decided, or the answer was stopped. The stream has the new state.
+      if (asApiError(error).code !== "tool_call_not_found") throw error;
+    }
+  }
+
+  /** When a call was first seen running here, as `performance.now()`. */
+  runningSince(message: api.Message, call: api.Call): number {
+    const key = `${message.id} ${call.id}`;
+    const since = this.#running.get(key) ?? performance.now();
+    this.#running.set(key, since);
+    return since;
   }
 
   async version(message: api.Message, step: -1 | 1): Promise<void> {

@@ -1,6 +1,7 @@
 // Search within one chat: in the whole branch, not only in the rendered messages.
 import type { Message } from "../api/chats";
 import type { Conversation } from "./conversation.svelte";
+import { allText } from "./toolSteps";
 
 /** One occurrence of the searched text. */
 export interface Match {
@@ -23,7 +24,7 @@ export function occurrences(text: string, wanted: string): number[] {
 
 /** Occurrences of a text in messages, in order. */
 export function matchesIn(messages: readonly Message[], text: string): Match[] {
-  return messages.flatMap((message) => occurrences(message.content, text).map((_, nth) => ({ message: message.id, nth })));
+  return messages.flatMap((message) => occurrences(allText(message), text).map((_, nth) => ({ message: message.id, nth })));
 }
 
 export class Find {

@@ -28,6 +28,7 @@ export { default as Slider } from "./Slider.svelte";
 export { default as Switch } from "./Switch.svelte";
 export { default as SwitchLine } from "./SwitchLine.svelte";
 export { default as Tabs } from "./Tabs.svelte";
+export { default as TextArea } from "./TextArea.svelte";
 export type { Tier } from "./tier";
 export { default as TierGlyph } from "./TierGlyph.svelte";
 export { default as Toast } from "./Toast.svelte";
