@@ -5,6 +5,7 @@ import { ApiError } from "../api/client";
 import type { ErrorBody } from "../api/types";
 import { Conversation } from "./conversation.svelte";
 import { Find, matchesIn, occurrences } from "./find.svelte";
+import { toolChoice } from "./toolChoice.svelte";
 
 // The daemon is simulated line by line; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({
@@ -16,6 +17,7 @@ vi.mock("../api/chats", () => ({
   stopAnswer: vi.fn(),
   setHead: vi.fn(),
   changeChat: vi.fn(),
+  decideCall: vi.fn(),
 }));
 
 const message = (id: string, parent: string | undefined, role: string, more: Partial<Message> = {}): Message => ({
@@ -287,4 +289,73 @@ it("find returns each occurrence of the words", () => {
   expect(matchesIn(messages, "  ")).toEqual([]);
   expect(occurrences("aaa A", "aa"), "without overlaps").toEqual([0]);
   expect(occurrences("\u0130 bird", "bird"), "a letter that has another length in the other case").toEqual([2]);
+});
+
+describe("tools", () => {
+  const call: api.Call = { id: "k", function: "read", origin: "files", tool: "read", arguments: {}, state: "waiting" };
+  const step = (state: api.CallState): api.Step => ({ content: "First", calls: [{ ...call, state }] });
+  const [q2, a2] = [message("q2", "a1", "user"), message("a2", "q2", "assistant", { content: "", state: "answering" })];
+
+  it("steps of a streaming answer replace its text, and stay when it completes", async () => {
+    const conversation = await opened();
+    const seen: unknown[] = [];
+    let resume = (): void => {};
+    vi.mocked(api.sendMessage).mockReturnValue(
+      (async function* () {
+        yield { user: q2 };
+        yield { answer: a2 };
+        yield { text: "First" };
+        yield { step: { index: 0, step: step("waiting") } };
+        await new Promise<void>((go) => (resume = go));
+        yield { step: { index: 0, step: step("done") } };
+        yield { text: "Then" };
+        yield { done: { ...a2, content: "Then", state: "complete" as const, steps: [step("done")] } };
+      })(),
+    );
+    const sending = conversation.send({ content: "q2" });
+    await vi.waitFor(() => expect(conversation.messages.at(-1)?.steps?.[0]?.calls[0]?.state).toBe("waiting"));
+    seen.push(conversation.messages.at(-1)?.content);
+    resume();
+    await sending;
+    expect(seen, "the step has the text").toEqual([""]);
+    expect(conversation.messages.at(-1)).toMatchObject({ content: "Then", steps: [{ content: "First", calls: [{ state: "done" }] }] });
+  });
+
+  it("decision on a call that waits no more is no error, others are", async () => {
+    const conversation = await opened();
+    await conversation.decide(call, "always");
+    expect(api.decideCall).toHaveBeenCalledExactlyOnceWith("c", "k", "always");
+    vi.mocked(api.decideCall).mockRejectedValueOnce(new ApiError(404, "gone", { error: "gone", code: "tool_call_not_found" }));
+    await conversation.decide(call, "once");
+    vi.mocked(api.decideCall).mockRejectedValueOnce(new ApiError(500, "boom"));
+    await expect(conversation.decide(call, "once")).rejects.toThrow("boom");
+    expect(conversation.refused, "reported at the call").toBeUndefined();
+  });
+
+  it("are left out of all requests while they are off", async () => {
+    const conversation = await opened();
+    toolChoice.off = true;
+    try {
+      vi.mocked(api.sendMessage).mockReturnValue(lines());
+      vi.mocked(api.answerAgain).mockImplementation(() => lines());
+      await conversation.send({ content: "x" });
+      await conversation.regenerate(a1);
+      await conversation.continueAnswer(a1);
+      expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toEqual({ parent: "a1", content: "x", tools: false });
+      expect(vi.mocked(api.answerAgain).mock.calls.map(([, ask]) => ask.tools)).toEqual([false, false]);
+    } finally {
+      toolChoice.off = false;
+    }
+    vi.mocked(api.sendMessage).mockReturnValue(lines());
+    await conversation.send({ content: "x" });
+    expect(vi.mocked(api.sendMessage).mock.calls[1]?.[1]).not.toHaveProperty("tools");
+  });
+
+  it("time of a running call is counted once", async () => {
+    const conversation = await opened();
+    const since = conversation.runningSince(a2, call);
+    await new Promise((resume) => setTimeout(resume, 5));
+    expect(conversation.runningSince(a2, { ...call })).toBe(since);
+    expect(conversation.runningSince(a1, call), "of another message").toBeGreaterThan(since);
+  });
 });
