@@ -11,9 +11,14 @@ export class Replay {
   /** The deltas of the next answer, and their rate per second. */
   pieces = [];
   perSecond = 200;
+  /** Steps with calls of tools before the deltas. A call that waits continues once the page has decided, and has `result` then. */
+  steps = [];
+  /** Decisions of the page: the call and what the user chose. */
+  decisions = [];
   /** The proxy serves the interface itself, so requests of pages are not intercepted. */
   servesInterface = true;
   #chats = new Map();
+  #waiting = new Map();
   /** Breaks the running answer. */
   #cut = () => {};
 
@@ -49,6 +54,8 @@ export class Replay {
     const { pathname } = new URL(asked.url, this.address);
     const chat = /^\/app\/chats\/([^/]+)\/messages$/.exec(pathname)?.[1];
     if (asked.method === "POST" && chat !== undefined) return this.#answer(chat, await body(asked), answer);
+    const call = /^\/app\/chats\/[^/]+\/calls\/([^/]+)$/.exec(pathname)?.[1];
+    if (asked.method === "POST" && this.#waiting.has(call)) return this.#decide(call, (await body(asked)).decision, answer);
     if (asked.method === "GET" && this.#chats.has(chat)) return json(answer, this.#chats.get(chat));
     const dist = process.env.CAIRN_UI_DIST;
     if (pathname.startsWith("/ui/") && dist) return this.#file(join(dist, pathname.slice("/ui/".length) || "index.html"), answer);
@@ -74,7 +81,36 @@ export class Replay {
     asked.pipe(onward);
   }
 
-  #answer(chat, question, answer) {
+  #decide(call, decision, answer) {
+    this.decisions.push([call, decision]);
+    answer.writeHead(204).end();
+    this.#waiting.get(call)(decision);
+    this.#waiting.delete(call);
+  }
+
+  /** Sends the steps, and returns them as they are stored. */
+  async #steps(line) {
+    const stored = [];
+    for (const [index, step] of this.steps.entries()) {
+      if (step.content !== "") line({ text: step.content });
+      const calls = [...step.calls];
+      const send = () => line({ step: { index, step: { ...step, calls: [...calls] } } });
+      send();
+      for (const [at, { result, ...call }] of step.calls.entries()) {
+        if (call.state !== "waiting") continue;
+        calls[at] = call;
+        send();
+        const decision = await new Promise((decided) => this.#waiting.set(call.id, decided));
+        const isAllowed = decision === "once" || decision === "always";
+        calls[at] = isAllowed ? { ...call, state: "done", result, duration_ms: 420 } : { ...call, state: "refused" };
+        send();
+      }
+      stored.push({ ...step, calls });
+    }
+    return stored.length > 0 ? { steps: stored } : {};
+  }
+
+  async #answer(chat, question, answer) {
     const created_at = new Date().toISOString();
     const base = { created_at, model: question.model };
     const before = this.#chats.get(chat)?.messages ?? [];
@@ -89,6 +125,7 @@ export class Replay {
     answer.writeHead(200, { "content-type": "application/x-ndjson" });
     line({ user });
     line({ answer: begun });
+    const steps = await this.#steps(line);
     const { pieces, perSecond } = this;
     const start = performance.now();
     let sent = 0;
@@ -97,7 +134,7 @@ export class Replay {
       while (sent < due) line({ text: pieces[sent++] });
       if (sent < pieces.length) return;
       clearInterval(timer);
-      const done = { ...begun, content: pieces.join(""), state: "complete", usage };
+      const done = { ...begun, ...steps, content: pieces.join(""), state: "complete", usage };
       this.#chats.set(chat, { messages: [...before, user, done], before: 0, total: before.length + 2 });
       line({ done });
       answer.end();

@@ -121,6 +121,7 @@ export class ToolForm extends Attempt {
 
   /** Empties the form and forgets secrets. */
   reset(): void {
+    this.way = "program";
     this.values = { ...EMPTY };
     this.error = this.#tried = undefined;
   }
