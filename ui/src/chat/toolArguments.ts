@@ -9,6 +9,8 @@ export interface ArgumentLine {
 }
 
 const MOST_VALUE_CHARS = 400;
+/** Most lines of a value. */
+const MOST_VALUE_LINES = 8;
 const MOST_LINES = 24;
 
 /** Characters that change the direction or the look of the text around them, and control characters except tabs and line breaks. */
@@ -26,10 +28,15 @@ function plain(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
+/** The part of a value that a line shows. */
+function clip(text: string): string {
+  return text.slice(0, MOST_VALUE_CHARS).split("\n").slice(0, MOST_VALUE_LINES).join("\n");
+}
+
 function line(name: string, value: unknown): ArgumentLine {
   const text = plain(value);
-  const clip = text.length > MOST_VALUE_CHARS;
-  return { name: visible(name), value: visible(clip ? text.slice(0, MOST_VALUE_CHARS) : text), clipped: clip ? text.length - MOST_VALUE_CHARS : 0 };
+  const shown = clip(text);
+  return { name: visible(clip(name)), value: visible(shown), clipped: text.length - shown.length };
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -47,7 +54,7 @@ export function argumentLines(args: unknown): ArgumentLine[] {
 export function hasMore(args: unknown): boolean {
   if (!isObject(args)) return argumentLines(args).some(({ clipped }) => clipped > 0);
   const values = Object.values(args);
-  return values.length > MOST_LINES || values.some((value) => (typeof value === "object" && value !== null) || plain(value).length > MOST_VALUE_CHARS);
+  return values.length > MOST_LINES || values.some((value) => (typeof value === "object" && value !== null) || clip(plain(value)) !== plain(value));
 }
 
 /** The arguments as indented JSON. */

@@ -26,6 +26,8 @@ describe("arguments", () => {
     const [line] = argumentLines({ text: "x".repeat(1000) });
     expect([line?.value.length, line?.clipped]).toEqual([400, 600]);
     expect(hasMore({ text: "x".repeat(1000) })).toBe(true);
+    expect(argumentLines({ text: "a\n".repeat(20) })).toEqual([{ name: "text", value: "a\n".repeat(8).trim(), clipped: 25 }]);
+    expect(hasMore({ text: "a\n".repeat(20) })).toBe(true);
     const many = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`n${at}`, at]));
     expect([argumentLines(many).length, hasMore(many)]).toEqual([24, true]);
     expect(argumentsJson(many)).toContain('"n39": 39');
@@ -56,7 +58,7 @@ describe("steps of a message", () => {
 });
 
 it("origins and reasons have names in the language of the interface", () => {
-  expect([originName("web"), originName("files-of-folder"), originName("weather")]).toEqual(["the web", "the shared folder", "weather"]);
+  expect([originName("web"), originName("files-of-folder"), originName("weather")]).toEqual(["web", "shared folder", "weather"]);
   expect(leftOutLine({ reason: "model" })).toBe("this model can't call tools");
   expect(leftOutLine({ origin: "weather", reason: "it ended" })).toBe("weather: it ended");
   locale.set("zh-CN");

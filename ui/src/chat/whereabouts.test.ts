@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import type { CallState } from "../api/chats";
 import { whereabouts, type Facts } from "./whereabouts";
 
 const facts: Facts = {
@@ -6,6 +7,7 @@ const facts: Facts = {
   before: 0,
   model: "pebble",
   remotesOf: (model) => ({ pebble: [], big: ["gpu"], huge: ["gpu", "office"] })[model],
+  offered: [],
   tiers: [{ tier: "ram" }, { tier: "ssd" }],
   temporary: false,
 };
@@ -30,4 +32,13 @@ it("nothing is claimed without the facts", () => {
   expect(whereabouts({ ...facts, before: 1 })).toBeUndefined();
   expect(whereabouts({ ...facts, tiers: undefined })).toBeUndefined();
   expect(whereabouts({ ...facts, messages: [], model: undefined })).toBeUndefined();
+});
+
+it("tools that are offered or were called may send parts of it, those of the folder do not", () => {
+  expect(whereabouts({ ...facts, offered: ["files-of-folder"] })).toEqual({ kind: "here" });
+  expect(whereabouts({ ...facts, offered: ["files-of-folder", "web"] })).toEqual({ kind: "tools" });
+  const called = (state: CallState) => [{ steps: [{ content: "", calls: [{ id: "1", function: "f", origin: "weather", tool: "f", arguments: {}, state }] }] }];
+  expect(whereabouts({ ...facts, messages: called("failed") })).toEqual({ kind: "tools" });
+  expect(whereabouts({ ...facts, messages: called("refused") })).toEqual({ kind: "here" });
+  expect(whereabouts({ ...facts, model: "big", offered: ["web"] }), "all of it is sent").toEqual({ kind: "models", remotes: ["gpu"] });
 });
