@@ -4,7 +4,7 @@ import { live } from "./live.svelte";
 import type * as types from "./types";
 
 export type {
-  AnswerRequest, AttachedFile, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, DeletedMessages, MessagesResponse, NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth, PromptReading, WeightsLoading,
+  AnswerRequest, AttachedFile, CallDecision, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, DeletedMessages, MessagesResponse, NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth, PromptReading, WeightsLoading,
 } from "./types";
 
 export type Options = types.Chat["options"];
@@ -13,8 +13,6 @@ export type Options = types.Chat["options"];
 export type Step = NonNullable<types.ChatMessage["steps"]>[number];
 export type Call = Step["calls"][number];
 export type CallState = Call["state"];
-/** The user's decision on a call that waits: this call, also all later ones, not this one, or none. */
-export type CallDecision = "once" | "always" | "refuse" | "never";
 
 /** A union of objects with one key each, as one object with optional keys. */
 type OneOf<U> = { [K in U extends unknown ? keyof U : never]?: U extends unknown ? (K extends keyof U ? U[K] : never) : never };
@@ -44,7 +42,7 @@ export const restoreMessages = (id: string, deleted: types.DeletedMessages): Pro
 export const forkChat = (id: string, fork: types.ForkRequest): Promise<types.Chat> => post(at(id, "/fork"), fork);
 export const stopAnswer = (id: string): Promise<{ stopped: boolean }> => post(at(id, "/stop"));
 /** Allows or refuses a call of a tool that waits. */
-export const decideCall = (id: string, call: string, decision: CallDecision): Promise<void> => post(at(id, `/calls/${encodeURIComponent(call)}`), { decision });
+export const decideCall = (id: string, call: string, decision: types.CallDecision): Promise<void> => post(at(id, `/calls/${encodeURIComponent(call)}`), { decision });
 export const prefetchChat = (id: string): Promise<types.ChatPrefetched> => post(at(id, "/prefetch"));
 /** Most characters of a search; an address cannot hold more. */
 const MOST_QUERY_CHARS = 1000;

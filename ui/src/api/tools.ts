@@ -16,7 +16,7 @@ export const toolsApi = {
   remove: (name: string) => remove<types.ToolsResponse>(server(name)),
   /** The tools of an origin, which is started for that. */
   list: (origin: string) => get<types.OriginTools>(`/app/tools/origins/${encodeURIComponent(origin)}`),
-  permit: (origin: string, tool: string, permission: types.ToolPermission) => put<types.ListedTool>("/app/tools/permission", { origin, tool, permission }),
+  permit: (origin: string, tool: string, permission: types.ToolPermission) => put<void>("/app/tools/permission", { origin, tool, permission }),
 };
 
 /** Origins of the tools of this program. */

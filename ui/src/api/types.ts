@@ -508,12 +508,12 @@ export type StepCall = {
   id: string;
   /** Name of the function that the model called. */
   function: string;
-  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. */
+  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. Empty if no tool has the name. */
   origin: string;
   /** Name of the tool at its origin. */
   tool: string;
-  /** The arguments, an object. */
-  arguments: unknown;
+  /** The arguments. */
+  arguments: Record<string, unknown>;
   /** State of the call. */
   state: StepCallState;
   /** Text of the result, or of the error. */
@@ -548,6 +548,31 @@ export type ToolsLeftOut = {
   /** The reason. */
   reason: string;
 };
+
+/** A step that is new or has changed. */
+export type StepLine = {
+  /** Index of the step. If it is the number of steps so far, the step is new, and has the texts of all deltas so far. */
+  index: number;
+  /** The whole step. */
+  step: ToolStep;
+};
+
+/** `POST /app/chats/{id}/calls/{call}`: decides on a call that waits. */
+export type DecideCallRequest = {
+  /** The decision. */
+  decision: CallDecision;
+};
+
+/** The user's decision on a call. */
+export type CallDecision =
+  /** Run this call. */
+  | "once"
+  /** Run this call and all later calls of the tool. */
+  | "always"
+  /** Do not run this call. */
+  | "refuse"
+  /** Never run the tool. */
+  | "never";
 
 /** A text file of a message. It precedes the message's text in the prompt. */
 export type AttachedFile = {
@@ -683,7 +708,7 @@ export type ChatLine =
   /** A delta of the text. */
   | { text: string }
   /** A new step, whose texts the answer no longer has, or a step that has changed. */
-  | { step: { index: number; step: ToolStep } }
+  | { step: StepLine }
   /** The final answer, complete or stopped; the last line. */
   | { done: ChatMessage }
   /** The incomplete answer with its error; the last line. */
@@ -1918,8 +1943,6 @@ export type OriginTools = {
 export type ListedTool = {
   /** Its name at its origin. */
   name: string;
-  /** Its name for people. */
-  title?: string;
   /** Description for models. */
   description: string;
   /** JSON Schema of its arguments. */
@@ -2326,6 +2349,28 @@ export type ErrorCode =
   | "folder_is_file"
   /** This machine cannot run the kernel variant. Parameters: kernel. */
   | "kernel_unavailable"
+  /** A server of tools is invalid, or the pasted text has none. Parameters: reason. */
+  | "tool_server_invalid"
+  /** Another server of tools has that name. Parameters: name. */
+  | "tool_server_name_taken"
+  /** There is no server of tools of that name. Parameters: name. */
+  | "tool_server_not_found"
+  /** The server of tools is off. Parameters: name. */
+  | "tool_server_off"
+  /** The server of tools does not start, or does not list its tools. Parameters: reason. */
+  | "tool_server_failed"
+  /** There are too many servers of tools. Parameters: limit. */
+  | "too_many_tool_servers"
+  /** The server has no such tool. Parameters: name, tool. */
+  | "tool_not_found"
+  /** There are too many permissions of tools. */
+  | "too_many_tool_permissions"
+  /** The folder of the tool that reads files cannot be read. Parameters: reason. */
+  | "tool_folder_unreadable"
+  /** The stored tools cannot be read. Parameters: path, reason. */
+  | "tools_unreadable"
+  /** The tools cannot be stored. Parameters: reason. */
+  | "tools_unwritable"
   /** `config.toml` cannot be read. Parameters: path, reason. */
   | "config_unreadable"
   /** `config.toml` cannot be written. Parameters: reason. */
@@ -2492,6 +2537,8 @@ export type ErrorCode =
   | "chat_in_trash"
   /** The message is empty. */
   | "message_empty"
+  /** No call of a tool with this id waits for a decision. Parameters: call. */
+  | "tool_call_not_found"
   /** The message cannot be answered or continued. Parameters: message. */
   | "message_not_answerable"
   /** The chats cannot be imported. Parameters: reason. */
@@ -2531,21 +2578,7 @@ export type ErrorCode =
   /** The process that reads the document failed. Parameters: reason. */
   | "document_failed"
   /** Files may still contain chats that were deleted forever; Cairn retries the erasure. Parameters: reason. */
-  | "chats_not_erased"
-  /** The server of tools is invalid. Parameters: reason. */
-  | "tool_server_invalid"
-  /** Another server of tools has the name. Parameters: name. */
-  | "tool_server_exists"
-  /** There is no server of tools of that name. Parameters: name. */
-  | "tool_server_not_found"
-  /** There is no such tool. Parameters: origin, tool. */
-  | "tool_not_found"
-  /** The server of tools cannot be used. Parameters: name, reason. */
-  | "tool_server_failed"
-  /** The limit of servers of tools is reached. Parameters: limit. */
-  | "too_many_tool_servers"
-  /** The call does not wait for a decision. */
-  | "tool_call_not_found";
+  | "chats_not_erased";
 
 /** The body of an error response, and the last line of a stream that failed. */
 export type ErrorBody = {

@@ -204,11 +204,16 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   document_failed: ["field", "edit"],
   // Tools.
   tool_server_invalid: ["field", "edit"],
-  tool_server_exists: ["field", "edit"],
+  tool_server_name_taken: ["field", "edit"],
   tool_server_not_found: ["settings", "tools"],
+  tool_server_off: ["settings", "tools"],
   tool_not_found: ["settings", "tools"],
   tool_server_failed: ["settings", "retry"],
   too_many_tool_servers: ["settings", "tools"],
+  too_many_tool_permissions: ["settings", "tools"],
+  tool_folder_unreadable: ["field", "edit"],
+  tools_unreadable: ["settings", "retry"],
+  tools_unwritable: ["settings", "retry"],
   tool_call_not_found: ["chat", "passes"],
 };
 

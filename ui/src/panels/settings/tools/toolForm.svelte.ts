@@ -53,7 +53,7 @@ export function requestOf(way: "program" | "url", values: ToolValues): AddToolSe
 /** Assigns an error of the daemon to a field; `undefined` if no field is at fault. */
 export function problemOf(error: unknown, way: Way, values: ToolValues, taken: readonly string[]): ToolProblem | undefined {
   if (!(error instanceof ApiError)) return undefined;
-  if (error.code === "tool_server_exists") {
+  if (error.code === "tool_server_name_taken") {
     return way === "json" ? { field: "text", error } : { field: "name", error, cure: { name: freeName(values.name.trim(), taken) } };
   }
   if (error.code !== "tool_server_invalid") return undefined;

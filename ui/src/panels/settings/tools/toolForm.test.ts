@@ -67,7 +67,7 @@ describe("form of a server", () => {
   });
 
   it("error of the daemon is shown at the field that probably causes it", async () => {
-    let error = refusal("tool_server_exists");
+    let error = refusal("tool_server_name_taken");
     const form = new ToolForm(daemon(() => error).api);
     const check = async (field: string | undefined): Promise<void> => {
       expect(await form.add(["files"])).toBeUndefined();

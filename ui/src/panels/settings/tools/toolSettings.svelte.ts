@@ -115,10 +115,10 @@ export class ToolSettings {
 
   /** Sets the permission of a tool. Throws if the daemon refuses it. */
   async permit(origin: string, tool: string, permission: ToolPermission): Promise<void> {
-    const changed = await this.tools.api.permit(origin, tool, permission);
+    await this.tools.api.permit(origin, tool, permission);
     const listing = this.listings.get(origin);
     if (listing?.tools === undefined) return;
-    const all = listing.tools.tools.map((one) => (one.name === tool ? changed : one));
+    const all = listing.tools.tools.map((one) => (one.name === tool ? { ...one, permission } : one));
     this.listings.set(origin, { ...listing, tools: { ...listing.tools, tools: all } });
   }
 }

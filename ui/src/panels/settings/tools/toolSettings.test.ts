@@ -20,7 +20,7 @@ function daemon(state: ToolsResponse = { servers: [server("files"), server("old"
       change({ servers: state.servers.map((one) => (one.name === origin ? { ...one, running: true } : one)) });
       return { tools: [tool("read"), tool("write")], omitted: [], omitted_count: 0 };
     },
-    permit: async (_, name, permission) => tool(name, permission),
+    permit: async () => {},
   };
   const tools = new Tools(api);
   return { api, tools, settings: new ToolSettings(tools) };
