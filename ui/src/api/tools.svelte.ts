@@ -15,7 +15,7 @@ export class Tools {
     if (untrack(() => this.now) === before) this.now = next;
   }
 
-  /** Origins whose tools are offered to models. */
+  /** Origins with tools that are offered to models. */
   get origins(): string[] {
     if (this.now === undefined) return [];
     const { servers, web, folder } = this.now;

@@ -1,4 +1,4 @@
-// Whether tools are offered with the next messages, as the button of the composer says. It applies to this browser or window.
+// Whether tools are offered with the next messages, which a button of the composer sets. It applies to this browser or window.
 const KEY = "cairn.tools";
 const OFF = "off";
 
