@@ -8,7 +8,7 @@ export function cannotCall(model: string | undefined): boolean {
   return model !== undefined && models.isDescribed(model) && !models.can(model, "tools");
 }
 
-/** Origins of the tools that the next message offers to a model. */
-export function offeredOrigins(model: string | undefined): string[] {
-  return toolChoice.off || cannotCall(model) ? [] : tools.origins;
+/** Origins of the tools that the next message offers to a model; none if a second model answers, too. */
+export function offeredOrigins(model: string | undefined, second: string | undefined): string[] {
+  return toolChoice.off || second !== undefined || cannotCall(model) ? [] : tools.origins;
 }
