@@ -52,7 +52,8 @@ fn ram_budget_applies_and_long_chat_is_restored_from_disk() {
         // A model this small saves no noticeable time, so the foot of the answer has the tokens, and no badge names the tier.
         session.read("article.assistant.latest .msg-foot", "prompt tokens from the cache");
         let messages = app(home, "GET", &format!("/app/chats/{chat}/messages"), &Value::Null);
-        let usage = &messages["messages"].as_array().and_then(|all| all.last()).expect("the chat has messages")["usage"];
+        let usage =
+            &messages["messages"].as_array().and_then(|all| all.last()).expect("the chat has messages")["usage"];
         let restored = ["ram_tokens", "ssd_tokens"].map(|field| usage[field].as_u64().unwrap_or_default());
         assert!(restored.iter().sum::<u64>() > 0, "tokens are restored from a tier: {usage}");
         session.picture("resumed");

@@ -59,12 +59,12 @@ describe("steps of a message", () => {
 
 it("origins and reasons have names in the language of the interface", () => {
   expect([originName("web"), originName("files-of-folder"), originName("weather")]).toEqual(["web", "shared folder", "weather"]);
-  expect(leftOutLine({ reason: "the model cannot call tools" })).toBe("this model can't call tools");
-  expect(leftOutLine({ reason: "1 tool exceeds a limit" })).toBe("1 tool exceeds a limit");
-  expect(leftOutLine({ origin: "weather", reason: "weather did not start" }), "the name once").toBe("weather did not start");
-  expect(leftOutLine({ origin: "weather", reason: "it ended" })).toBe("weather: it ended");
+  expect(leftOutLine({ cause: "model", reason: "the model cannot call tools" })).toBe("this model can't call tools");
+  expect(leftOutLine({ cause: "limit", count: 1, reason: "tools exceed a limit" })).toBe("1 tool exceeds a limit");
+  expect(leftOutLine({ cause: "failure", origin: "weather", reason: "weather did not start" }), "the name once").toBe("weather did not start");
+  expect(leftOutLine({ cause: "failure", origin: "weather", reason: "it ended" })).toBe("weather: it ended");
   locale.set("zh-CN");
-  expect(leftOutLine({ origin: "web", reason: "it is off" })).toBe("网页：it is off");
-  expect([{ reason: "tools are not offered while two models are compared" }, { reason: "3 tools exceed a limit" }].map(leftOutLine)).toEqual(["比较两个模型时不提供工具", "3 个工具超出限制"]);
+  expect(leftOutLine({ cause: "failure", origin: "web", reason: "it is off" })).toBe("网页：it is off");
+  expect([leftOutLine({ cause: "comparison", reason: "" }), leftOutLine({ cause: "limit", count: 3, reason: "" })]).toEqual(["比较两个模型时不提供工具", "3 个工具超出限制"]);
   locale.set("en");
 });

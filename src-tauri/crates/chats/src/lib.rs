@@ -35,8 +35,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, CallDecision, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
     ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, DeletedMessages, ExportedChat,
-    MessageState, MessagesResponse, NewChatRequest, Preset, PromptReading, SendRequest, SkippedChat, StepCall,
-    StepCallState, StepLine, StoredChat, ToolStep, ToolsLeftOut, Warmth, WeightsLoading,
+    LeftOutCause, MessageState, MessagesResponse, NewChatRequest, Preset, PromptReading, SendRequest, SkippedChat,
+    StepCall, StepCallState, StepLine, StoredChat, ToolStep, ToolsLeftOut, Warmth, WeightsLoading,
 };
 pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;

@@ -1,6 +1,6 @@
 //! The tools that an answer may call, and why others are left out.
 
-use cairn_chats::ToolsLeftOut;
+use cairn_chats::{LeftOutCause, ToolsLeftOut};
 use serde_json::Value;
 
 use super::handle::ChatSessions;
@@ -25,7 +25,7 @@ pub(super) struct OfferedTools {
 impl OfferedTools {
     /// The reason if the model cannot call tools.
     pub(super) fn model_cannot_call() -> ToolsLeftOut {
-        all_left_out("the model cannot call tools")
+        all_left_out(LeftOutCause::Model, "the model cannot call tools")
     }
 
     /// Whether the first request failed because the model cannot call tools. A remote refuses such requests as invalid.
@@ -47,7 +47,8 @@ impl ChatSessions {
             return OfferedTools::default();
         }
         if live.tools == ToolOffer::Compared {
-            live.set_left_out(vec![all_left_out("tools are not offered while two models are compared")]);
+            let reason = "tools are not offered while two models are compared";
+            live.set_left_out(vec![all_left_out(LeftOutCause::Comparison, reason)]);
             return OfferedTools::default();
         }
         let (inference, model) = (self.inference.clone(), live.request.model.clone());
@@ -63,7 +64,7 @@ impl ChatSessions {
                 OfferedTools { definitions: toolbox.definitions(), toolbox, is_trial: can_call.is_none() }
             }
             Err(error) => {
-                live.set_left_out(vec![all_left_out(&error.to_string())]);
+                live.set_left_out(vec![all_left_out(LeftOutCause::Failure, &error.to_string())]);
                 OfferedTools::default()
             }
         }
@@ -74,18 +75,17 @@ impl ChatSessions {
 fn left_out(toolbox: &Toolbox) -> Vec<ToolsLeftOut> {
     let failed = toolbox.failed.iter().map(|failed| ToolsLeftOut {
         origin: Some(failed.origin.clone()),
-        reason: one_line(&failed.error.to_string()),
+        ..all_left_out(LeftOutCause::Failure, &failed.error.to_string())
     });
-    let omitted = match toolbox.omitted_count {
-        0 => None,
-        1 => Some("1 tool exceeds a limit".to_owned()),
-        count => Some(format!("{count} tools exceed a limit")),
-    };
-    failed.chain(omitted.map(|reason| all_left_out(&reason))).collect()
+    let omitted = (toolbox.omitted_count > 0).then(|| ToolsLeftOut {
+        count: Some(toolbox.omitted_count as u64),
+        ..all_left_out(LeftOutCause::Limit, "tools exceed a limit")
+    });
+    failed.chain(omitted).collect()
 }
 
-fn all_left_out(reason: &str) -> ToolsLeftOut {
-    ToolsLeftOut { origin: None, reason: one_line(reason) }
+fn all_left_out(cause: LeftOutCause, reason: &str) -> ToolsLeftOut {
+    ToolsLeftOut { cause, origin: None, count: None, reason: one_line(reason) }
 }
 
 /// Returns the beginning of a text on one line. Errors have the last lines of a server's output.

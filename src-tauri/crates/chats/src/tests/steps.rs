@@ -30,7 +30,12 @@ fn open_step(state: StepCallState) -> ToolStep {
 }
 
 fn left_out() -> Vec<ToolsLeftOut> {
-    vec![ToolsLeftOut { origin: Some("web".to_owned()), reason: "off".to_owned() }]
+    vec![ToolsLeftOut {
+        cause: LeftOutCause::Failure,
+        origin: Some("web".to_owned()),
+        count: None,
+        reason: "off".to_owned(),
+    }]
 }
 
 /// Adds a chat with an answer in progress and returns the answer.

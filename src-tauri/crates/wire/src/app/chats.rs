@@ -22,7 +22,9 @@ pub use message::{
     AnswerRequest, AttachedFile, ChatLine, ChatMessage, DeletedMessages, EditRequest, ForkRequest, HeadRequest,
     MessageState, MessagesResponse, PromptReading, SendRequest, StoppedResponse, WeightsLoading,
 };
-pub use step::{CallDecision, DecideCallRequest, StepCall, StepCallState, StepLine, ToolStep, ToolsLeftOut};
+pub use step::{
+    CallDecision, DecideCallRequest, LeftOutCause, StepCall, StepCallState, StepLine, ToolStep, ToolsLeftOut,
+};
 
 /// `GET /app/chats?folder=&trash=&limit=&after=`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use cairn_wire::{ErrorCode as Code, excerpt};
 
 use super::library::{of_library, of_load, of_option};
 use super::remotes::of_call;
+use super::tools::of_tools;
 use super::{BAD, BUSY, CONFLICT, Class, INTERNAL, NOT_FOUND, UNSUPPORTED, of_cache, with_reason};
 
 pub(in crate::error) fn of_inference(error: &inference::Error) -> Class {
@@ -98,7 +99,7 @@ pub(in crate::error) fn of_chats(error: &chats::Error) -> Class {
         E::Inference(error) => of_inference(error),
         E::Cache(error) => of_cache(error),
         // Only the permission of a tool is stored here.
-        E::Tools(error) => with_reason(INTERNAL, Code::ConfigUnwritable, error),
+        E::Tools(error) => of_tools(error),
         E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", excerpt(chat)),
         E::Store(Store::MessageNotFound(message)) => {
             Class::new(NOT_FOUND, Code::MessageNotFound).with("message", excerpt(message))

@@ -65,11 +65,30 @@ pub enum StepCallState {
 /// Why tools were left out of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsLeftOut {
+    /// The cause, for translations.
+    pub cause: LeftOutCause,
     /// Their origin; absent if tools of several origins were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// Number of the tools, if they exceed a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// The reason, on one line.
     pub reason: String,
+}
+
+/// The cause why tools were left out of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOutCause {
+    /// The model cannot call tools.
+    Model,
+    /// Two models are compared.
+    Comparison,
+    /// The tools exceed a limit.
+    Limit,
+    /// A server or the network failed; the reason has the details.
+    Failure,
 }
 
 /// A step that is new or has changed.
