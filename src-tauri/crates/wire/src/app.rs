@@ -2,6 +2,7 @@
 
 mod cache;
 pub mod chats;
+pub mod collections;
 mod desktop;
 mod discover;
 pub mod documents;
