@@ -16,8 +16,9 @@ const AREAS: &[&str] = &[
     "tools",
     "cache",
     "inference",
-    "chats",
     "documents",
+    "collections",
+    "chats",
     "system",
 ];
 

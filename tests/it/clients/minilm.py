@@ -157,4 +157,5 @@ def main():
     json.dump(report, sys.stdout, indent=1, ensure_ascii=False)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ use cairn_store::GcReport;
 use crate::cache::{self, CacheLimits, KvCache, LimitChange};
 use crate::chats::{ChatSessions, DescribeError};
 use crate::clock::Clock;
+use crate::collections::Collections;
 use crate::documents::{Documents, Extractor};
 use crate::error::Error;
 use crate::inference::{self, Inference};
@@ -41,6 +42,7 @@ pub struct App {
     inference: Inference,
     chats: ChatSessions,
     documents: Documents,
+    collections: Collections,
     system: SystemInfo,
     keys: ApiKeys,
     /// Announces to other daemons that this one uses the library.
@@ -51,8 +53,7 @@ pub struct App {
 impl App {
     /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime.
     /// `seed` is the source of seeds for requests that set none. `describe` gives the errors of answers the codes that
-    /// clients know, so that a failed answer is stored with its code. `extractor` reads
-    /// documents.
+    /// clients use, so that a failed answer is stored with its code. `extractor` reads documents.
     ///
     /// # Errors
     /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache, or the system gives no random
@@ -91,6 +92,9 @@ impl App {
         let tools = Tools::open(&transfers, &settings);
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
+        let documents = Documents::new(extractor);
+        let describe_text = |error: &crate::collections::Error| crate::values::ErrorBody::text(error.to_string());
+        let collections = Collections::new(&library, &inference, &documents, &settings, &clock, describe_text);
         let chats = ChatSessions::new(&inference, &cache, &tools, &settings, &clock, describe);
         let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
@@ -111,7 +115,8 @@ impl App {
             cache,
             inference,
             chats,
-            documents: Documents::new(extractor),
+            documents,
+            collections,
             system,
             keys,
             _presence: presence,
@@ -122,9 +127,14 @@ impl App {
     /// Starts with this machine and errors that have only a text.
     #[cfg(test)]
     pub(crate) fn for_test(settings: Settings, clock: Clock) -> Self {
+        Self::with_extractor(settings, clock, Extractor::of_cairn("cairn".into()))
+    }
+
+    /// Starts as [`App::for_test`] does, with another program that reads documents.
+    #[cfg(test)]
+    pub(crate) fn with_extractor(settings: Settings, clock: Clock, extractor: Extractor) -> Self {
         let describe = |error: &crate::chats::Error| crate::values::ErrorBody::text(error.to_string());
-        Self::start(settings, Machine::probe(), clock, 1, describe, Extractor::of_cairn("cairn".into()))
-            .expect("the daemon starts")
+        Self::start(settings, Machine::probe(), clock, 1, describe, extractor).expect("the daemon starts")
     }
 
     /// Settings: what is in effect, and changes.
@@ -185,6 +195,12 @@ impl App {
     #[must_use]
     pub fn documents(&self) -> &Documents {
         &self.documents
+    }
+
+    /// Collections of documents.
+    #[must_use]
+    pub fn collections(&self) -> &Collections {
+        &self.collections
     }
 
     /// The machine, loaded models and metrics.

@@ -12,9 +12,10 @@
 //! | [`tools`] | tools that models may call, and their permissions |
 //! | [`cache`] | the tiers of cached prefixes |
 //! | [`inference`] | loading, prompts, answers |
+//! | [`documents`] | the text of documents that clients attach |
+//! | [`collections`] | stored documents, and searches in them by words and by meaning |
 //! | [`chats`] | stored chats and their answers |
 //! | [`system`] | hardware, loaded models, metrics |
-//! | [`documents`] | the text of documents that clients attach |
 //! | [`keys`] | API keys and what they allow |
 //! | [`secret`] | random secrets and their digests |
 //!
@@ -26,6 +27,7 @@ mod app;
 pub mod cache;
 pub mod chats;
 mod clock;
+pub mod collections;
 mod create;
 pub mod documents;
 mod error;

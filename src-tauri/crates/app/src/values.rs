@@ -4,6 +4,10 @@
 pub(crate) use cairn_wire::{
     ErrorBody, KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage,
     app::KeyScope,
+    app::collections::{
+        Collection, CollectionChange, CollectionDocument, CollectionHits, CollectionResponse, DocumentStatus,
+        MeaningSearch, NewCollectionRequest, WordsOnly,
+    },
     app::documents::{DocumentPart, DocumentText},
     beginning, excerpt, go_duration, human_count,
     ollama::Message as OllamaMessage,

@@ -14,6 +14,10 @@ use crate::{CollectionStore, CollectionsError, chunk, collection, vector};
 const RANKED: usize = 10;
 /// Most terms of a query. A pasted text is found by its beginning.
 const MAX_TERMS: usize = 64;
+/// English words that are in most texts. A query is searched without them, unless it has no other words.
+const COMMON_WORDS: &str = "a about all am an and any are as at be been being but by can could did do does for from had has have he \
+    her his how i if in into is it its may me might must my no not of on or our shall she should so than that the their them then \
+    there these they this those to too was we were what when where which while why will with would you your";
 /// Longest word of a query in characters.
 const MAX_WORD_CHARS: usize = 64;
 
@@ -71,13 +75,19 @@ fn by_words(connection: &Connection, collection: i64, query: &str, limit: usize)
 /// Returns an FTS5 expression for texts with at least one word of a query; `None` if the query has no words. Each word is quoted,
 /// so that it contains no operators.
 fn expression(query: &str) -> Option<String> {
+    let is_common = |run: &Run<'_>| match run {
+        Run::Word(word) => COMMON_WORDS.split_ascii_whitespace().any(|common| common.eq_ignore_ascii_case(word)),
+        Run::Dense(_) => false,
+    };
+    let runs = || cairn_words::runs(query).map(|(_, run)| run);
+    let has_only_common = runs().all(|run| is_common(&run));
     let mut terms: Vec<String> = Vec::new();
     let mut push = |term: String| {
         if terms.len() < MAX_TERMS && !terms.contains(&term) {
             terms.push(term);
         }
     };
-    for (_, run) in cairn_words::runs(query) {
+    for run in runs().filter(|run| has_only_common || !is_common(run)) {
         match run {
             Run::Word(word) => {
                 let word: String = word.chars().take(MAX_WORD_CHARS).collect();
@@ -110,10 +120,12 @@ mod tests {
     fn query_words_are_quoted_alternatives() {
         let check =
             |query: &str, expected: Option<&str>| assert_eq!(expression(query).as_deref(), expected, "{query:?}");
-        check("How hot? How", Some("words : \"How\" OR words : \"hot\""));
+        check("How hot is iron? Hot", Some("words : \"hot\" OR words : \"iron\" OR words : \"Hot\""));
+        check("How? By whom", Some("words : \"whom\""));
+        check("To be", Some("words : \"To\" OR words : \"be\""));
         check("备份策略", Some("words : \"备份\" OR words : \"份策\" OR words : \"策略\""));
         check("茶", Some("singles : \"茶\""));
-        check("a\" AND NEAR(b", Some("words : \"a\" OR words : \"AND\" OR words : \"NEAR\" OR words : \"b\""));
+        check("a\" AND NEAR(b", Some("words : \"NEAR\" OR words : \"b\""));
         check("?!", None);
         let long = (0..100).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!(expression(&long).expect("words").matches(" OR ").count(), MAX_TERMS - 1, "a pasted text is cut");

@@ -37,7 +37,7 @@ impl Extractor {
         Self::new(program, ["extract-document".into()], TIMEOUT)
     }
 
-    fn new(program: PathBuf, arguments: impl IntoIterator<Item = OsString>, timeout: Duration) -> Self {
+    pub(crate) fn new(program: PathBuf, arguments: impl IntoIterator<Item = OsString>, timeout: Duration) -> Self {
         let max_output_bytes = Limits::default().chars as u64 * MAX_BYTES_PER_CHAR;
         Self { program, arguments: arguments.into_iter().collect(), timeout, max_output_bytes }
     }

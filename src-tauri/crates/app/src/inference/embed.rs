@@ -97,6 +97,33 @@ impl Inference {
     }
 }
 
+/// A sentence in Chinese.
+const DENSE_SAMPLE: &str = "今天我们讨论数据库的备份策略，以及恢复所需的时间和存储费用。";
+/// Least percentage of its characters that a tokenizer preserves if the model was trained for such scripts.
+const MIN_PRESERVED_PERCENT: usize = 80;
+/// Most tokens of three characters. A tokenizer that was not trained for the script divides each character into bytes.
+const MAX_TOKENS_OF_THREE: usize = 4;
+
+impl Inference {
+    /// Returns whether a model was trained for scripts without spaces, for example Chinese, by its tokenizer. Loads the model.
+    ///
+    /// # Errors
+    /// If the model does not exist or cannot be loaded.
+    pub(crate) async fn reads_dense(&self, model: &str) -> Result<bool, Error> {
+        let model = self.library.find(model)?;
+        let lease = self.lease(&model, &self.chosen(&model, None)?, false, None).await?;
+        Ok(reads_dense(lease.tokenizer()))
+    }
+}
+
+fn reads_dense(tokenizer: &Tokenizer) -> bool {
+    let tokens = tokenizer.encode(DENSE_SAMPLE, EncodeOptions { add_special: false, parse_special: false });
+    let decoded = tokenizer.decode(&tokens);
+    let chars = DENSE_SAMPLE.chars().count();
+    let preserved = DENSE_SAMPLE.chars().filter(|&c| decoded.contains(c)).count();
+    preserved * 100 >= chars * MIN_PRESERVED_PERCENT && tokens.len() * 3 <= chars * MAX_TOKENS_OF_THREE
+}
+
 /// Computes the normalised vectors of texts with one lease. Returns them and the number of tokens.
 pub(super) async fn vectors(
     lease: &Lease,
