@@ -53,6 +53,7 @@ pub(super) fn all(world: &World) -> Vec<Seed> {
         apis(world),
         models(world),
         chats(world),
+        collections(world),
         downloads(world),
         machine(world),
         registry(world),
@@ -322,6 +323,28 @@ fn chats(world: &World) -> Vec<Seed> {
             json!({"name": "calm", "model": model, "system": "Be calm.", "options": options(), "think": false}),
         ),
         at("DELETE", "/app/presets/{name}", "/app/presets/calm", Value::Null),
+    ]
+}
+
+fn collections(world: &World) -> Vec<Seed> {
+    let World { embedder, collection, document, deleted_collection, .. } = world;
+    let under = |path: &str| format!("/app/collections/{collection}{path}");
+    let (one, documents) = ("/app/collections/{id}", "/app/collections/{id}/documents");
+    vec![
+        seed("GET", "/app/collections", Value::Null),
+        seed("POST", "/app/collections", json!({"name": "Bread", "model": embedder})),
+        at("GET", one, under(""), Value::Null),
+        at("PATCH", one, under(""), json!({"name": "Letters", "model": ""})),
+        at("POST", documents, under("/documents?name=notes.md"), json!("# Letters\nText.")),
+        at("POST", "/app/collections/{id}/search", under("/search"), json!({"query": "Notes", "limit": 3})),
+        at(
+            "DELETE",
+            "/app/collections/{id}/documents/{document}",
+            under(&format!("/documents/{document}")),
+            Value::Null,
+        )
+        .or_refused(),
+        at("DELETE", one, format!("/app/collections/{deleted_collection}"), Value::Null).or_refused(),
     ]
 }
 

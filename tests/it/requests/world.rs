@@ -35,6 +35,10 @@ pub(super) struct World {
     /// A key of a peer.
     pub(super) key: String,
     pub(super) chat: String,
+    /// A collection with a document, and a collection that requests delete.
+    pub(super) collection: String,
+    pub(super) document: String,
+    pub(super) deleted_collection: String,
     /// A chat that requests delete and restore.
     pub(super) deleted_chat: String,
     /// The question and the answer of the chat.
@@ -87,6 +91,15 @@ impl World {
         self.question = text(&messages["messages"][0]["id"]);
         self.message = last(&messages["messages"], "id");
         own("PUT", "/app/presets/calm", json!({"name": "calm", "model": self.model, "options": {}}));
+        // Requests of earlier rounds may have changed them.
+        for id in names(&own("GET", "/app/collections", Value::Null)["collections"], "id") {
+            own("DELETE", &format!("/app/collections/{id}"), Value::Null);
+        }
+        let new_collection = json!({"name": "Notes", "model": self.embedder});
+        self.deleted_collection = text(&own("POST", "/app/collections", new_collection.clone())["id"]);
+        self.collection = text(&own("POST", "/app/collections", new_collection)["id"]);
+        let documents = format!("/app/collections/{}/documents?name=notes.md", self.collection);
+        self.document = text(&own("POST", &documents, json!("# Notes"))["id"]);
         self.download = text(&own("POST", "/app/downloads", json!({"model": self.slow, "insecure": true}))["id"]);
         self.ticket = own("POST", "/app/session/ticket", Value::Null)["url"]
             .as_str()

@@ -190,6 +190,16 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   chats_read_only: ["chat", "logs"],
   chats_repaired: ["chat", "intended"],
   chats_not_erased: ["chat", "passes"],
+  // Collections.
+  collection_not_found: ["chat", "retry"],
+  collection_document_not_found: ["chat", "retry"],
+  collection_name_invalid: ["field", "edit"],
+  collection_full: ["field", "edit"],
+  collection_model_invalid: ["field", "edit"],
+  collection_reading_interrupted: ["field", "edit"],
+  collections_unavailable: ["chat", "retry"],
+  collections_newer_version: ["chat", "logs"],
+  collections_disk_full: ["chat", "space"],
   // Documents.
   document_unknown: ["field", "edit"],
   document_old_office: ["field", "edit"],

@@ -8,9 +8,9 @@ use cairn_runtime::{Engine, EngineConfig};
 use cairn_store::GcReport;
 
 use crate::cache::{self, CacheLimits, KvCache, LimitChange};
-use crate::chats::{ChatSessions, DescribeError};
+use crate::chats::{self, ChatSessions};
 use crate::clock::Clock;
-use crate::collections::Collections;
+use crate::collections::{self, Collections};
 use crate::documents::{Documents, Extractor};
 use crate::error::Error;
 use crate::inference::{self, Inference};
@@ -27,6 +27,15 @@ use crate::transfers::Transfers;
 
 /// Length of the random id of this process.
 const INSTANCE_BYTES: usize = 8;
+
+/// Functions that describe errors as clients see them, for those that are stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Describe {
+    /// Errors of answers.
+    pub chats: chats::DescribeError,
+    /// Errors of documents and embedding models.
+    pub collections: collections::DescribeError,
+}
 
 /// The daemon's use cases: a handle for each area, and the few use cases that need two areas. Clones share everything.
 #[derive(Clone)]
@@ -52,8 +61,8 @@ pub struct App {
 
 impl App {
     /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime.
-    /// `seed` is the source of seeds for requests that set none. `describe` gives the errors of answers the codes that
-    /// clients use, so that a failed answer is stored with its code. `extractor` reads documents.
+    /// `seed` is the source of seeds for requests that set none. `describe` gives the errors of answers and documents the codes
+    /// that clients use, so that they are stored with their codes. `extractor` reads documents.
     ///
     /// # Errors
     /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache, or the system gives no random
@@ -63,7 +72,7 @@ impl App {
         machine: Machine,
         clock: Clock,
         seed: u64,
-        describe: DescribeError,
+        describe: Describe,
         extractor: Extractor,
     ) -> Result<Self, Error> {
         let settings = Arc::new(cache::CacheMetadata::open(&settings).apply_limits(settings));
@@ -93,9 +102,8 @@ impl App {
         let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
         let documents = Documents::new(extractor);
-        let describe_text = |error: &crate::collections::Error| crate::values::ErrorBody::text(error.to_string());
-        let collections = Collections::new(&library, &inference, &documents, &settings, &clock, describe_text);
-        let chats = ChatSessions::new(&inference, &cache, &tools, &settings, &clock, describe);
+        let collections = Collections::new(&library, &inference, &documents, &settings, &clock, describe.collections);
+        let chats = ChatSessions::new(&inference, &cache, &tools, &settings, &clock, describe.chats);
         let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
         keys.save_uses_at_intervals();
@@ -133,7 +141,10 @@ impl App {
     /// Starts as [`App::for_test`] does, with another program that reads documents.
     #[cfg(test)]
     pub(crate) fn with_extractor(settings: Settings, clock: Clock, extractor: Extractor) -> Self {
-        let describe = |error: &crate::chats::Error| crate::values::ErrorBody::text(error.to_string());
+        let describe = Describe {
+            chats: |error| crate::values::ErrorBody::text(error.to_string()),
+            collections: |error| crate::values::ErrorBody::text(error.to_string()),
+        };
         Self::start(settings, Machine::probe(), clock, 1, describe, extractor).expect("the daemon starts")
     }
 

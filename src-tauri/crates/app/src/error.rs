@@ -1,7 +1,9 @@
 //! The error of any use case: one variant for each area.
 
 use crate::secret::RandomError;
-use crate::{cache, chats, documents, inference, keys, library, remotes, settings, speed, tools, transfers};
+use crate::{
+    cache, chats, collections, documents, inference, keys, library, remotes, settings, speed, tools, transfers,
+};
 
 /// Why a use case failed. Each area has an error type of its own; transports map all of them to their codes.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,9 @@ pub enum Error {
     /// A chat operation failed.
     #[error(transparent)]
     Chats(#[from] chats::Error),
+    /// An operation on collections failed.
+    #[error(transparent)]
+    Collections(#[from] collections::Error),
     /// Reading a document failed.
     #[error(transparent)]
     Documents(#[from] documents::Error),

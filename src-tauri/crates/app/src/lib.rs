@@ -48,7 +48,7 @@ pub mod transfers;
 mod values;
 mod version;
 
-pub use app::App;
+pub use app::{App, Describe};
 pub use cairn_upstream::{ByteReceiver, byte_channel};
 pub use clock::Clock;
 pub use create::CreateEvent;

@@ -21,7 +21,7 @@ use anyhow::{Context, bail};
 use cairn_app::documents::Extractor;
 use cairn_app::secret::{SecretDigest, random_hex};
 use cairn_app::settings::Origin;
-use cairn_app::{App, VERSION};
+use cairn_app::{App, Describe, VERSION};
 use cairn_disk::{Disk, Lock, LockError, Mode, RealDisk};
 use cairn_hardware::Machine;
 use cairn_http::{Activity, Server};
@@ -79,7 +79,8 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     let pid = std::process::id();
     let seed = u64::from_str_radix(&random_hex::<8>()?, 16).expect("sixteen hex digits are 64 bits");
     let extractor = Extractor::of_cairn(std::env::current_exe().context("cannot get the path of this program")?);
-    let app = App::start(settings, Machine::probe(), clock.clone(), seed, cairn_http::chat_error, extractor)?;
+    let describe = Describe { chats: cairn_http::chat_error, collections: cairn_http::collection_error };
+    let app = App::start(settings, Machine::probe(), clock.clone(), seed, describe, extractor)?;
     let activity = Activity::new(Instant::now());
     let server =
         Server::new(app.clone(), activity.clone(), vec![address], SecretDigest::of(&token), pid, host_name.clone());
@@ -133,6 +134,7 @@ async fn run(cli: CliContext, detached: bool) -> anyhow::Result<()> {
     // Blocks this thread on purpose: all worker threads may be busy.
     app.cache().close();
     app.chats().close();
+    app.collections().close();
     app.keys().save_uses();
     // A stale file is harmless, because clients check the lock.
     if let Err(error) = overwrite(&places.daemon_file(), |bytes| vec![b' '; bytes]) {

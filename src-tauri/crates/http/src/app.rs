@@ -4,6 +4,7 @@
 mod attend;
 pub(crate) mod cache;
 mod chats;
+mod collections;
 mod discover;
 mod documents;
 mod downloads;
@@ -38,6 +39,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(attend::routes())
         .merge(cache::routes())
         .merge(chats::routes())
+        .merge(collections::routes())
         .merge(discover::routes())
         .merge(documents::routes())
         .merge(downloads::routes())

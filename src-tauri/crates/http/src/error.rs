@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cairn_app::Error;
 use cairn_app::chats;
+use cairn_app::collections;
 use cairn_app::inference::Failure;
 use cairn_app::settings::SettingProblem;
 use cairn_app::transfers::PullError;
@@ -145,6 +146,12 @@ pub(crate) fn remote_failure(failure: &Failure) -> ErrorBody {
 #[must_use]
 pub fn chat_error(error: &chats::Error) -> ErrorBody {
     body(classify::of_chats(error), error.to_string())
+}
+
+/// Returns the error of a document or an embedding model in a collection, as it is stored and sent.
+#[must_use]
+pub fn collection_error(error: &collections::Error) -> ErrorBody {
+    body(classify::of_collections(error), error.to_string())
 }
 
 /// Returns a JSON response with the content type that Ollama's clients expect.

@@ -56,7 +56,7 @@ pub use access::document as access_table;
 pub use activity::{Activity, ActivityGuard};
 pub use app::cache::fsck::response as checkup;
 pub use client::LocalAddress;
-pub use error::chat_error;
+pub use error::{chat_error, collection_error};
 pub use operations::document as openapi_document;
 pub use server::Server;
 

@@ -7,6 +7,7 @@ mod anthropic;
 mod blobs;
 mod bodies;
 mod chats;
+mod collections;
 mod damaged_chats;
 mod discover;
 mod documents;
@@ -50,7 +51,7 @@ use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use cairn_app::documents::Extractor;
 use cairn_app::secret::SecretDigest;
 use cairn_app::settings::{Env, Places, Settings, System};
-use cairn_app::{App, Clock};
+use cairn_app::{App, Clock, Describe};
 use cairn_hardware::Machine;
 use tower::ServiceExt;
 
@@ -98,7 +99,7 @@ impl Daemon {
             Machine::probe(),
             clock,
             1,
-            chat_error,
+            Describe { chats: chat_error, collections: collection_error },
             Extractor::of_cairn("/nonexistent/cairn".into()),
         )
         .unwrap();

@@ -343,6 +343,24 @@ pub enum ErrorCode {
     DocumentUnknown,
     /// An Office document in the format of 1997, or an encrypted one.
     DocumentOldOffice,
+    /// There is no such collection. Parameters: collection.
+    CollectionNotFound,
+    /// The collection has no such document. Parameters: document.
+    CollectionDocumentNotFound,
+    /// The name of a collection is empty or too long. Parameters: limit.
+    CollectionNameInvalid,
+    /// A limit of a collection is reached. Parameters: reason.
+    CollectionFull,
+    /// The chosen model is not an embedding model. Parameters: model.
+    CollectionModelInvalid,
+    /// The daemon stopped while it read a document.
+    CollectionReadingInterrupted,
+    /// The collections cannot be read or written. Parameters: reason.
+    CollectionsUnavailable,
+    /// A newer version of Cairn wrote the collections. Parameters: path.
+    CollectionsNewerVersion,
+    /// The disk has no space left for the collections.
+    CollectionsDiskFull,
     /// The document breaks its format. Parameters: reason.
     DocumentDamaged,
     /// The document has a password.

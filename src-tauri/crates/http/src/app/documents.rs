@@ -20,19 +20,25 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 #[derive(Deserialize)]
-struct TextQuery {
+pub(super) struct NameQuery {
     name: String,
+}
+
+/// Returns the file name of a request.
+pub(super) fn file_name(request: Result<Query<NameQuery>, QueryRejection>) -> Result<String, ApiError> {
+    let Query(NameQuery { name }) = request.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
+    match name.len() > MAX_NAME_BYTES {
+        true => Err(ApiError::bad_request(format!("invalid name: it is longer than {MAX_NAME_BYTES} bytes"))),
+        false => Ok(name),
+    }
 }
 
 async fn text(
     State(server): State<Server>,
-    request: Result<Query<TextQuery>, QueryRejection>,
+    request: Result<Query<NameQuery>, QueryRejection>,
     FileBytes { bytes, memory }: FileBytes,
 ) -> Result<Response, ApiError> {
-    let Query(TextQuery { name }) = request.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
-    if name.len() > MAX_NAME_BYTES {
-        return Err(ApiError::bad_request(format!("invalid name: it is longer than {MAX_NAME_BYTES} bytes")));
-    }
+    let name = file_name(request)?;
     let text = server.app().documents().text(&name, bytes).await?;
     drop(memory);
     Ok(json(StatusCode::OK, &text))

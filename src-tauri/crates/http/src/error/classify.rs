@@ -1,6 +1,7 @@
 //! Maps the errors of all areas to a status, a code and parameters: one `match` for each area, without a catch-all.
 
 mod answers;
+mod collections;
 mod documents;
 mod library;
 mod remotes;
@@ -17,6 +18,7 @@ use cairn_wire::{ErrorCode as Code, excerpt};
 
 pub(super) use self::answers::of_chats;
 use self::answers::of_inference;
+pub(super) use self::collections::of_collections;
 use self::documents::of_documents;
 use self::library::of_library;
 pub(super) use self::remotes::of_failure;
@@ -78,6 +80,7 @@ pub(crate) fn classify(error: &Error) -> Class {
         Error::Cache(error) => of_cache(error),
         Error::Inference(error) => of_inference(error),
         Error::Chats(error) => of_chats(error),
+        Error::Collections(error) => of_collections(error),
         Error::Documents(error) => of_documents(error),
         Error::Keys(error) => of_keys(error),
         Error::Random(reason) => with_reason(INTERNAL, Code::Internal, reason),

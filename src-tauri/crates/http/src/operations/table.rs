@@ -199,6 +199,27 @@ pub(super) const OPERATIONS: &[Operation] = &[
     get("/app/chats/search", "Searches titles and messages")
         .query(&[parameter("q", Text, "The words."), LIMIT])
         .json("app.ChatSearchResponse"),
+    get("/app/collections", "Lists collections of documents").json("app.CollectionsResponse"),
+    post("/app/collections", "Creates a collection")
+        .takes("app.NewCollectionRequest")
+        .status(201)
+        .json("app.Collection"),
+    get("/app/collections/{id}", "Returns a collection with its documents").json("app.CollectionResponse"),
+    operation("PATCH", "/app/collections/{id}", "Changes the name or the embedding model of a collection")
+        .takes("app.CollectionChange")
+        .json("app.Collection"),
+    operation("DELETE", "/app/collections/{id}", "Deletes a collection with its documents").status(204),
+    post("/app/collections/{id}/documents", "Adds a document to a collection")
+        .takes_bytes()
+        .limit(BodyLimit::DOCUMENT)
+        .query(&[parameter("name", Text, "The file name.")])
+        .status(201)
+        .json("app.CollectionDocument"),
+    operation("DELETE", "/app/collections/{id}/documents/{document}", "Removes a document from a collection")
+        .status(204),
+    post("/app/collections/{id}/search", "Finds passages in a collection by words and by meaning")
+        .takes("app.CollectionSearch")
+        .json("app.CollectionHits"),
     get("/app/presets", "Lists presets").json("app.PresetsResponse"),
     get("/app/presets/{name}", "Returns a preset").json("app.Preset"),
     operation("PUT", "/app/presets/{name}", "Stores a preset").takes("app.Preset").json("app.Preset"),
