@@ -492,88 +492,6 @@ export type MessageState =
   /** The answer failed. */
   | "failed";
 
-/** A step of an answer: texts that the model wrote before it called tools, and the calls. */
-export type ToolStep = {
-  /** Thinking before the calls. */
-  thinking?: string;
-  /** Text before the calls; Markdown. */
-  content: string;
-  /** The calls. */
-  calls: StepCall[];
-};
-
-/** A call of a tool. */
-export type StepCall = {
-  /** Id of the call. */
-  id: string;
-  /** Name of the function that the model called. */
-  function: string;
-  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. Empty if no tool has the name. */
-  origin: string;
-  /** Name of the tool at its origin. */
-  tool: string;
-  /** The arguments. */
-  arguments: Record<string, unknown>;
-  /** State of the call. */
-  state: StepCallState;
-  /** Text of the result, or of the error. */
-  result?: string;
-  /** Whether the result was shortened. */
-  truncated?: boolean;
-  /** Number of images of the result. */
-  images?: number;
-  /** Duration of the call. */
-  duration_ms?: number;
-};
-
-/** State of a call of a tool. */
-export type StepCallState =
-  /** The user is asked. */
-  | "waiting"
-  /** In progress. */
-  | "running"
-  /** Complete. */
-  | "done"
-  /** The tool or its server reports an error. */
-  | "failed"
-  /** The user refused it. */
-  | "refused"
-  /** The answer was stopped, or the daemon ended. */
-  | "interrupted";
-
-/** Why tools were left out of an answer. */
-export type ToolsLeftOut = {
-  /** Their origin; absent if all tools were left out. */
-  origin?: string;
-  /** The reason. */
-  reason: string;
-};
-
-/** A step that is new or has changed. */
-export type StepLine = {
-  /** Index of the step. If it is the number of steps so far, the step is new, and has the texts of all deltas so far. */
-  index: number;
-  /** The whole step. */
-  step: ToolStep;
-};
-
-/** `POST /app/chats/{id}/calls/{call}`: decides on a call that waits. */
-export type DecideCallRequest = {
-  /** The decision. */
-  decision: CallDecision;
-};
-
-/** The user's decision on a call. */
-export type CallDecision =
-  /** Run this call. */
-  | "once"
-  /** Run this call and all later calls of the tool. */
-  | "always"
-  /** Do not run this call. */
-  | "refuse"
-  /** Never run the tool. */
-  | "never";
-
 /** A text file of a message. It precedes the message's text in the prompt. */
 export type AttachedFile = {
   /** Name without folders. */
@@ -714,6 +632,103 @@ export type ChatLine =
   /** The incomplete answer with its error; the last line. */
   | { failed: ChatMessage };
 
+/** A step of an answer: texts that the model wrote before it called tools, and the calls. */
+export type ToolStep = {
+  /** Thinking before the calls. */
+  thinking?: string;
+  /** Text before the calls; Markdown. */
+  content: string;
+  /** The calls. */
+  calls: StepCall[];
+};
+
+/** A call of a tool. */
+export type StepCall = {
+  /** Id of the call, unique in its answer. */
+  id: string;
+  /** Name of the function that the model called. */
+  function: string;
+  /** Name of the server, or of a tool of this program: `web` or `files-of-folder`. Empty if no tool has the name. */
+  origin: string;
+  /** Name of the tool at its origin. */
+  tool: string;
+  /** The arguments. */
+  arguments: Record<string, unknown>;
+  /** State of the call. */
+  state: StepCallState;
+  /** Text of the result, or of the error. It is the text of another program. */
+  result?: string;
+  /** Whether the result was shortened. */
+  truncated?: boolean;
+  /** Number of images of the result. They are not stored. */
+  images?: number;
+  /** Duration of the call. */
+  duration_ms?: number;
+};
+
+/** State of a call of a tool. */
+export type StepCallState =
+  /** The user is asked. */
+  | "waiting"
+  /** In progress. */
+  | "running"
+  /** Complete. */
+  | "done"
+  /** The tool or its server reports an error. */
+  | "failed"
+  /** The user refused it. */
+  | "refused"
+  /** The answer was stopped, or the daemon ended. */
+  | "interrupted";
+
+/** Why tools were left out of an answer. */
+export type ToolsLeftOut = {
+  /** The cause, for translations. */
+  cause: LeftOutCause;
+  /** Their origin; absent if tools of several origins were left out. */
+  origin?: string;
+  /** Number of the tools, if they exceed a limit. */
+  count?: number;
+  /** The reason, on one line. */
+  reason: string;
+};
+
+/** The cause why tools were left out of an answer. */
+export type LeftOutCause =
+  /** The model cannot call tools. */
+  | "model"
+  /** Two models are compared. */
+  | "comparison"
+  /** The tools exceed a limit. */
+  | "limit"
+  /** A server or the network failed; the reason has the details. */
+  | "failure";
+
+/** A step that is new or has changed. */
+export type StepLine = {
+  /** Index of the step. If it is the number of steps so far, the step is new, and has the texts of all deltas so far. */
+  index: number;
+  /** The whole step. */
+  step: ToolStep;
+};
+
+/** `POST /app/chats/{id}/calls/{call}`: decides on a call that waits. */
+export type DecideCallRequest = {
+  /** The decision. */
+  decision: CallDecision;
+};
+
+/** The user's decision on a call. */
+export type CallDecision =
+  /** Run this call. */
+  | "once"
+  /** Run this call and all later calls of the tool. */
+  | "always"
+  /** Do not run this call. */
+  | "refuse"
+  /** Never run the tool. */
+  | "never";
+
 /** `GET /app/chats?folder=&trash=&limit=&after=`. */
 export type ChatsResponse = {
   /** Pinned chats, last changed first; on the first page only. */
@@ -775,6 +790,172 @@ export type ChatPrefetched = {
   /** Number of prefixes that are prefetched to RAM. */
   contexts: number;
 };
+
+/** `GET /app/collections`. */
+export type CollectionsResponse = {
+  /** All collections, by name. */
+  collections: Collection[];
+};
+
+/** A collection of documents. */
+export type Collection = {
+  /** Id of the collection. */
+  id: string;
+  /** Name of the collection. */
+  name: string;
+  /** Creation time. */
+  created_at: Timestamp;
+  /** The embedding model; absent if searches find words only. */
+  model?: string;
+  /** Number of documents. */
+  documents: number;
+  /** Number of chunks of all documents. */
+  chunks: number;
+  /** Chunks that have no vector because the model cannot read their script. Searches find them by their words. */
+  unreadable_chunks: number;
+  /** Whether searches find chunks by their meaning. */
+  meaning: MeaningSearch;
+};
+
+/** Whether searches find chunks by their meaning. */
+export type MeaningSearch =
+  /** All chunks that the model can read have vectors. */
+  | { state: "ready" }
+  /** Vectors are being computed. Searches use those that exist. */
+  | ({ state: "embedding" } & {
+      /** Chunks with vectors. */
+      done: number;
+      /** Chunks that get vectors. */
+      total: number;
+    })
+  /** The collection has no embedding model. */
+  | { state: "no_model" }
+  /** The embedding model is not installed. */
+  | { state: "model_missing" }
+  /** The embedding model failed. The daemon tries again after a while. */
+  | ({ state: "failed" } & {
+      /** Error of the model. */
+      error: ErrorBody;
+    });
+
+/** `POST /app/collections`: creates a collection. */
+export type NewCollectionRequest = {
+  /** Name of the collection. */
+  name: string;
+  /** The embedding model; empty for none. If absent, an installed embedding model is used. */
+  model?: string;
+};
+
+/** `PATCH /app/collections/{id}`: changes a collection. Absent fields stay. */
+export type CollectionChange = {
+  /** New name. */
+  name?: string;
+  /** The embedding model; empty for none. Another model computes all vectors again. */
+  model?: string;
+};
+
+/** `GET /app/collections/{id}`. */
+export type CollectionResponse = {
+  /** The collection. */
+  collection: Collection;
+  /** Its documents, in the order in which they were added. */
+  documents: CollectionDocument[];
+};
+
+/** A document of a collection. */
+export type CollectionDocument = {
+  /** Id of the document. */
+  id: string;
+  /** File name. */
+  name: string;
+  /** Format of the file; absent until its text was read. */
+  format?: DocumentFormat;
+  /** Pages, sheets or slides; absent for formats without them. */
+  pages?: number;
+  /** Bytes of the file. */
+  bytes: number;
+  /** When the document was added. */
+  added_at: Timestamp;
+  /** Number of chunks. */
+  chunks: number;
+  /** Chunks that have no vector because the model cannot read their script. */
+  unreadable_chunks: number;
+  /** Progress of the document. */
+  status: DocumentStatus;
+};
+
+/** Progress of a document. */
+export type DocumentStatus =
+  /** Its text is being read. */
+  | { state: "reading" }
+  /** Vectors are being computed. Searches find it by its words. */
+  | ({ state: "embedding" } & {
+      /** Chunks with vectors. */
+      done: number;
+      /** Chunks that get vectors. */
+      total: number;
+    })
+  /** Searches find it. If the collection has no model, they find it by its words only. */
+  | { state: "ready" }
+  /** Its text could not be read. */
+  | ({ state: "failed" } & {
+      /** Why. */
+      error: ErrorBody;
+    });
+
+/** `POST /app/collections/{id}/search`. */
+export type CollectionSearch = {
+  /** A question, or words. */
+  query: string;
+  /** Most hits; 5 if absent. */
+  limit?: number;
+};
+
+/** Hits of a search in a collection. */
+export type CollectionHits = {
+  /** Chunks, best first. */
+  hits: CollectionHit[];
+  /** Why the search used words only; absent if it used meaning too. */
+  words_only?: WordsOnly;
+};
+
+/** Why a search used words only. */
+export type WordsOnly =
+  /** The collection has no embedding model. */
+  | "no_model"
+  /** The embedding model is not installed. */
+  | "model_missing"
+  /** The embedding model failed. */
+  | "model_failed"
+  /** No chunk has a vector yet. */
+  | "no_vectors"
+  /** The embedding model cannot read the script of the query, for example Chinese. */
+  | "script";
+
+/** A chunk that a search found. */
+export type CollectionHit = {
+  /** Id of the document. */
+  document: string;
+  /** File name of the document. */
+  name: string;
+  /** Page, sheet, slide or section of the chunk. */
+  place: PartPlace;
+  /** Number of the chunk in its document, from 0. */
+  chunk: number;
+  /** Text of the chunk. */
+  text: string;
+  /** Score from 0 to 1: 1 for a chunk that is first by words and by meaning. */
+  score: number;
+  /** How the search found the chunk. */
+  by: HitOrigin[];
+};
+
+/** How a search found a chunk. */
+export type HitOrigin =
+  /** By words of the query (BM25). */
+  | "words"
+  /** By the cosine of its vector and that of the query. */
+  | "meaning";
 
 /** The first line, sent at once. */
 export type DesktopPlaces = {
@@ -2559,6 +2740,24 @@ export type ErrorCode =
   | "document_unknown"
   /** An Office document in the format of 1997, or an encrypted one. */
   | "document_old_office"
+  /** There is no such collection. Parameters: collection. */
+  | "collection_not_found"
+  /** The collection has no such document. Parameters: document. */
+  | "collection_document_not_found"
+  /** The name of a collection is empty or too long. Parameters: limit. */
+  | "collection_name_invalid"
+  /** A limit of a collection is reached. Parameters: reason. */
+  | "collection_full"
+  /** The chosen model is not an embedding model. Parameters: model. */
+  | "collection_model_invalid"
+  /** The daemon stopped while it read a document. */
+  | "collection_reading_interrupted"
+  /** The collections cannot be read or written. Parameters: reason. */
+  | "collections_unavailable"
+  /** A newer version of Cairn wrote the collections. Parameters: path. */
+  | "collections_newer_version"
+  /** The disk has no space left for the collections. */
+  | "collections_disk_full"
   /** The document breaks its format. Parameters: reason. */
   | "document_damaged"
   /** The document has a password. */

@@ -25,7 +25,8 @@ pub(super) fn step(result: &str) -> ToolStep {
 /// A step with one call in a state without a result.
 fn open_step(state: StepCallState) -> ToolStep {
     let mut step = step("");
-    step.calls[0] = StepCall { state, result: None, duration_ms: None, ..step.calls.remove(0) };
+    let call = step.calls.remove(0);
+    step.calls.push(StepCall { state, result: None, duration_ms: None, ..call });
     step
 }
 
