@@ -61,18 +61,6 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   remote_status: ["server", "retry"],
   remote_reported_error: ["server", "retry"],
   remote_response_invalid: ["server", "retry"],
-  // Tools.
-  tool_server_invalid: ["field", "edit"],
-  tool_server_name_taken: ["field", "edit"],
-  tool_server_not_found: ["settings", "retry"],
-  tool_server_off: ["settings", "retry"],
-  tool_server_failed: ["settings", "retry"],
-  too_many_tool_servers: ["field", "edit"],
-  tool_not_found: ["settings", "retry"],
-  too_many_tool_permissions: ["settings", "retry"],
-  tool_folder_unreadable: ["field", "edit"],
-  tools_unreadable: ["settings", "logs"],
-  tools_unwritable: ["settings", "space"],
   // Settings.
   setting_invalid: ["field", "edit"],
   setting_unknown: ["other", "unseen"],
