@@ -625,7 +625,7 @@ export type ChatLine =
   | { thinking: string }
   /** A delta of the text. */
   | { text: string }
-  /** A new step, whose texts the answer no longer has, or a step that has changed. */
+  /** A new step, which takes the texts of the answer so far, or a step that has changed. */
   | { step: StepLine }
   /** The final answer, complete or stopped; the last line. */
   | { done: ChatMessage }

@@ -8,7 +8,7 @@ use cairn_wire::{ErrorBody, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::limits::{MAX_CHUNKS, MAX_DOCUMENTS, MAX_TEXT_BYTES};
-use crate::{Chunk, CollectionStore, CollectionsError, collection};
+use crate::{Chunk, CollectionStore, CollectionsError, stored_collection};
 
 /// A document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl CollectionStore {
     /// If there is no such collection, or the file cannot be read.
     pub fn documents(&self, collection: &str) -> Result<Vec<StoredDocument>, CollectionsError> {
         self.read(|connection| {
-            let (row, _) = collection::find(connection, collection)?;
+            let (row, _) = stored_collection::find(connection, collection)?;
             let mut statement = connection.prepare_cached(&format!("{SELECT} ORDER BY row"))?;
             let rows = statement.query_map([row], read)?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -91,7 +91,7 @@ impl CollectionStore {
     /// # Errors
     /// If there is no such collection or document, or the file cannot be read.
     pub fn document(&self, collection: &str, id: &str) -> Result<StoredDocument, CollectionsError> {
-        self.read(|connection| find(connection, collection::find(connection, collection)?.0, id))
+        self.read(|connection| find(connection, stored_collection::find(connection, collection)?.0, id))
     }
 
     /// Stores a document before its text is read. Returns it, and whether it is new: if the collection has the same file already,
@@ -107,7 +107,7 @@ impl CollectionStore {
     ) -> Result<(StoredDocument, bool), CollectionsError> {
         let NewDocument { name, digest, bytes } = document;
         self.write(|connection| {
-            let (row, _) = collection::find(connection, collection)?;
+            let (row, _) = stored_collection::find(connection, collection)?;
             let sql = format!("{SELECT} AND digest = ?2");
             let same = connection.prepare_cached(&sql)?.query_row(params![row, digest], read).optional()?;
             match same {
@@ -136,7 +136,7 @@ impl CollectionStore {
     pub fn store_text(&self, collection: &str, id: &str, text: &NewText) -> Result<StoredDocument, CollectionsError> {
         let format = serde_json::to_string(&text.format)?;
         self.write(|connection| {
-            let (row, stored) = collection::find(connection, collection)?;
+            let (row, stored) = stored_collection::find(connection, collection)?;
             let document = find(connection, row, id)?;
             let text_bytes: u64 = text.chunks.iter().map(|chunk| chunk.text.len() as u64).sum();
             if stored.chunks + text.chunks.len() as u64 > MAX_CHUNKS {
@@ -157,14 +157,14 @@ impl CollectionStore {
         })
     }
 
-    /// Marks a document whose text could not be read.
+    /// Marks a document without readable text.
     ///
     /// # Errors
     /// If the document was deleted, or the file cannot be written.
     pub fn fail_document(&self, collection: &str, id: &str, error: &ErrorBody) -> Result<(), CollectionsError> {
         let error = serde_json::to_string(error)?;
         self.write(|connection| {
-            let (row, _) = collection::find(connection, collection)?;
+            let (row, _) = stored_collection::find(connection, collection)?;
             find(connection, row, id)?;
             let sql = "UPDATE documents SET state = 'failed', error = ?2 WHERE row = ?1";
             connection.prepare_cached(sql)?.execute(params![row_id(id)?, error])?;
@@ -178,7 +178,7 @@ impl CollectionStore {
     /// If there is no such collection or document, or the file cannot be written.
     pub fn remove_document(&self, collection: &str, id: &str) -> Result<(), CollectionsError> {
         self.write(|connection| {
-            let (row, _) = collection::find(connection, collection)?;
+            let (row, _) = stored_collection::find(connection, collection)?;
             find(connection, row, id)?;
             delete(connection, row, row_id(id)?)
         })

@@ -22,6 +22,7 @@ mod fusion;
 mod limits;
 mod schema;
 mod search;
+mod stored_collection;
 mod vector;
 
 use std::path::Path;
@@ -30,11 +31,11 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
 pub use chunk::{Chunk, chunks};
-pub use collection::StoredCollection;
 pub use document::{DocumentState, NewDocument, NewText, StoredDocument};
 pub use error::CollectionsError;
 pub use limits::{MAX_CHUNKS, MAX_COLLECTIONS, MAX_DOCUMENTS, MAX_NAME_CHARS, MAX_TEXT_BYTES};
 pub use search::QueryVector;
+pub use stored_collection::StoredCollection;
 pub use vector::PendingChunk;
 
 /// All collections of one user.

@@ -8,7 +8,7 @@ use cairn_words::Run;
 use rusqlite::{Connection, params};
 
 use crate::fusion::{Fused, fuse};
-use crate::{CollectionStore, CollectionsError, chunk, collection, vector};
+use crate::{CollectionStore, CollectionsError, chunk, stored_collection, vector};
 
 /// Length of each ranked list, if the request has no more hits.
 const RANKED: usize = 10;
@@ -44,7 +44,7 @@ impl CollectionStore {
         limit: usize,
     ) -> Result<Vec<CollectionHit>, CollectionsError> {
         self.read(|connection| {
-            let (row, stored) = collection::find(connection, collection)?;
+            let (row, stored) = stored_collection::find(connection, collection)?;
             let ranked = RANKED.max(limit);
             let mut lists = vec![(HitOrigin::Words, by_words(connection, row, query, ranked)?)];
             if let Some(query) = vector.filter(|query| stored.vector_model.as_ref() == Some(&query.model)) {

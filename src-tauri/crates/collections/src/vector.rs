@@ -11,7 +11,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{CollectionStore, CollectionsError, collection, document};
+use crate::{CollectionStore, CollectionsError, document, stored_collection};
 
 /// A chunk that has no vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,15 +28,15 @@ impl CollectionStore {
     /// # Errors
     /// If there is no such collection, or the file cannot be written.
     pub fn begin_vectors(&self, collection: &str, model: &str) -> Result<(), CollectionsError> {
-        let is_current = |stored: &collection::StoredCollection| stored.vector_model.as_deref() == Some(model);
+        let is_current = |stored: &stored_collection::StoredCollection| stored.vector_model.as_deref() == Some(model);
         if is_current(&self.collection(collection)?) {
             return Ok(());
         }
         self.write(|connection| {
-            let (row, stored) = collection::find(connection, collection)?;
+            let (row, stored) = stored_collection::find(connection, collection)?;
             match is_current(&stored) {
                 true => Ok(()),
-                false => collection::delete_vectors(connection, row, Some(model)),
+                false => stored_collection::delete_vectors(connection, row, Some(model)),
             }
         })
     }
@@ -53,7 +53,7 @@ impl CollectionStore {
         limit: usize,
     ) -> Result<Vec<PendingChunk>, CollectionsError> {
         self.read(|connection| {
-            let (row, _) = collection::find(connection, collection)?;
+            let (row, _) = stored_collection::find(connection, collection)?;
             // Only documents that miss vectors are searched for chunks.
             let mut statement = connection.prepare_cached(
                 "SELECT chunks.row, documents.name, chunks.place, chunks.text
@@ -87,7 +87,7 @@ impl CollectionStore {
         vectors: &[(i64, Vec<f32>)],
     ) -> Result<bool, CollectionsError> {
         self.write(|connection| {
-            let (row, stored) = collection::find(connection, collection)?;
+            let (row, stored) = stored_collection::find(connection, collection)?;
             if stored.vector_model.as_deref() != Some(model) {
                 return Ok(false);
             }

@@ -19,7 +19,7 @@ pub enum Error {
     /// The file breaks its format.
     #[error("the document is damaged: {reason}")]
     Damaged {
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The document has a password.

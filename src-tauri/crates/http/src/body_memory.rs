@@ -6,17 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::middleware::Next;
-use axum::response::Response;
 use cairn_wire::ErrorCode;
 use parking_lot::Mutex;
 
-use crate::Server;
-use crate::client::ClientInfo;
 use crate::error::ApiError;
-use crate::share;
 
 /// Bytes of all bodies together: an export and a prompt with images fit.
 const MAX_BYTES: usize = 320 << 20;
@@ -53,8 +47,8 @@ struct BodyBytes {
 }
 
 impl BodyMemory {
-    pub(crate) fn new(all: &AllBodies, client: Option<&ClientInfo>) -> Self {
-        let machine = client.filter(|client| !client.is_local).map(|client| share::network(client.ip).into());
+    /// Memory for a body that another machine sends, or a program on this one.
+    pub(crate) fn new(all: &AllBodies, machine: Option<Arc<str>>) -> Self {
         Self(Arc::new(Mutex::new(BodyBytes { all: all.clone(), machine, bytes: 0 })))
     }
 
@@ -110,15 +104,6 @@ impl Drop for BodyBytes {
             self.all.0.lock().free(self.machine.as_ref(), self.bytes);
         }
     }
-}
-
-/// Middleware that frees the memory of a request's body when its handler ends.
-pub(crate) async fn hold(State(server): State<Server>, mut request: Request, next: Next) -> Response {
-    let memory = BodyMemory::new(server.bodies(), request.extensions().get::<ClientInfo>());
-    request.extensions_mut().insert(memory.clone());
-    let response = next.run(request).await;
-    drop(memory);
-    response
 }
 
 fn busy(of: &str, max_bytes: usize) -> ApiError {

@@ -50,6 +50,8 @@ use axum::response::{IntoResponse, Response};
 
 use cairn_wire::{ErrorCode, excerpt};
 
+use body_memory::BodyMemory;
+use client::ClientInfo;
 use error::ApiError;
 
 pub use access::document as access_table;
@@ -88,7 +90,7 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
     routes
         .fallback(async |request: Request| path_not_found(request.uri().path()))
         .method_not_allowed_fallback(async || method_not_allowed())
-        .layer(from_fn_with_state(server.clone(), body_memory::hold))
+        .layer(from_fn_with_state(server.clone(), hold_body_memory))
         .layer(from_fn_with_state(server.clone(), access::check))
         .layer(from_fn(panics::respond))
         .layer(from_fn(error::shape_errors))
@@ -97,6 +99,16 @@ fn with_layers(routes: Router<Server>, server: Server) -> Router {
         .layer(from_fn_with_state(server.clone(), credential::identify))
         .layer(from_fn_with_state(server.clone(), count))
         .with_state(server)
+}
+
+/// Middleware that frees the memory of a request's body when its handler ends.
+async fn hold_body_memory(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+    let client = request.extensions().get::<ClientInfo>().filter(|client| !client.is_local);
+    let memory = BodyMemory::new(server.bodies(), client.map(|client| share::network(client.ip).into()));
+    request.extensions_mut().insert(memory.clone());
+    let response = next.run(request).await;
+    drop(memory);
+    response
 }
 
 fn path_not_found(path: &str) -> Response {

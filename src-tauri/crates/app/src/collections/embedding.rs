@@ -1,6 +1,6 @@
 //! The background task that computes vectors of chunks, in batches with batch priority.
 //!
-//! Each batch is stored before the next one is computed, so that a restart repeats at most one. A collection whose model fails
+//! Each batch is stored before the next one is computed, so that a restart repeats at most one. A collection with a model that fails
 //! is left out until [`RETRY_DELAY`] is over or something changes.
 
 use std::sync::{Arc, Weak};

@@ -99,7 +99,7 @@ impl ModelLibrary {
     }
 }
 
-/// Chooses the template of a model whose file has this metadata.
+/// Chooses the template of a model with this metadata.
 fn choose_template(model: &Model, metadata: &Metadata, go_template: Option<bool>) -> Result<Choice, TemplateError> {
     let own_template = head::chat_template(metadata);
     let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();

@@ -283,7 +283,7 @@ pub enum ChatLine {
     Thinking(String),
     /// A delta of the text.
     Text(String),
-    /// A new step, whose texts the answer no longer has, or a step that has changed.
+    /// A new step, which takes the texts of the answer so far, or a step that has changed.
     Step(Box<StepLine>),
     /// The final answer, complete or stopped; the last line.
     Done(Box<ChatMessage>),
