@@ -86,8 +86,8 @@ fn content_words(text: &str) -> BTreeSet<String> {
     let is_common = |word: &String| COMMON.split_ascii_whitespace().any(|common| common == word);
     let words = text.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase).filter(|word| !word.is_empty());
     let stem = |word: String| {
-        let stems = ["ing", "ed", "es", "ly", "s"].iter().filter_map(|ending| word.strip_suffix(ending));
-        stems.filter(|stem| stem.len() >= 3).next().unwrap_or(&word).to_owned()
+        let mut stems = ["ing", "ed", "es", "ly", "s"].iter().filter_map(|ending| word.strip_suffix(ending));
+        stems.find(|stem| stem.len() >= 3).unwrap_or(&word).to_owned()
     };
     words.filter(|word| !is_common(word)).map(stem).collect()
 }
