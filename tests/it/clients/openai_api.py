@@ -94,7 +94,7 @@ schema = {
     "additionalProperties": False,
 }
 text = {"format": {"type": "json_schema", "name": "n", "strict": True, "schema": schema}}
-shaped = client.responses.create(model="pebble", input="Count.", max_output_tokens=60, text=text)
+shaped = client.responses.create(model="pebble", input="Count.", temperature=0, max_output_tokens=60, text=text)
 report["responses"] = {
     "text": response.output_text,
     "streamed": [deltas, final.output_text],
