@@ -218,10 +218,23 @@ export class Conversation {
   async #followSecond(): Promise<void> {
     const first = this.comparison?.answers[0];
     if (first?.state !== "stopped") await this.#attach();
+    // The second answer may have ended before it was followed.
+    if (this.comparison?.answers.length === 1) await this.#loadSecond(this.comparison);
     // After a lost connection, the branch shows what became of them.
     const answers = this.comparison?.answers ?? [];
     if (answers.length < 2 || answers.some((one) => one.state === "answering")) this.comparison = undefined;
     await this.#refreshChat();
+  }
+
+  /** Adds the stored second answer to a comparison, if there is one. */
+  async #loadSecond(comparison: Comparison): Promise<void> {
+    const isOf = (one: api.Message): boolean => one.parent === comparison.question;
+    const versions = this.messages.find(isOf)?.versions ?? [];
+    const second = versions.findLast((id) => comparison.answers.every((one) => one.id !== id));
+    if (second === undefined) return;
+    const page = await api.getMessages(this.id, { leaf: second, limit: 1 }).catch(() => undefined);
+    const answer = page?.messages.find((one) => one.id === second);
+    if (answer !== undefined && this.comparison === comparison) this.comparison = withAnswer(comparison, answer);
   }
 
   async #send(message: api.SendRequest, last: api.Message | undefined, second?: string): Promise<boolean> {

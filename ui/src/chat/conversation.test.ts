@@ -179,6 +179,23 @@ describe("an answer", () => {
     expect(conversation.refused, "no request of the user failed").toBeUndefined();
   });
 
+  it("second answer that completed before it was followed is loaded", async () => {
+    const conversation = await opened();
+    const q2 = message("q2", "a1", "user");
+    const first = message("a2", "q2", "assistant", { model: "one" });
+    const second = message("a3", "q2", "assistant", { model: "two", versions: ["a2", "a3"] });
+    vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }, { answer: { ...first, state: "answering" } }, { done: first }));
+    vi.mocked(api.attachAnswer).mockReturnValue(lines(new ApiError(404, "nothing is being answered")));
+    vi.mocked(api.getMessages).mockImplementation(async (_, ask) => {
+      const messages = ask?.leaf === "a3" ? [second] : [q1, a1, q2, { ...first, versions: ["a2", "a3"] }];
+      return { messages, total: 4, before: 0 };
+    });
+    expect(await conversation.send({ content: "q2", compare: "two" })).toBe(true);
+    expect(conversation.comparison?.answers.map((one) => one.id), "both answers stay side by side").toEqual(["a2", "a3"]);
+    expect(conversation.comparison?.awaited).toBeUndefined();
+    expect(ids(conversation)).toBe("q1 a1 q2 a2");
+  });
+
   it("second request is ignored while one runs", async () => {
     const conversation = await opened();
     let release = (): void => {};
