@@ -284,7 +284,7 @@ fn chats(world: &World) -> Vec<Seed> {
         .or_refused(),
         at("POST", "/app/chats/{id}/messages", under("/messages"), json!({"content": "Count.", "options": options()})).or_refused(),
         at("PUT", "/app/chats/{id}/head", under("/head"), json!({"message": message})).or_refused(),
-        at("GET", "/app/chats/{id}/answer", under("/answer"), Value::Null).or_refused(),
+        at("GET", "/app/chats/{id}/answer", under("/answer"), Value::Null),
         at(
             "POST",
             "/app/chats/{id}/answer",

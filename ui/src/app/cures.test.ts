@@ -36,7 +36,7 @@ describe("table of errors", () => {
     expect(without, "only fields are edited, and only what no screen shows is unseen").toEqual([]);
     const silent = Object.entries(CURES).filter(([, [, cure]]) => cure === "passes" || cure === "intended").map(([code]) => code);
     expect(silent.toSorted()).toEqual([
-      "chat_answering", "chat_not_answering", "chats_not_erased", "chats_repaired", "context_not_found",
+      "chat_answering", "chats_not_erased", "chats_repaired", "context_not_found",
       "download_cancelled", "download_complete", "download_discarded", "download_interrupted", "tool_call_not_found",
     ]);
   });

@@ -165,7 +165,6 @@ export const CURES: Readonly<Record<ErrorCode, Row>> = {
   message_not_found: ["chat", "chats"],
   preset_not_found: ["chat", "retry"],
   chat_answering: ["chat", "passes"],
-  chat_not_answering: ["chat", "passes"],
   chat_without_model: ["chat", "model"],
   chat_in_trash: ["chat", "trash"],
   message_empty: ["field", "edit"],

@@ -172,7 +172,7 @@ describe("an answer", () => {
 
   it("answer that completed before it was followed is loaded", async () => {
     const conversation = await opened();
-    vi.mocked(api.attachAnswer).mockReturnValue(lines(new ApiError(409, "nothing is being answered")));
+    vi.mocked(api.attachAnswer).mockReturnValue(lines());
     vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a1, content: "All" }], total: 2, before: 0 });
     await conversation.changedElsewhere({ ...chat, updated_at: "2", answering: true });
     expect(conversation.messages.at(-1)?.content).toBe("All");
@@ -185,7 +185,7 @@ describe("an answer", () => {
     const first = message("a2", "q2", "assistant", { model: "one" });
     const second = message("a3", "q2", "assistant", { model: "two", versions: ["a2", "a3"] });
     vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }, { answer: { ...first, state: "answering" } }, { done: first }));
-    vi.mocked(api.attachAnswer).mockReturnValue(lines(new ApiError(404, "nothing is being answered")));
+    vi.mocked(api.attachAnswer).mockReturnValue(lines());
     vi.mocked(api.getMessages).mockImplementation(async (_, ask) => {
       const messages = ask?.leaf === "a3" ? [second] : [q1, a1, q2, { ...first, versions: ["a2", "a3"] }];
       return { messages, total: 4, before: 0 };

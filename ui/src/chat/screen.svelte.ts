@@ -21,6 +21,7 @@ export interface Draft {
   options: api.Options;
   think?: api.Think | undefined;
   preset?: string | undefined;
+  collection?: string | undefined;
   folder?: string | undefined;
   temporary: boolean;
 }
@@ -89,6 +90,11 @@ export class ChatScreen {
 
   get preset(): string | undefined {
     return this.conversation ? this.conversation.chat?.preset : this.draft.preset;
+  }
+
+  /** Id of the collection of documents that messages are answered from. */
+  get collection(): string | undefined {
+    return this.conversation ? this.conversation.chat?.collection : this.draft.collection;
   }
 
   get busy(): boolean {
@@ -284,7 +290,7 @@ export class ChatScreen {
   change(change: api.ChatChange): void {
     if (this.conversation) void this.conversation.change(change);
     else {
-      const { model, system, options, think, preset } = change;
+      const { model, system, options, think, preset, collection } = change;
       this.draft = {
         ...this.draft,
         ...(model !== undefined ? { model: model ?? undefined } : {}),
@@ -292,6 +298,7 @@ export class ChatScreen {
         ...(options !== undefined ? { options } : {}),
         ...(think !== undefined ? { think: think ?? undefined } : {}),
         ...(preset !== undefined ? { preset: preset ?? undefined } : {}),
+        ...(collection !== undefined ? { collection: collection ?? undefined } : {}),
       };
     }
   }

@@ -103,7 +103,7 @@ impl App {
         let inference = Inference::new(&engine, &library, &remotes, &cache, &settings, &live, &clock);
         let documents = Documents::new(extractor);
         let collections = Collections::new(&library, &inference, &documents, &settings, &clock, describe.collections);
-        let chats = ChatSessions::new(&inference, &cache, &tools, &settings, &clock, describe.chats);
+        let chats = ChatSessions::new(&inference, &cache, &tools, &collections, &settings, &clock, describe.chats);
         let system = SystemInfo::new(machine, &engine, &library, &remotes, &cache, &settings, &clock);
         let keys = ApiKeys::open(&settings, &clock);
         keys.save_uses_at_intervals();

@@ -17,6 +17,8 @@ mod handle;
 pub(crate) mod head;
 pub mod imatrix;
 pub(crate) mod import;
+#[cfg(test)]
+pub(crate) mod installation;
 mod libraries;
 pub(crate) mod pebble;
 mod runnable;

@@ -4,11 +4,12 @@
 pub(crate) use cairn_wire::{
     ErrorBody, KeepAlive, OptionError, Options, Overflow, Think, Timestamp, Truncated, Usage,
     app::KeyScope,
+    app::chats::Sources,
     app::collections::{
-        Collection, CollectionChange, CollectionDocument, CollectionHits, CollectionResponse, DocumentStatus,
-        MeaningSearch, NewCollectionRequest, WordsOnly,
+        Collection, CollectionChange, CollectionDocument, CollectionHit, CollectionHits, CollectionResponse,
+        DocumentStatus, MeaningSearch, NewCollectionRequest, WordsOnly,
     },
-    app::documents::{DocumentPart, DocumentText},
+    app::documents::{DocumentPart, DocumentText, PartPlace},
     beginning, excerpt, go_duration, human_count,
     ollama::Message as OllamaMessage,
     ollama::{ChatRequest, FunctionCall, GenerateRequest, ShowResponse, ToolCall as OllamaToolCall},

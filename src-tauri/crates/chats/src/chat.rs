@@ -64,8 +64,9 @@ impl Chats {
             let title = new.title.as_deref().filter(|title| !title.trim().is_empty());
             let source = if title.is_some() { TitleSource::User } else { TitleSource::None };
             connection.execute(
-                "INSERT INTO chats (id, title, titled, model, folder, created_ms, updated_ms, system, options, think, preset)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO chats (id, title, titled, model, folder, created_ms, updated_ms, system, options, think, preset,
+                     collection)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11)",
                 params![
                     id,
                     title.unwrap_or_default(),
@@ -77,6 +78,7 @@ impl Chats {
                     new.options.as_ref().map_or_else(|| Ok("{}".to_owned()), serde_json::to_string)?,
                     new.think.as_ref().map(serde_json::to_string).transpose()?,
                     new.preset,
+                    new.collection,
                 ],
             )?;
             let row = connection.last_insert_rowid();
@@ -181,6 +183,7 @@ impl Chats {
                 ("folder", change.folder.clone()),
                 ("system", change.system.clone()),
                 ("preset", change.preset.clone()),
+                ("collection", change.collection.clone()),
                 (
                     "think",
                     change
@@ -276,7 +279,8 @@ pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<i64, ChatsErro
 }
 
 pub(crate) fn chat(connection: &Connection, id: &str) -> Result<StoredChat, ChatsError> {
-    let sql = format!("SELECT {ROW_COLUMNS}, system, options, think, preset, head FROM chats WHERE id = ?1");
+    let sql =
+        format!("SELECT {ROW_COLUMNS}, system, options, think, preset, collection, head FROM chats WHERE id = ?1");
     let found = connection.prepare_cached(&sql)?.query_row([id], |row| {
         let (options, think): (String, Option<String>) = (row.get("options")?, row.get("think")?);
         let chat = StoredChat {
@@ -285,6 +289,7 @@ pub(crate) fn chat(connection: &Connection, id: &str) -> Result<StoredChat, Chat
             options: Map::new(),
             think: None,
             preset: row.get("preset")?,
+            collection: row.get("collection")?,
             head: row.get::<_, Option<i64>>("head")?.map(|head| head.to_string()),
         };
         Ok((chat, options, think))

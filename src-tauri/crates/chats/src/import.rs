@@ -97,11 +97,13 @@ fn find_existing(connection: &Connection, imported: &ImportedChat) -> Result<Opt
 }
 
 fn insert_chat(connection: &Connection, imported: &ImportedChat) -> Result<(), ChatsError> {
-    let ExportedChat { chat: StoredChat { row, system, options, think, head, .. }, messages } = &imported.export;
+    let ExportedChat { chat: StoredChat { row, system, options, think, collection, head, .. }, messages } =
+        &imported.export;
     let title_source = if row.title.is_empty() { TitleSource::None } else { TitleSource::User };
     connection.execute(
-        "INSERT INTO chats (id, origin, title, titled, model, folder, pinned, created_ms, updated_ms, system, options, think)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO chats (id, origin, title, titled, model, folder, pinned, created_ms, updated_ms, system, options, think,
+             collection)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             row.id,
             imported.origin,
@@ -115,6 +117,7 @@ fn insert_chat(connection: &Connection, imported: &ImportedChat) -> Result<(), C
             system,
             serde_json::to_string(options)?,
             think.as_ref().map(serde_json::to_string).transpose()?,
+            collection,
         ],
     )?;
     let chat_row = connection.last_insert_rowid();

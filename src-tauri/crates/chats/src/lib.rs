@@ -36,7 +36,7 @@ pub use cairn_wire::app::chats::{
     AnswerRequest, AttachedFile, CallDecision, Chat, ChatChange, ChatEvent, ChatFolder, ChatHit, ChatLine, ChatMessage,
     ChatPrefetched, ChatRow, ChatStatus, ChatSummary, ChatsImported, ChatsResponse, DeletedMessages, ExportedChat,
     LeftOutCause, MessageState, MessagesResponse, NewChatRequest, Preset, PromptReading, SendRequest, SkippedChat,
-    StepCall, StepCallState, StepLine, StoredChat, ToolStep, ToolsLeftOut, Warmth, WeightsLoading,
+    Sources, StepCall, StepCallState, StepLine, StoredChat, ToolStep, ToolsLeftOut, Warmth, WeightsLoading,
 };
 pub use chat::{ChatFilter, ChatPage, TitleSource};
 pub use error::ChatsError;

@@ -49,7 +49,7 @@ impl AnswerProgress {
     }
 }
 
-const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats, edited, steps, left_out";
+const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, error_detail, stats, edited, steps, left_out, sources";
 
 /// Returns the word of a state in the database.
 fn word_of(state: MessageState) -> &'static str {
@@ -296,8 +296,8 @@ pub(crate) fn insert(
     }
     let mut statement = connection.prepare_cached(
         "INSERT INTO messages (chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error,
-             error_detail, stats, edited, steps, left_out)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+             error_detail, stats, edited, steps, left_out, sources)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
     )?;
     statement.execute(params![
         chat_row,
@@ -318,6 +318,7 @@ pub(crate) fn insert(
         message.edited,
         json_of(&steps)?,
         json_of(&message.tools_left_out)?,
+        message.sources.as_ref().map(serde_json::to_string).transpose()?,
     ])?;
     let row = connection.last_insert_rowid();
     if message.state != MessageState::Answering {
@@ -433,6 +434,7 @@ fn read(row: &Row<'_>) -> Result<ReadMessage, ChatsError> {
         edited: row.get("edited")?,
         steps: list(json("steps")?.as_deref()),
         tools_left_out: list(json("left_out")?.as_deref()),
+        sources: json("sources")?.and_then(|json| serde_json::from_str(&json).ok()),
         ..ChatMessage::new(text("role")?, text("content")?, created_at)
     };
     Ok(ReadMessage { depth: row.get("depth")?, parent, message })

@@ -234,7 +234,15 @@ fn chats(connection: &Connection, mut id: impl FnMut() -> String) -> rusqlite::R
             deleted_at: None,
             message_count: messages.len() as u64,
         };
-        let chat = StoredChat { row, system: None, options: Map::new(), think: None, preset: None, head: None };
+        let chat = StoredChat {
+            row,
+            system: None,
+            options: Map::new(),
+            think: None,
+            preset: None,
+            collection: None,
+            head: None,
+        };
         imported
             .push(ImportedChat { origin: format!("ollama:{original_id}"), export: ExportedChat { chat, messages } });
     }

@@ -97,6 +97,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "ALTER TABLE messages ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;",
     // Calls of tools before the text of an answer, and why tools were left out of it, as JSON. NULL for none.
     "ALTER TABLE messages ADD COLUMN steps TEXT; ALTER TABLE messages ADD COLUMN left_out TEXT;",
+    // The collection of documents of a chat, and the passages for a question, as JSON. NULL for none.
+    "ALTER TABLE chats ADD COLUMN collection TEXT; ALTER TABLE messages ADD COLUMN sources TEXT;",
 ];
 
 /// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
@@ -239,6 +241,20 @@ mod tests {
         let [message] = &chats.messages("c").expect("messages")[..] else { panic!("one message") };
         assert_eq!((&*message.content, message.edited), ("hi", true), "the message is unchanged");
         assert!(message.steps.is_empty() && message.tools_left_out.is_empty(), "{message:?}");
+    }
+
+    #[test]
+    fn chats_of_version_5_have_no_collection() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let path = home.path().join("chats.sqlite");
+        let rows = "
+            INSERT INTO chats (id, title, titled, created_ms, updated_ms, options) VALUES ('c', '', 0, 1, 1, '{}');
+            INSERT INTO messages (chat, depth, role, content, images, files, created_ms, state)
+                VALUES (1, 0, 'user', 'hi', '[]', '[]', 1, 'complete');";
+        open(&path, &MIGRATIONS[..5], 5).expect("a new file").execute_batch(rows).expect("rows of version 5");
+        let chats = crate::Chats::open(&path, 6).expect("the file is migrated");
+        assert_eq!(chats.chat("c").expect("the chat").collection, None);
+        assert_eq!(chats.messages("c").expect("messages")[0].sources, None);
     }
 
     #[test]

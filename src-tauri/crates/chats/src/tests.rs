@@ -8,6 +8,7 @@ mod interrupted;
 mod long;
 mod repaired;
 mod size;
+mod sources;
 mod steps;
 mod waiting;
 
@@ -82,7 +83,7 @@ fn imported(id: &str, messages: Vec<ChatMessage>) -> ImportedChat {
         message_count: messages.len() as u64,
     };
     let options = serde_json::Map::new();
-    let chat = StoredChat { row, system: None, options, think: None, preset: None, head: None };
+    let chat = StoredChat { row, system: None, options, think: None, preset: None, collection: None, head: None };
     ImportedChat { origin: format!("test:{id}"), export: ExportedChat { chat, messages } }
 }
 

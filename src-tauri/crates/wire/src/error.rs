@@ -313,8 +313,6 @@ pub enum ErrorCode {
     PresetNotFound,
     /// An answer is being computed in this chat.
     ChatAnswering,
-    /// No answer is being computed in this chat.
-    ChatNotAnswering,
     /// The chat has no model.
     ChatWithoutModel,
     /// The chat is in the trash.

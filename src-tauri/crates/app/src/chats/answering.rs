@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cairn_chats::{
-    AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, StoredChat, TitleSource,
+    AnswerRequest, ChatChange, ChatLine, ChatMessage, Chats, MessageState, SendRequest, Sources, StoredChat,
+    TitleSource,
 };
 
 use super::ask;
@@ -53,9 +54,10 @@ impl ChatSessions {
         if ask.content.trim().is_empty() && ask.files.is_empty() && ask.images.is_empty() {
             return Err(Error::Empty);
         }
+        let sources = self.sources(id, &ask.content).await?;
         let (app, id) = (self.clone(), id.to_owned());
         // The answer is computed even if the client leaves during the write.
-        blocking(move || Ok(app.run(app.start_question(&id, ask)?, held))).await
+        blocking(move || Ok(app.run(app.start_question(&id, ask, sources)?, held))).await
     }
 
     /// Starts another answer to a message, or continues an answer.
@@ -83,13 +85,17 @@ impl ChatSessions {
         blocking(start).await
     }
 
-    /// Follows the answer in progress.
+    /// Follows the answer in progress; `None` if none is.
     ///
     /// # Errors
-    /// If no answer is in progress.
-    pub fn follow_chat(&self, id: &str) -> Result<Follower, Error> {
+    /// If the chat does not exist.
+    pub async fn follow_chat(&self, id: &str) -> Result<Option<Follower>, Error> {
         let live = self.state.live.lock().get(id).cloned().flatten();
-        live.map(|live| Follower::new(&live, None)).ok_or_else(|| Error::Quiet)
+        if let Some(live) = live {
+            return Ok(Some(Follower::new(&live, None)));
+        }
+        let (app, id) = (self.clone(), id.to_owned());
+        blocking(move || Ok(app.chats_of(&id)?.chat(&id).map(|_| None)?)).await
     }
 
     /// Stops the answer in progress and waits for its end. Returns whether there was one.
@@ -132,14 +138,18 @@ impl ChatSessions {
         }
     }
 
-    fn start_question(&self, id: &str, ask: SendRequest) -> Result<AnswerStart, Error> {
+    fn start_question(&self, id: &str, ask: SendRequest, sources: Option<Sources>) -> Result<AnswerStart, Error> {
         let chats = self.chats_of(id)?;
         let chat = chats.chat(id)?;
         let parent = ask.parent.unwrap_or(chat.head);
         let now_ms = self.now_ms();
         let created_at = Timestamp::from_unix_ms(now_ms);
-        let user =
-            ChatMessage { files: ask.files, images: ask.images, ..ChatMessage::new("user", ask.content, created_at) };
+        let user = ChatMessage {
+            files: ask.files,
+            images: ask.images,
+            sources: sources.map(Box::new),
+            ..ChatMessage::new("user", ask.content, created_at)
+        };
         let title = match title::first_words(&user.content) {
             words if words.is_empty() => user.files.first().map(|file| file.name.clone()).unwrap_or_default(),
             words => words,

@@ -8,6 +8,7 @@ use cairn_chats::{AttachedFile, ChatMessage, MessageState, StepCall, StepCallSta
 use serde_json::{Map, Value};
 
 use super::ids::{is_temporary, owner};
+use super::sources;
 use crate::inference::Chat;
 use crate::values::Think;
 use cairn_prompt::{Image, Message, ToolCall};
@@ -99,18 +100,23 @@ fn is_empty_answer(message: &ChatMessage) -> bool {
     message.role == "assistant" && message.content.is_empty() && message.state != MessageState::Complete
 }
 
-/// Returns a message of the prompt: first its files, each in a code fence longer than any in the file.
+/// Returns a message of the prompt: first passages of documents, then its files, then its text.
 fn prompt_message(message: &ChatMessage) -> Message {
-    let mut content = String::new();
+    let mut content = message.sources.as_deref().map(sources::text).unwrap_or_default();
     for AttachedFile { name, text } in &message.files {
-        let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-        let fence = "`".repeat(longest.max(2) + 1);
-        let end = if text.ends_with('\n') { "" } else { "\n" };
-        content += &format!("{name}:\n{fence}\n{text}{end}{fence}\n\n");
+        content += &format!("{name}:\n{}\n\n", fenced(text));
     }
     content += &message.content;
     let images = message.images.iter().map(|text| image(text)).collect();
     Message { thinking: message.thinking.clone(), images, ..Message::new(&message.role, content) }
+}
+
+/// Returns a text in a code fence longer than any in the text.
+pub(super) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}")
 }
 
 /// Reads an image in base64. One that is not valid has no bytes, and is refused with its number.

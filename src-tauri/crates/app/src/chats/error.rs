@@ -36,9 +36,6 @@ pub enum Error {
     /// The chat is in the trash.
     #[error("the chat is in the trash; restore it first")]
     Deleted,
-    /// The chat has no answer in progress.
-    #[error("this chat has no answer in progress")]
-    Quiet,
     /// No such call waits for a decision.
     #[error("no call {:?} waits for a decision in this chat", excerpt(.0))]
     NoCall(String),

@@ -9,6 +9,7 @@ use super::ids::is_temporary;
 use super::state::ChatState;
 use crate::cache::KvCache;
 use crate::clock::Clock;
+use crate::collections::Collections;
 use crate::inference::Inference;
 use crate::settings::Settings;
 use crate::tools::Tools;
@@ -21,6 +22,7 @@ pub struct ChatSessions {
     pub(super) inference: Inference,
     pub(super) cache: KvCache,
     pub(super) tools: Tools,
+    pub(super) collections: Collections,
     pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
     pub(super) describe: DescribeError,
@@ -31,6 +33,7 @@ impl ChatSessions {
         inference: &Inference,
         cache: &KvCache,
         tools: &Tools,
+        collections: &Collections,
         settings: &Arc<Settings>,
         clock: &Clock,
         describe: DescribeError,
@@ -40,6 +43,7 @@ impl ChatSessions {
             inference: inference.clone(),
             cache: cache.clone(),
             tools: tools.clone(),
+            collections: collections.clone(),
             settings: Arc::clone(settings),
             clock: clock.clone(),
             describe,

@@ -1,6 +1,10 @@
-//! A chat as Markdown: the selected branch, with files and names of called tools, without images.
+//! A chat as Markdown: the selected branch, with files, passages of documents and names of called tools,
+//! without images.
 
 use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
+
+use super::ask::fenced;
+use super::sources;
 
 /// Returns the text of a chat.
 pub(super) fn of(chat: &StoredChat, path: &[ChatMessage]) -> String {
@@ -12,10 +16,9 @@ pub(super) fn of(chat: &StoredChat, path: &[ChatMessage]) -> String {
         let by = message.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
         let at = message.created_at;
         text += &format!("\n## {}{by} ({at})\n\n", message.role);
+        text += &message.sources.as_deref().map(sources::text).unwrap_or_default();
         for AttachedFile { name, text: inside } in &message.files {
-            let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-            let fence = "`".repeat(longest.max(2) + 1);
-            text += &format!("{name}:\n\n{fence}\n{}\n{fence}\n\n", inside.trim_end());
+            text += &format!("{name}:\n\n{}\n\n", fenced(inside.trim_end()));
         }
         for step in &message.steps {
             if !step.content.trim().is_empty() {

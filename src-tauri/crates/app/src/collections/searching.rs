@@ -7,12 +7,14 @@ use cairn_collections::{CollectionStore, QueryVector, StoredCollection};
 use super::error::Error;
 use super::handle::{Collections, Shared, digest_of};
 use crate::inference::{Embed, EmbedInput};
-use crate::values::{CollectionHits, WordsOnly};
+use crate::values::{CollectionHits, Sources, WordsOnly};
 
 /// Hits of a search without a limit.
 const DEFAULT_HITS: usize = 5;
 /// Most hits of a search.
 pub const MAX_HITS: usize = 100;
+/// Most characters of a question that are searched for. A pasted text is found by its beginning.
+const MAX_QUESTION_CHARS: usize = 2000;
 
 impl Collections {
     /// Returns the chunks that answer a query, best first. If it cannot use meaning, it uses words only and reports why.
@@ -24,22 +26,52 @@ impl Collections {
             return Err(Error::NoQuery);
         }
         let limit = limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
-        let (id, query) = (id.to_owned(), query.to_owned());
-        let stored = {
-            let id = id.clone();
-            self.0.blocking(move |_, store| Ok(store.collection(&id)?)).await?
+        let stored = self.0.stored(id).await?;
+        self.0.search(&stored, query, limit).await
+    }
+
+    /// Searches for the question of a chat. The result has the error of a failed search, so that the question can be sent without
+    /// passages.
+    pub(crate) async fn sources(&self, id: &str, question: &str) -> Sources {
+        let mut sources =
+            Sources { collection: id.to_owned(), name: String::new(), hits: Vec::new(), words_only: None, error: None };
+        let found = async {
+            let stored = self.0.stored(id).await?;
+            sources.name.clone_from(&stored.name);
+            let query = question.char_indices().nth(MAX_QUESTION_CHARS).map_or(question, |(end, _)| &question[..end]);
+            self.0.search(&stored, query, DEFAULT_HITS).await
         };
-        let (vector, words_only) = match self.0.query_vector(&stored, &query).await {
-            Ok(vector) => (Some(vector), None),
-            Err(reason) => (None, Some(reason)),
-        };
-        let search =
-            move |_: &Shared, store: &CollectionStore| Ok(store.search(&id, &query, vector.as_ref(), limit)?);
-        Ok(CollectionHits { hits: self.0.blocking(search).await?, words_only })
+        match found.await {
+            Ok(CollectionHits { hits, words_only }) => Sources { hits, words_only, ..sources },
+            Err(error) => {
+                tracing::warn!(%error, "a question is sent without a search in its collection");
+                Sources { error: Some((self.0.describe)(&error)), ..sources }
+            }
+        }
     }
 }
 
 impl Shared {
+    async fn stored(self: &Arc<Self>, id: &str) -> Result<StoredCollection, Error> {
+        let id = id.to_owned();
+        self.blocking(move |_, store| Ok(store.collection(&id)?)).await
+    }
+
+    async fn search(
+        self: &Arc<Self>,
+        stored: &StoredCollection,
+        query: &str,
+        limit: usize,
+    ) -> Result<CollectionHits, Error> {
+        let (vector, words_only) = match self.query_vector(stored, query).await {
+            Ok(vector) => (Some(vector), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let (id, query) = (stored.id.clone(), query.to_owned());
+        let search = move |_: &Self, store: &CollectionStore| Ok(store.search(&id, &query, vector.as_ref(), limit)?);
+        Ok(CollectionHits { hits: self.blocking(search).await?, words_only })
+    }
+
     /// Computes the vector of a query.
     async fn query_vector(self: &Arc<Self>, stored: &StoredCollection, query: &str) -> Result<QueryVector, WordsOnly> {
         let name = stored.model.clone().ok_or(WordsOnly::NoModel)?;

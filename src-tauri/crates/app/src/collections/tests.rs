@@ -1,6 +1,6 @@
 //! Tests of collections with a real embedding model and a process that reads documents.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cairn_testkit::families::BERT;
@@ -9,6 +9,7 @@ use super::*;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::documents::Extractor;
+use crate::library::installation;
 use crate::settings::{Env, Places, Settings, System};
 use crate::values::{
     Collection, CollectionChange, CollectionDocument, DocumentStatus, MeaningSearch, NewCollectionRequest, WordsOnly,
@@ -50,19 +51,8 @@ impl Fixture {
 
     /// Adds the tiny BERT to the library.
     fn install(&self, name: &str) {
-        let root = self.folder.path().join("models");
         let contents = cairn_testkit::write(&cairn_testkit::tiny_bert(&BERT));
-        let digest = cairn_store::Digest::of(&contents);
-        std::fs::create_dir_all(root.join("blobs")).expect("a folder");
-        std::fs::write(root.join("blobs").join(digest.file_name()), &contents).expect("a blob");
-        let (kind, size) = ("application/vnd.ollama.image.model", contents.len());
-        let manifest = format!(r#"{{"layers":[{{"mediaType":"{kind}","digest":"{digest}","size":{size}}}]}}"#);
-        std::fs::create_dir_all(self.manifest(name).parent().expect("a folder")).expect("a folder");
-        std::fs::write(self.manifest(name), manifest).expect("a manifest");
-    }
-
-    fn manifest(&self, name: &str) -> PathBuf {
-        self.folder.path().join("models/manifests/registry.ollama.ai/library").join(name).join("latest")
+        installation::install(self.folder.path(), name, &contents);
     }
 
     async fn create(&self, model: &str) -> Collection {
@@ -207,7 +197,7 @@ async fn model_is_checked_chosen_and_may_be_missing() {
     let collection = fixture.create("bert").await;
     fixture.add(&collection.id, "a.pdf", "stone").await.expect("added");
     fixture.embedded(&collection.id).await;
-    std::fs::remove_file(fixture.manifest("bert")).expect("the model is deleted");
+    std::fs::remove_file(installation::manifest(fixture.folder.path(), "bert")).expect("the model is deleted");
     let found = fixture.collections().collection(&collection.id).await.expect("the collection");
     assert_eq!(found.collection.meaning, MeaningSearch::ModelMissing);
     assert_eq!(found.documents[0].status, DocumentStatus::Ready, "it is found by words");

@@ -177,7 +177,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .status(201)
         .json("app.Chat"),
     operation("PUT", "/app/chats/{id}/head", "Selects a branch").takes("app.HeadRequest").json("app.Chat"),
-    get("/app/chats/{id}/answer", "Follows the answer in progress").lines("app.ChatLine"),
+    get("/app/chats/{id}/answer", "Follows the answer in progress; 204 if none is").lines("app.ChatLine").also(&[204]),
     post("/app/chats/{id}/answer", "Generates another answer, or continues one")
         .takes("app.AnswerRequest")
         .lines("app.ChatLine"),

@@ -262,7 +262,7 @@ async fn answer_can_be_followed_and_stopped_by_another_client() {
         false,
         "no answer is in progress"
     );
-    fixture.chat_request("GET", "/answer", &Value::Null, 404).await;
+    fixture.chat_request("GET", "/answer", &Value::Null, 204).await;
     fixture.send("and now?").await;
     assert_eq!(fixture.path().await.len(), 4, "the chat accepts the next message at once");
 }
@@ -292,6 +292,7 @@ async fn chats_reject_invalid_requests() {
         assert!(refused["error"].as_str().unwrap().contains(part), "{part:?}: {refused}");
     };
     check("GET", "/app/chats/none", Value::Null, 404, "there is no chat").await;
+    check("GET", "/app/chats/none/answer", Value::Null, 404, "there is no chat").await;
     check("GET", "/app/chats?after=x", Value::Null, 400, "page").await;
     check("POST", &format!("{chat}/messages"), json!({"content": " "}), 400, "is empty").await;
     check("POST", &format!("{chat}/messages"), json!({"content": "x", "model": "no"}), 404, "'no' not found").await;
@@ -501,7 +502,7 @@ async fn failed_write_at_start_of_answer_leaves_chat_usable() {
     let refused = fixture.chat_request("POST", "/messages", &json!({"content": "lost"}), 500).await;
     assert_eq!(refused["code"], "chats_unavailable", "{refused}");
     mend();
-    fixture.chat_request("GET", "/answer", &Value::Null, 404).await;
+    fixture.chat_request("GET", "/answer", &Value::Null, 204).await;
     let stopped = fixture.chat_request("POST", "/stop", &json!({}), 200).await;
     assert_eq!(stopped["stopped"], false, "no answer is in progress: {stopped}");
     let lines = fixture.send("again").await;
@@ -518,7 +519,7 @@ async fn slow_write_of_one_chat_does_not_block_requests_about_another() {
     // The write of the message waits for the lock, at most for the busy timeout: then it fails.
     let check = async {
         while fixture.chat_request("GET", "", &Value::Null, 200).await["answering"] != true {}
-        fixture.request("GET", &other, &Value::Null, 404).await;
+        fixture.request("GET", &other, &Value::Null, 204).await;
         transaction.rollback().unwrap();
     };
     let (lines, ()) = tokio::join!(fixture.send("waits for the lock"), check);

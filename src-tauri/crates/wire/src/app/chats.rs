@@ -2,12 +2,15 @@
 //!
 //! The messages of a chat form a tree: an edited question and a second answer are siblings of the first. Ids are opaque
 //! texts. `cairn-chats` stores these types, and `/app` sends them as they are: [`chat`] has chats and presets,
-//! [`message`] messages and streamed answers, [`step`] calls of tools, [`exchange`] exports and imports.
+//! [`message`] messages and streamed answers, [`step`] calls of tools, [`sources`] passages
+//! of documents, [`exchange`] exports and imports.
 
 mod chat;
 mod exchange;
 mod message;
+mod sources;
 mod step;
+mod stored_error;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,7 @@ pub use message::{
     AnswerRequest, AttachedFile, ChatLine, ChatMessage, DeletedMessages, EditRequest, ForkRequest, HeadRequest,
     MessageState, MessagesResponse, PromptReading, SendRequest, StoppedResponse, WeightsLoading,
 };
+pub use sources::Sources;
 pub use step::{
     CallDecision, DecideCallRequest, LeftOutCause, StepCall, StepCallState, StepLine, ToolStep, ToolsLeftOut,
 };

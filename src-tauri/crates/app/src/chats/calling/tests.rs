@@ -12,6 +12,7 @@ use super::super::follow::Follower;
 use super::*;
 use crate::App;
 use crate::clock::Clock;
+use crate::library::installation::install;
 use crate::settings::{Env, Places, Settings, System};
 
 /// The template of a model that calls tools, and answers after a result.
@@ -58,7 +59,7 @@ impl Fixture {
         let script = |begin, text| Script { begin, text };
         let first = format!("Let me look.\n{calls}");
         let file = scripted(template, &[script("<|script0|>", &first), script("<|script1|>", "It is three.")], &[]);
-        store(home.path(), &file);
+        install(home.path(), "caller", &file);
         let env = [
             ("CAIRN_HOME", &*home.path().to_string_lossy()),
             ("OLLAMA_KV_TIERING", "0"),
@@ -100,19 +101,6 @@ impl Fixture {
         let part = PathPart { leaf: None, before: None, limit: 100 };
         self.app.chats().chat_path(chat, &part).unwrap().messages
     }
-}
-
-/// Adds the model `caller` to the library.
-fn store(home: &std::path::Path, file: &[u8]) {
-    let root = home.join("models");
-    let digest = cairn_store::Digest::of(file);
-    let manifest = root.join("manifests/registry.ollama.ai/library/caller/latest");
-    std::fs::create_dir_all(root.join("blobs")).unwrap();
-    std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
-    std::fs::write(root.join("blobs").join(digest.file_name()), file).unwrap();
-    let layer =
-        format!(r#"{{"mediaType":"application/vnd.ollama.image.model","digest":"{digest}","size":{}}}"#, file.len());
-    std::fs::write(manifest, format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
 }
 
 fn call(name: &str) -> String {
@@ -170,7 +158,7 @@ async fn call_waits_for_the_user_and_its_result_is_read() {
     let described = (&*waiting.function, &*waiting.origin, &*waiting.tool, waiting.result.as_deref());
     assert_eq!(described, ("sh__echo", "sh", "echo", None));
     assert_eq!(Value::from(waiting.arguments), serde_json::json!({ "of": "echo" }), "as the model wrote them");
-    let mut later = fixture.app.chats().follow_chat(&fixture.chat).unwrap();
+    let mut later = fixture.app.chats().follow_chat(&fixture.chat).await.unwrap().expect("an answer in progress");
     let Some(ChatLine::Answer(answer)) = later.next().await else { panic!("the answer so far") };
     assert_eq!((&*answer.content, answer.steps.len()), ("", 1), "the step has the text so far");
     let chats = fixture.app.chats();

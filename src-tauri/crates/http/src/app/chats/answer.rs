@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use cairn_app::chats::Follower;
 use cairn_wire::app::chats::{AnswerRequest, ChatLine, DecideCallRequest, StoppedResponse};
@@ -35,8 +35,10 @@ pub(super) fn stream(server: &Server, follower: Follower) -> Response {
     ndjson::stream(follower, server.activity().begin(), Ok)
 }
 
+/// Follows the answer in progress. A client may be later than its end, so that it is no error if there is none.
 async fn follow(State(server): State<Server>, Path(chat): Path<String>) -> Result<Response, ApiError> {
-    Ok(stream(&server, server.app().chats().follow_chat(&chat)?))
+    let follower = server.app().chats().follow_chat(&chat).await?;
+    Ok(follower.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |follower| stream(&server, follower)))
 }
 
 async fn answer(

@@ -85,7 +85,6 @@ pub(in crate::error) fn of_chats(error: &chats::Error) -> Class {
     match error {
         E::Answering => Class::new(CONFLICT, Code::ChatAnswering),
         E::Deleted => Class::new(CONFLICT, Code::ChatInTrash),
-        E::Quiet => Class::new(NOT_FOUND, Code::ChatNotAnswering),
         E::NoModel => Class::new(BAD, Code::ChatWithoutModel),
         E::NoCall(call) => Class::new(NOT_FOUND, Code::ToolCallNotFound).with("call", excerpt(call)),
         E::Empty => Class::new(BAD, Code::MessageEmpty),

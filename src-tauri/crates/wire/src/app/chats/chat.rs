@@ -51,6 +51,9 @@ pub struct StoredChat {
     /// The preset of the chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
+    /// Id of the collection of documents in which the daemon searches for each question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
     /// Last message of the selected branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
@@ -129,6 +132,9 @@ pub struct NewChatRequest {
     /// A preset, which sets absent fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
+    /// Id of the collection of documents in which the daemon searches for each question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
     /// Whether the chat is in memory only, and is never written to disk.
     pub temporary: bool,
 }
@@ -161,6 +167,9 @@ pub struct ChatChange {
     /// The preset of the chat.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub preset: Option<Option<String>>,
+    /// Id of the collection of documents in which the daemon searches for each question.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub collection: Option<Option<String>>,
 }
 
 /// Distinguishes `null` from an absent field.

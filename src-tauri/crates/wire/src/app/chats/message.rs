@@ -1,9 +1,11 @@
 //! Messages of a chat, requests for answers, and the lines of a streamed answer.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::sources::Sources;
 use super::step::{StepLine, ToolStep, ToolsLeftOut};
+use super::stored_error;
 use crate::{ErrorBody, Think, Timestamp, Usage};
 
 /// A message of a chat.
@@ -30,6 +32,9 @@ pub struct ChatMessage {
     /// Attached text files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AttachedFile>,
+    /// Passages of documents for a question; absent if its chat has no collection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Box<Sources>>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// The model that wrote the message.
@@ -41,7 +46,7 @@ pub struct ChatMessage {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
     /// Why the answer failed.
-    #[serde(default, deserialize_with = "error", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "stored_error::read", skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
     /// Usage of the answer.
     #[serde(default, alias = "stats", skip_serializing_if = "Option::is_none")]
@@ -70,6 +75,7 @@ impl ChatMessage {
             thinking_ms: None,
             images: Vec::new(),
             files: Vec::new(),
+            sources: None,
             created_at,
             model: None,
             state: MessageState::Complete,
@@ -86,21 +92,6 @@ impl ChatMessage {
     pub fn interrupt_calls(&mut self) -> bool {
         self.steps.iter_mut().fold(false, |is_changed, step| step.interrupt() | is_changed)
     }
-}
-
-/// Reads an error, or only its text, which older versions exported. A code that this version does not know is dropped.
-fn error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ErrorBody>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Exported {
-        Body(ErrorBody),
-        Unknown { error: String },
-        Text(String),
-    }
-    Ok(Option::<Exported>::deserialize(deserializer)?.map(|error| match error {
-        Exported::Body(body) => body,
-        Exported::Unknown { error } | Exported::Text(error) => ErrorBody::text(error),
-    }))
 }
 
 /// State of a message.
@@ -294,14 +285,6 @@ pub enum ChatLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn error_with_unknown_code_keeps_its_text() {
-        let json = r#"{"id":"1","role":"assistant","content":"","created_at":"2026-01-01T00:00:00Z","state":"failed",
-            "error":{"error":"too hot","code":"code_of_a_later_version","params":{}}}"#;
-        let message: ChatMessage = serde_json::from_str(json).expect("the message parses");
-        assert_eq!(message.error, Some(ErrorBody::text("too hot")), "the text without the code");
-    }
 
     #[test]
     fn line_has_one_key_for_its_kind() {

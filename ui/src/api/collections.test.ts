@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import type { Collection, CollectionsApi } from "./collections";
+import { Collections } from "./collections.svelte";
+
+const collection = (id: string, name: string): Collection => ({ id, name, created_at: "2026-11-01T00:00:00Z", documents: 0, chunks: 0, unreadable_chunks: 0, meaning: { state: "no_model" } });
+const names = (collections: Collections): string[] | undefined => collections.now?.map((one) => one.name);
+
+it("changed collections replace their entries, in the order of names", async () => {
+  const collections = new Collections({ list: async () => [collection("a", "Contracts"), collection("b", "Notes")] } as unknown as CollectionsApi);
+  expect([names(collections), collections.find("a")], "before the first response").toEqual([undefined, undefined]);
+  await collections.refresh();
+  collections.put(collection("a", "Recipes"));
+  collections.put(collection("c", "Manuals"));
+  expect(names(collections)).toEqual(["Manuals", "Notes", "Recipes"]);
+  collections.drop("b");
+  expect([names(collections), collections.find("a")?.name, collections.find("b")]).toEqual([["Manuals", "Recipes"], "Recipes", undefined]);
+});
+
+it("late list does not replace a newer change", async () => {
+  let answer: (list: Collection[]) => void = () => {};
+  const collections = new Collections({ list: () => new Promise((resolve) => (answer = resolve)) } as unknown as CollectionsApi);
+  const refreshed = collections.refresh();
+  collections.put(collection("a", "Notes"));
+  answer([]);
+  await refreshed;
+  expect(names(collections)).toEqual(["Notes"]);
+});
