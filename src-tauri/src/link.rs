@@ -6,7 +6,7 @@
 use tauri::Url;
 
 /// Screens of the page.
-const SCREENS: &[&str] = &["chat", "models", "hardware", "cache", "server", "settings"];
+const SCREENS: &[&str] = &["chat", "models", "documents", "hardware", "cache", "server", "settings"];
 /// Longest accepted link, in bytes.
 const MAX_LINK_BYTES: usize = 512;
 
@@ -39,6 +39,7 @@ mod tests {
         check("cairn://chat/", Some("chat"));
         check("cairn://chat/0f3a", Some("chat/0f3a"));
         check("cairn://models/downloads", Some("models/downloads"));
+        check("cairn://documents/0f3a", Some("documents/0f3a"));
         check("cairn://pull/qwen3:8b", Some("models/discover/qwen3:8b"));
         check("cairn://pull/hf.co/user/repo:Q4_K_M", Some("models/discover/hf.co%2Fuser%2Frepo:Q4_K_M"));
         check("cairn://pull", None);

@@ -23,7 +23,8 @@ export class Collections {
   /** Takes a new or changed collection. */
   put(collection: Collection): void {
     const others = (untrack(() => this.now) ?? []).filter((one) => one.id !== collection.id);
-    this.now = [...others, collection].sort((a, b) => a.name.localeCompare(b.name));
+    // The order of the daemon.
+    this.now = [...others, collection].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   /** Forgets a deleted collection. */

@@ -1,6 +1,7 @@
 // The screens, one row each. Routes, rail entries and shortcuts follow from the rows; a view is loaded when it is shown.
 import Boxes from "@lucide/svelte/icons/boxes";
 import Cpu from "@lucide/svelte/icons/cpu";
+import Files from "@lucide/svelte/icons/files";
 import Layers from "@lucide/svelte/icons/layers";
 import MessageSquare from "@lucide/svelte/icons/message-square";
 import RadioTower from "@lucide/svelte/icons/radio-tower";
@@ -33,6 +34,7 @@ export interface Panel {
 export const PANELS: readonly Panel[] = [
   { id: "chat", title: "shell.chat", icon: MessageSquare, view: () => import("../chat") },
   { id: "models", title: "shell.models", icon: Boxes, view: () => import("../panels/models") },
+  { id: "documents", title: "shell.documents", icon: Files, view: () => import("../panels/documents") },
   { id: "hardware", title: "shell.hardware", icon: Cpu, view: () => import("../panels/hardware") },
   { id: "cache", title: "shell.cache", icon: Layers, view: () => import("../panels/cache") },
   { id: "server", title: "shell.server", icon: RadioTower, view: () => import("../panels/server") },

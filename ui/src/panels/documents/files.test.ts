@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { droppedFiles, fieldFiles, isReadable, nameIn } from "./files";
+
+function file(path: string): File {
+  const made = new File(["x"], path.split("/").at(-1) ?? path);
+  Object.defineProperty(made, "webkitRelativePath", { value: path.includes("/") ? path : "" });
+  return made;
+}
+
+it("readable files of a folder are chosen by format, without hidden ones", () => {
+  const check = (path: string, expected: boolean): void => expect(isReadable(path), path).toBe(expected);
+  check("notes/report.PDF", true);
+  check("notes/a/readme.md", true);
+  check("notes/photo.jpg", false);
+  check("notes/Makefile", false);
+  check("notes/.git/config.txt", false);
+  check("notes/.hidden.md", false);
+  check("app/node_modules/x/readme.md", false);
+  check("notes/~$report.docx", false);
+});
+
+it("files of folders are named by their path below the folder", () => {
+  expect([nameIn("notes/a/readme.md"), nameIn("readme.md")]).toEqual(["a/readme.md", "readme.md"]);
+  expect(nameIn(`notes/${"文".repeat(90)}/readme.md`), "a long path").toBe("readme.md");
+});
+
+it("single files need no known format, files of a folder do", () => {
+  const names = (chosen: ReturnType<typeof fieldFiles>): unknown => [chosen.files.map((one) => one.name), chosen.skipped];
+  expect(names(fieldFiles([file("LICENSE"), file("photo.jpg")]))).toEqual([["LICENSE", "photo.jpg"], 0]);
+  expect(names(fieldFiles([file("n/b.md"), file("n/photo.jpg"), file("n/a/c.txt")]))).toEqual([["a/c.txt", "b.md"], 1]);
+});
+
+it("dropped folders are read with all their folders", async () => {
+  const fileEntry = (name: string) => ({ name, isDirectory: false, file: (resolve: (file: File) => void) => resolve(new File(["x"], name)) });
+  /** The browser returns entries in parts. */
+  const folder = (name: string, entries: object[]) => ({ name, isDirectory: true, createReader: () => ({ readEntries: (resolve: (part: object[]) => void) => resolve(entries.splice(0, 1)) }) });
+  const tree = folder("notes", [fileEntry("b.md"), folder("old", [fileEntry("a.txt"), fileEntry("a.png")]), folder(".git", [fileEntry("c.txt")])]);
+  const single = new File(["x"], "LICENSE");
+  const item = (entry: object) => ({ kind: "file", webkitGetAsEntry: () => entry });
+  const data = { items: [item(tree), item(fileEntry("LICENSE"))], files: [new File([], "notes"), single] } as unknown as DataTransfer;
+  const { files, skipped } = await droppedFiles(data);
+  expect([files.map((one) => one.name), skipped]).toEqual([["LICENSE", "b.md", "old/a.txt"], 1]);
+});

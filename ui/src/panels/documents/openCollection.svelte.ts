@@ -1,0 +1,110 @@
+// A collection that the user has opened: its documents with their progress, and removals.
+import { untrack } from "svelte";
+import type { CollectionDocument, CollectionResponse } from "../../api/collections";
+import { collections as shared, type Collections } from "../../api/collections.svelte";
+import { Deferred } from "../../components/deferred.svelte";
+import { uploads as queue, type Uploads } from "./uploads.svelte";
+
+/** Interval of the progress while documents are read or vectors are computed. */
+const WORKING_MS = 1_000;
+/** Interval otherwise: another window, or the command line, may change the collection. */
+const IDLE_MS = 5_000;
+
+/** Errors that another attempt may not have. */
+const PASSING = ["document_timeout", "document_failed", "server_busy", "internal", "collection_reading_interrupted", "collections_disk_full", "collections_unavailable"];
+
+export class OpenCollection {
+  /** The last response; `undefined` until the first one. */
+  now = $state.raw<CollectionResponse | undefined>(undefined);
+  /** Why the last request failed. */
+  error = $state.raw<unknown>(undefined);
+  /** Removals that can be undone. */
+  readonly removals = new Deferred();
+  /** Removed documents that the last response still has. */
+  #removed = $state.raw<readonly string[]>([]);
+
+  constructor(
+    readonly id: string,
+    private readonly collections: Collections = shared,
+    private readonly uploads: Uploads = queue,
+  ) {}
+
+  /** Loads the collection, and again from time to time while the page is visible. Returns a function that ends this. */
+  start(): () => void {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const turn = async (): Promise<void> => {
+      clearTimeout(timer);
+      if (!document.hidden) await this.load();
+      clearTimeout(timer);
+      if (!isOver) timer = setTimeout(() => void turn(), this.isWorking ? WORKING_MS : IDLE_MS);
+    };
+    const leave = this.uploads.watch(this.id, () => void turn());
+    const seen = (): void => void turn();
+    document.addEventListener("visibilitychange", seen);
+    void turn();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      leave();
+      document.removeEventListener("visibilitychange", seen);
+      void this.removals.flush();
+    };
+  }
+
+  /** Requests the collection. A response of a later request is newer. */
+  async load(): Promise<void> {
+    const before = untrack(() => this.now);
+    try {
+      const next = await this.collections.api.read(this.id);
+      this.error = undefined;
+      if (untrack(() => this.now) !== before) return;
+      this.now = next;
+      this.collections.put(next.collection);
+      this.uploads.note(this.id, next.documents);
+    } catch (error) {
+      this.error = error;
+    }
+  }
+
+  /** All documents, without removed ones and without those that this page is sending: they are in the list of its files. */
+  get documents(): CollectionDocument[] {
+    const sending = this.uploads.of(this.id).filter((one) => one.state === "sending");
+    return (this.now?.documents ?? []).filter((document) => {
+      if (this.removals.has(document.id) || this.#removed.includes(document.id)) return false;
+      return document.status.state !== "reading" || !sending.some((one) => one.name === document.name && one.file.size === document.bytes);
+    });
+  }
+
+  /** Whether documents are read or vectors are computed. */
+  get isWorking(): boolean {
+    if (this.uploads.isBusy(this.id)) return true;
+    const states = (this.now?.documents ?? []).map((document) => document.status.state);
+    return this.now?.collection.meaning.state === "embedding" || states.includes("reading") || states.includes("embedding");
+  }
+
+  /** Whether a document that failed can be sent again. */
+  canRetry({ id, status }: CollectionDocument): boolean {
+    return status.state === "failed" && PASSING.includes(status.error.code ?? "internal") && this.uploads.fileOf(id) !== undefined;
+  }
+
+  /** Sends the file of a document again, which replaces it. */
+  retry({ id }: CollectionDocument): void {
+    const file = this.uploads.fileOf(id);
+    if (file !== undefined) this.uploads.add(this.id, [file]);
+  }
+
+  /** Removes a document after the time for an undo. `onfail` gets the error of the daemon. */
+  remove({ id, name }: CollectionDocument, onfail: (error: unknown) => void): void {
+    this.removals.later(id, name, async () => {
+      try {
+        this.#removed = [...this.#removed, id];
+        await this.collections.api.removeDocument(this.id, id);
+      } catch (error) {
+        this.#removed = this.#removed.filter((one) => one !== id);
+        onfail(error);
+      }
+      await this.load();
+    });
+  }
+}
