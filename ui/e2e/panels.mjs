@@ -16,6 +16,7 @@ const SCREENS = [
   ["installed", "models/installed", ".table tbody tr"],
   ["discover", "models/discover", "article.model"],
   ["downloads", "models/downloads", ".sect"],
+  ["documents", "documents", ".empty"],
   ["hardware", "hardware", ".facts"],
   ["server", "server", ".addr"],
   ["settings", "settings", "#settings-engine .setting"],

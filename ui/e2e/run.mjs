@@ -4,6 +4,7 @@ import { access } from "./access.mjs";
 import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
+import { collections } from "./collections.mjs";
 import { Daemon } from "./daemon.mjs";
 import { documents } from "./documents.mjs";
 import { edges } from "./edges.mjs";
@@ -26,7 +27,7 @@ import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, documents, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, tools, regressions, edges, errors, windows, restart };
+const ALL = { journey, choices, attach, documents, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, tools, collections, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */
