@@ -111,7 +111,7 @@ async function adds(page, daemon, id, shoot) {
   await broken.locator("button").click();
   await broken.waitFor({ state: "detached" });
   await page.goto(`${daemon.address}/ui/#/documents`);
-  await until(page, stored, (documents) => documents.length === 4, "a document is removed when the screen is left");
+  await until(page, stored, (documents) => documents.length === 4, "a document is removed after the screen was left");
   const card = page.locator("li.card a");
   await card.waitFor(WAIT);
   await page.locator("li.card", { hasText: text("documents.short_no_model") }).waitFor(WAIT);
@@ -161,7 +161,7 @@ async function searches(page, shoot) {
   const first = await hit.textContent();
   check(first.includes("report.pdf") && first.includes("2") && first.includes(text("documents.by_words")), `a hit has its document, its page and how it was found: ${first.replace(/\s+/g, " ").slice(0, 90)}`);
   check((await hit.locator("mark").allTextContents()).join() === "harbour,opens", "words of the query are marked in all their forms");
-  await page.locator("main .notice", { hasText: text("documents.only_no_model") }).waitFor();
+  await page.locator("form[role=search] + .result", { hasText: text("documents.only_no_model") }).waitFor();
   check(true, "and why it used words only");
   await shoot("search");
   await search("备份策略");

@@ -1,8 +1,10 @@
 // A collection that the user has opened: its documents with their progress, and removals.
 import { untrack } from "svelte";
+import { ApiError } from "../../api/client";
 import type { CollectionDocument, CollectionResponse } from "../../api/collections";
 import { collections as shared, type Collections } from "../../api/collections.svelte";
 import { Deferred } from "../../components/deferred.svelte";
+import { mayPass } from "./retrying";
 import { uploads as queue, type Uploads } from "./uploads.svelte";
 
 /** Interval of the progress while documents are read or vectors are computed. */
@@ -10,16 +12,17 @@ const WORKING_MS = 1_000;
 /** Interval otherwise: another window, or the command line, may change the collection. */
 const IDLE_MS = 5_000;
 
-/** Errors that another attempt may not have. */
-const PASSING = ["document_timeout", "document_failed", "server_busy", "internal", "collection_reading_interrupted", "collections_disk_full", "collections_unavailable"];
+/** Errors of a removal that was done by another window. */
+const REMOVED = ["collection_not_found", "collection_document_not_found"];
+
+/** Removals that can be undone, also after the user has left the screen. */
+const pending = new Deferred();
 
 export class OpenCollection {
   /** The last response; `undefined` until the first one. */
   now = $state.raw<CollectionResponse | undefined>(undefined);
   /** Why the last request failed. */
   error = $state.raw<unknown>(undefined);
-  /** Removals that can be undone. */
-  readonly removals = new Deferred();
   /** Removed documents that the last response still has. */
   #removed = $state.raw<readonly string[]>([]);
 
@@ -27,6 +30,7 @@ export class OpenCollection {
     readonly id: string,
     private readonly collections: Collections = shared,
     private readonly uploads: Uploads = queue,
+    private readonly removals: Deferred = pending,
   ) {}
 
   /** Loads the collection, and again from time to time while the page is visible. Returns a function that ends this. */
@@ -48,7 +52,6 @@ export class OpenCollection {
       clearTimeout(timer);
       leave();
       document.removeEventListener("visibilitychange", seen);
-      void this.removals.flush();
     };
   }
 
@@ -71,7 +74,7 @@ export class OpenCollection {
   get documents(): CollectionDocument[] {
     const sending = this.uploads.of(this.id).filter((one) => one.state === "sending");
     return (this.now?.documents ?? []).filter((document) => {
-      if (this.removals.has(document.id) || this.#removed.includes(document.id)) return false;
+      if (this.removals.has(this.#key(document)) || this.#removed.includes(document.id)) return false;
       return document.status.state !== "reading" || !sending.some((one) => one.name === document.name && one.file.size === document.bytes);
     });
   }
@@ -85,7 +88,7 @@ export class OpenCollection {
 
   /** Whether a document that failed can be sent again. */
   canRetry({ id, status }: CollectionDocument): boolean {
-    return status.state === "failed" && PASSING.includes(status.error.code ?? "internal") && this.uploads.fileOf(id) !== undefined;
+    return status.state === "failed" && mayPass(status.error) && this.uploads.fileOf(id) !== undefined;
   }
 
   /** Sends the file of a document again, which replaces it. */
@@ -95,16 +98,26 @@ export class OpenCollection {
   }
 
   /** Removes a document after the time for an undo. `onfail` gets the error of the daemon. */
-  remove({ id, name }: CollectionDocument, onfail: (error: unknown) => void): void {
-    this.removals.later(id, name, async () => {
+  remove(document: CollectionDocument, onfail: (error: unknown) => void): void {
+    const { id, name } = document;
+    this.removals.later(this.#key(document), name, async () => {
       try {
         this.#removed = [...this.#removed, id];
         await this.collections.api.removeDocument(this.id, id);
       } catch (error) {
         this.#removed = this.#removed.filter((one) => one !== id);
-        onfail(error);
+        if (!(error instanceof ApiError && REMOVED.includes(error.code ?? ""))) onfail(error);
       }
       await this.load();
     });
+  }
+
+  /** Restores a document that is about to be removed. */
+  restore(document: CollectionDocument): void {
+    this.removals.takeBack(this.#key(document));
+  }
+
+  #key({ id }: CollectionDocument): string {
+    return `${this.id} ${id}`;
   }
 }

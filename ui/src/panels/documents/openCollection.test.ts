@@ -1,7 +1,8 @@
 import { afterEach, expect, it, vi } from "vitest";
+import { ApiError } from "../../api/client";
 import type { Collection, CollectionDocument, CollectionResponse, CollectionsApi, MeaningSearch } from "../../api/collections";
 import { Collections } from "../../api/collections.svelte";
-import { GRACE_MS } from "../../components/deferred.svelte";
+import { Deferred, GRACE_MS } from "../../components/deferred.svelte";
 import { OpenCollection } from "./openCollection.svelte";
 import { Uploads } from "./uploads.svelte";
 
@@ -18,7 +19,7 @@ function daemon(documents: CollectionDocument[], meaning?: MeaningSearch) {
   } as unknown as CollectionsApi;
   const collections = new Collections(api);
   const uploads = new Uploads(api);
-  return { state, api, collections, uploads, opened: new OpenCollection("c", collections, uploads) };
+  return { state, api, collections, uploads, opened: new OpenCollection("c", collections, uploads, new Deferred()) };
 }
 const ids = (opened: OpenCollection): string[] => opened.documents.map((one) => one.id);
 
@@ -34,7 +35,7 @@ it("removed document is hidden at once and can be restored", async () => {
   await opened.load();
   opened.remove(row("a"), onfail);
   expect(ids(opened)).toEqual(["b"]);
-  opened.removals.takeBack("a");
+  opened.restore(row("a"));
   expect(ids(opened)).toEqual(["a", "b"]);
   opened.remove(row("a"), onfail);
   await vi.advanceTimersByTimeAsync(GRACE_MS);
@@ -50,6 +51,10 @@ it("refused removal shows the document again, with the error", async () => {
   opened.remove(row("a"), onfail);
   await vi.advanceTimersByTimeAsync(GRACE_MS);
   expect([ids(opened), onfail.mock.calls]).toEqual([["a"], [[new Error("busy")]]]);
+  api.removeDocument = () => Promise.reject(new ApiError(404, "gone", { error: "gone", code: "collection_document_not_found" }));
+  opened.remove(row("a"), onfail);
+  await vi.advanceTimersByTimeAsync(GRACE_MS);
+  expect(onfail.mock.calls.length, "another window has removed it").toBe(1);
 });
 
 it("document that this page is sending is in its list of files only", async () => {

@@ -4,6 +4,7 @@ import { ApiError } from "../../api/client";
 import { collectionsApi, type CollectionDocument, type CollectionsApi } from "../../api/collections";
 import type { ErrorBody } from "../../api/types";
 import { MOST_BYTES, type NamedFile } from "./files";
+import { mayPass } from "./retrying";
 
 /** Most files that are sent at a time. */
 const PARALLEL = 2;
@@ -91,9 +92,14 @@ export class Uploads {
     this.add(collection, [{ name, file }]);
   }
 
-  /** Sends all files again that failed. */
+  /** Whether a file failed and can be sent again. */
+  canRetry({ state, error }: Upload): boolean {
+    return state === "failed" && mayPass(error);
+  }
+
+  /** Sends all files again that failed, except those with errors of their own. */
   retryAll(collection: string): void {
-    const failed = this.of(collection).filter((one) => one.state === "failed");
+    const failed = this.of(collection).filter((one) => this.canRetry(one));
     this.list = this.list.filter((one) => !failed.includes(one));
     this.add(collection, failed);
   }

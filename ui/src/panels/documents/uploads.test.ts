@@ -77,7 +77,7 @@ it("other failures stay in the list until they are sent again", async () => {
   open.get("1")?.fail(new ApiError(0, "offline"));
   await vi.waitFor(() => expect(states()).toEqual(["2 failed", "1 failed"]));
   uploads.retryAll("c");
-  expect(states()).toEqual(["2 sending", "1 sending"]);
+  expect(states(), "a damaged file stays damaged").toEqual(["2 failed", "1 sending"]);
 });
 
 it("full collection refuses the waiting files, too", async () => {
