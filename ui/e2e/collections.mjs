@@ -110,6 +110,7 @@ async function adds(page, daemon, id, shoot) {
   check((await stored()).length === 5, "a removed document can be restored");
   await broken.locator("button").click();
   await broken.waitFor({ state: "detached" });
+  check((await page.evaluate(() => document.activeElement?.tagName)) === "H2", "the focus stays in the list");
   await page.goto(`${daemon.address}/ui/#/documents`);
   await until(page, stored, (documents) => documents.length === 4, "a document is removed after the screen was left");
   const card = page.locator("li.card a");
@@ -147,6 +148,7 @@ async function adds(page, daemon, id, shoot) {
   await page.evaluate(() => window.dropped());
   await row(page, "ferry.txt").and(page.locator("[data-state=ready]")).waitFor(WAIT);
   check((await page.locator(".drop").count()) === 0, "files can be dropped on the screen");
+  check((await page.locator(".toast", { hasText: text("documents.announce_same") }).count()) <= 1, "new files are not reported as copies");
 }
 
 async function searches(page, shoot) {
@@ -255,7 +257,7 @@ async function states(page, daemon, id, shoot) {
   await page.keyboard.press("Escape");
   await dialog(page).waitFor({ state: "detached" });
 
-  meaning = { state: "failed", error: { error: "not enough memory", code: "model_too_large", params: {} } };
+  meaning = { state: "failed", error: { error: "not enough memory", code: "model_too_large", params: { model: "all-minilm:latest", need_bytes: "46000000", free_bytes: "12000000" } } };
   await page.reload();
   await shows("documents.meaning_failed", "a failed model is reported");
   await shoot("model-failed");

@@ -20,11 +20,12 @@ export class Collections {
     return this.now?.find((one) => one.id === id);
   }
 
-  /** Takes a new or changed collection. */
+  /** Takes a new or changed collection, unless there is no list yet: it will have the collection. */
   put(collection: Collection): void {
-    const others = (untrack(() => this.now) ?? []).filter((one) => one.id !== collection.id);
+    const before = untrack(() => this.now);
+    if (before === undefined) return;
     // The order of the daemon.
-    this.now = [...others, collection].sort((a, b) => (a.name < b.name ? -1 : 1));
+    this.now = [...before.filter((one) => one.id !== collection.id), collection].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   /** Forgets a deleted collection. */

@@ -19,9 +19,14 @@ it("changed collections replace their entries, in the order of names", async () 
 it("late list does not replace a newer change", async () => {
   let answer: (list: Collection[]) => void = () => {};
   const collections = new Collections({ list: () => new Promise((resolve) => (answer = resolve)) } as unknown as CollectionsApi);
-  const refreshed = collections.refresh();
+  const first = collections.refresh();
   collections.put(collection("a", "Notes"));
-  answer([]);
-  await refreshed;
-  expect(names(collections)).toEqual(["Notes"]);
+  expect(names(collections), "one collection is no list").toBeUndefined();
+  answer([collection("a", "Notes")]);
+  await first;
+  const second = collections.refresh();
+  collections.put(collection("a", "Ideas"));
+  answer([collection("a", "Notes")]);
+  await second;
+  expect(names(collections)).toEqual(["Ideas"]);
 });

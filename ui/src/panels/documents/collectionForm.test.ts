@@ -14,7 +14,9 @@ function daemon() {
     create: async (request: { name: string; model?: string }) => (calls.push(request), collection({ name: request.name })),
     change: async (id: string, change: object) => (calls.push([id, change]), collection(change)),
   } as unknown as CollectionsApi;
-  return { calls, api, collections: new Collections(api) };
+  const collections = new Collections(api);
+  collections.now = [];
+  return { calls, api, collections };
 }
 
 it("new collection has the offered model until the user chooses", async () => {

@@ -18,6 +18,7 @@ function daemon(documents: CollectionDocument[], meaning?: MeaningSearch) {
     addDocument: () => new Promise<CollectionDocument>(() => {}),
   } as unknown as CollectionsApi;
   const collections = new Collections(api);
+  collections.now = [];
   const uploads = new Uploads(api);
   return { state, api, collections, uploads, opened: new OpenCollection("c", collections, uploads, new Deferred()) };
 }

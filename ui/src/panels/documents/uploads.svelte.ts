@@ -40,8 +40,9 @@ export class Uploads {
   readonly tallies = new SvelteMap<string, Tally>();
   /** Files of documents that could not be read, by the document's id: they can be sent again. */
   readonly #files = new Map<string, NamedFile>();
-  /** Ids of documents, by collection. */
-  readonly #documents = new Map<string, Set<string>>();
+  /** Ids of the documents that each collection had at the last look, and of those that this page has added. */
+  readonly #documents = new Map<string, ReadonlySet<string>>();
+  readonly #added = new Set<string>();
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #aborts = new Map<number, AbortController>();
   #next = 1;
@@ -152,11 +153,12 @@ export class Uploads {
     const { key, collection, name, file } = upload;
     const abort = new AbortController();
     this.#aborts.set(key, abort);
+    // A look while the file is sent finds its new document.
+    const before = this.#documents.get(collection);
     try {
       const { id } = await this.api.addDocument(collection, name, file, abort.signal);
-      const documents = this.#documents.get(collection) ?? new Set();
-      this.#count(collection, documents.has(id) ? { same: 1 } : { added: 1 });
-      this.#documents.set(collection, documents.add(id));
+      this.#count(collection, before?.has(id) || this.#added.has(id) ? { same: 1 } : { added: 1 });
+      this.#added.add(id);
       this.#forget(key);
     } catch (error) {
       if (!abort.signal.aborted) await this.#fail(upload, error);

@@ -40,6 +40,7 @@ it("file that the collection has already is not new", async () => {
   const { uploads, open } = daemon();
   uploads.note("c", [{ id: "old" }]);
   uploads.add("c", [file("copy"), file("new")]);
+  uploads.note("c", [{ id: "old" }, { id: "n" }]);
   open.get("copy")?.done("old");
   open.get("new")?.done("n");
   await vi.waitFor(() => expect(uploads.tallies.get("c")).toEqual({ added: 1, same: 1, failed: 0 }));
