@@ -44,6 +44,10 @@ it("file that the collection has already is not new", async () => {
   open.get("copy")?.done("old");
   open.get("new")?.done("n");
   await vi.waitFor(() => expect(uploads.tallies.get("c")).toEqual({ added: 1, same: 1, failed: 0 }));
+  uploads.add("c", [file("twin 1"), file("twin 2")]);
+  open.get("twin 1")?.done("t");
+  open.get("twin 2")?.done("t");
+  await vi.waitFor(() => expect(uploads.tallies.get("c"), "two equal files").toEqual({ added: 1, same: 1, failed: 0 }));
   uploads.add("c", [file("new again")]);
   open.get("new again")?.done("n");
   await vi.waitFor(() => expect(uploads.tallies.get("c"), "the count begins again").toEqual({ added: 0, same: 1, failed: 0 }));
@@ -60,11 +64,11 @@ it("empty and large files are refused before they are sent", () => {
 
 it("file that the daemon keeps with its error leaves the list and can be sent again", async () => {
   const error = { error: "no", code: "document_timeout" } as const;
-  const { uploads, open } = daemon([row("older", "slow.pdf", { bytes: 9, status: { state: "failed", error } }), row("kept", "slow.pdf", { status: { state: "failed", error } })]);
+  const { uploads, open } = daemon([row("kept", "slow.pdf", { status: { state: "failed", error } }), row("other", "slow.pdf", { bytes: 9, status: { state: "failed", error } })]);
   uploads.add("c", [file("slow.pdf")]);
   open.get("slow.pdf")?.fail(failed("document_timeout"));
   await vi.waitFor(() => expect(uploads.list).toEqual([]));
-  expect([uploads.fileOf("kept")?.name, uploads.fileOf("older"), uploads.tallies.get("c")?.failed]).toEqual(["slow.pdf", undefined, 1]);
+  expect([uploads.fileOf("kept")?.name, uploads.fileOf("other"), uploads.tallies.get("c")?.failed]).toEqual(["slow.pdf", undefined, 1]);
 });
 
 it("other failures stay in the list until they are sent again", async () => {
