@@ -21,13 +21,14 @@ import { remotes } from "./remotes.mjs";
 import { restart } from "./restart.mjs";
 import { scale } from "./scale.mjs";
 import { sights } from "./sights.mjs";
+import { sources } from "./sources.mjs";
 import { stream } from "./stream.mjs";
 import { tools } from "./tools.mjs";
 import { windows } from "./windows.mjs";
 import { LANGUAGES, speak } from "./words.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, documents, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, tools, collections, regressions, edges, errors, windows, restart };
+const ALL = { journey, choices, attach, documents, leaving, messages, prose, previews, xss, scale, stream, access, looks, sights, first, firstDownload, panels, remotes, tools, collections, sources, regressions, edges, errors, windows, restart };
 /** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
 /** Environment variables of a test's daemon. */

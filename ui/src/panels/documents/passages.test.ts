@@ -1,6 +1,7 @@
 import { afterEach, expect, it } from "vitest";
 import { locale } from "../../i18n";
-import { markWords, placeText, stem } from "./passages";
+import { placeText } from "../../i18n/documents";
+import { markWords, stem } from "./passages";
 
 afterEach(() => locale.set("en"));
 

@@ -1,7 +1,4 @@
-// Passages that a search found: their place in words, and the words of the query in them.
-import type { PartPlace } from "../../api/collections";
-import { t } from "../../i18n";
-
+// Passages that a search found, with the words of the query.
 /** Characters of scripts without spaces, as the index has them. */
 const DENSE = "\\u2e80-\\u2fdf\\u3005-\\u3007\\u3041-\\u309f\\u30a1-\\u30fa\\u30fc-\\u30ff\\u3100-\\u312f\\u1100-\\u11ff\\u3130-\\u318f\\uac00-\\ud7af\\u31a0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\uff66-\\uff9f\\u{20000}-\\u{3ffff}";
 const RUNS = new RegExp(`(?<dense>[${DENSE}]+)|(?:(?![${DENSE}])[\\p{L}\\p{N}\\p{M}])+`, "gu");
@@ -80,20 +77,4 @@ export function markWords(text: string, query: string): Part[] {
   }
   if (done < text.length) parts.push({ text: text.slice(done), hit: false });
   return parts;
-}
-
-/** A place in a document, in words; `undefined` for a document without parts. */
-export function placeText(place: PartPlace): string | undefined {
-  switch (place.kind) {
-    case "page":
-      return t("documents.place_page", { number: place.number });
-    case "slide":
-      return t("documents.place_slide", { number: place.number });
-    case "sheet":
-      return t("documents.place_sheet", { name: place.name });
-    case "heading":
-      return t("documents.place_heading", { text: place.text });
-    case "whole":
-      return undefined;
-  }
 }
