@@ -17,7 +17,7 @@ function sample() {
   const hit = (document, place, passage) => ({ document, name: `${document}.pdf`, place, chunk: 0, text: passage, score: 0.5, by: ["words"] });
   const hits = [hit("lamps", { kind: "page", number: 7 }, LAMP), hit("tides", { kind: "whole" }, "High water at noon."), hit("rules", { kind: "sheet", name: "Fees" }, "<img src=x onerror='window.owned=1'>")];
   const messages = [
-    { id: "q1", role: "user", content: "Which lamp is green?", created_at: at, state: "complete", sources: { collection: "gone", name: NAME, hits, words_only: "script" } },
+    { id: "q1", role: "user", content: "Which lamp is green?", created_at: at, state: "complete", sources: { collection: "gone", name: NAME, first: 1, hits, words_only: "script" } },
     { id: "a1", parent: "q1", role: "assistant", content: "The lamp at the harbour [1], for a fee [3]. No page [9] says more.", model: "pebble", created_at: at, state: "complete" },
   ];
   return { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: "cited", title: "Cited", pinned: false, created_at: at, updated_at: at, head: "a1", messages }] };

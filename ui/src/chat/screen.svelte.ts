@@ -13,6 +13,8 @@ import { checkLength, contextTokens, type TooLong } from "./tooLong";
 import { reportError } from "../app/reportError";
 
 const MODEL_KEY = "cairn.model";
+/** Room for the passages of a collection: five of about 200 tokens, with their names. */
+const PASSAGES_TOKENS = 1500;
 
 /** Options of a chat that is not created yet. */
 export interface Draft {
@@ -211,7 +213,8 @@ export class ChatScreen {
   async #checkLength(model: string, options: api.Options, text: string): Promise<TooLong | "fits"> {
     const most = models.find(model)?.details.context_length;
     const room = contextTokens(options, models.contextOf(model, uiSettings.context), most);
-    return checkLength(text, room, most, () => cache.countTokens(model, text, options)).catch(() => "fits");
+    const kept = this.collection === undefined ? 0 : PASSAGES_TOKENS;
+    return checkLength(text, room === undefined ? room : Math.max(0, room - kept), most, () => cache.countTokens(model, text, options)).catch(() => "fits");
   }
 
   /** The model of the answer, once it is known; with images, also once its capabilities are known. */

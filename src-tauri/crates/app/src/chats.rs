@@ -1,7 +1,8 @@
 //! Chats: conversations that the daemon stores. Answers are computed whether or not a client follows them.
 //!
-//! `cairn-chats` stores chats; this module connects them to models and tools. `sources` searches documents for a question, `answering` stores a message, `computing` computes its
-//! answer and stores the progress, `calling` runs tools that the model calls, `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
+//! `cairn-chats` stores chats; this module connects them to models and tools. `sources` searches documents for a question,
+//! `answering` stores a message, `computing` computes its answer and stores the progress, `calling` runs tools that the model calls,
+//! `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
 //! `upkeep` erases deleted chats from all files and writes backups, in the background.
 //! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!

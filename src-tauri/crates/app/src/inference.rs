@@ -46,4 +46,4 @@ pub use cairn_prompt::{Delta, Error as TemplateError, Image, Message, ToolCall};
 pub use cairn_runtime::{CacheScope, Client, Displaced, GenerateError, Logprob, PictureError, Priority, TokenLogprob};
 pub use cairn_upstream::{CallError, Endpoint, Failure, TranslationError};
 pub(crate) use load::{engine_keep_alive, kv_type};
-pub(crate) use prompt_work::run_blocking;
+pub(crate) use prompt_work::{run_blocking, run_to_end};

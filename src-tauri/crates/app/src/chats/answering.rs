@@ -13,6 +13,7 @@ use super::error::Error;
 use super::follow::Follower;
 use super::handle::ChatSessions;
 use super::live::{Live, ToolOffer};
+use super::sources;
 use super::title;
 use crate::inference::{self, AnswerPrefix};
 use crate::values::Timestamp;
@@ -54,10 +55,13 @@ impl ChatSessions {
         if ask.content.trim().is_empty() && ask.files.is_empty() && ask.images.is_empty() {
             return Err(Error::Empty);
         }
-        let sources = self.sources(id, &ask.content).await?;
         let (app, id) = (self.clone(), id.to_owned());
-        // The answer is computed even if the client leaves during the write.
-        blocking(move || Ok(app.run(app.start_question(&id, ask, sources)?, held))).await
+        // The answer is computed even if the client leaves during the search or the write.
+        inference::run_to_end(async move {
+            let sources = app.sources(&id, &ask).await?;
+            blocking(move || Ok(app.run(app.start_question(&id, ask, sources)?, held))).await
+        })
+        .await
     }
 
     /// Starts another answer to a message, or continues an answer.
@@ -144,7 +148,7 @@ impl ChatSessions {
         let parent = ask.parent.unwrap_or(chat.head);
         let now_ms = self.now_ms();
         let created_at = Timestamp::from_unix_ms(now_ms);
-        let user = ChatMessage {
+        let mut user = ChatMessage {
             files: ask.files,
             images: ask.images,
             sources: sources.map(Box::new),
@@ -167,6 +171,9 @@ impl ChatSessions {
                 Some(parent) => chats.path(id, Some(parent), None, usize::MAX)?.messages,
                 None => Vec::new(),
             };
+            if let Some(sources) = &mut user.sources {
+                sources.first = sources::next_number(&before);
+            }
             let messages = [user, answering(model, now_ms)];
             let mut added = chats.add(id, parent.as_deref(), &messages, now_ms)?.into_iter();
             let (Some(asked), Some(answer)) = (added.next(), added.next()) else {

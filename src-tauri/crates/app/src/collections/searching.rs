@@ -1,6 +1,7 @@
 //! Searches in a collection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cairn_collections::{CollectionStore, QueryVector, StoredCollection};
 
@@ -13,6 +14,8 @@ use crate::values::{CollectionHits, Sources, WordsOnly};
 const DEFAULT_HITS: usize = 5;
 /// Most hits of a search.
 pub const MAX_HITS: usize = 100;
+/// Longest wait for the vector of a query: other models may have to be unloaded for the embedding model.
+const VECTOR_TIMEOUT: Duration = Duration::from_secs(20);
 /// Most characters of a question that are searched for. A pasted text is found by its beginning.
 const MAX_QUESTION_CHARS: usize = 2000;
 
@@ -33,8 +36,14 @@ impl Collections {
     /// Searches for the question of a chat. The result has the error of a failed search, so that the question can be sent without
     /// passages.
     pub(crate) async fn sources(&self, id: &str, question: &str) -> Sources {
-        let mut sources =
-            Sources { collection: id.to_owned(), name: String::new(), hits: Vec::new(), words_only: None, error: None };
+        let mut sources = Sources {
+            collection: id.to_owned(),
+            name: String::new(),
+            first: 1,
+            hits: Vec::new(),
+            words_only: None,
+            error: None,
+        };
         let found = async {
             let stored = self.0.stored(id).await?;
             sources.name.clone_from(&stored.name);
@@ -63,7 +72,8 @@ impl Shared {
         query: &str,
         limit: usize,
     ) -> Result<CollectionHits, Error> {
-        let (vector, words_only) = match self.query_vector(stored, query).await {
+        let found = tokio::time::timeout(VECTOR_TIMEOUT, self.query_vector(stored, query)).await;
+        let (vector, words_only) = match found.unwrap_or(Err(WordsOnly::Timeout)) {
             Ok(vector) => (Some(vector), None),
             Err(reason) => (None, Some(reason)),
         };

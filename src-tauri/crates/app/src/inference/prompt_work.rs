@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 use super::error::Error;
 
@@ -47,7 +48,18 @@ pub(super) async fn run_prompt_work<T: Send + 'static, E: From<Error> + Send + '
 pub(crate) async fn run_blocking<T: Send + 'static, E: From<Error> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    match tokio::task::spawn_blocking(work).await {
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+/// Runs work to its end, even if the caller is dropped.
+pub(crate) async fn run_to_end<T: Send + 'static, E: From<Error> + Send + 'static>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
+    joined(tokio::spawn(work).await)
+}
+
+fn joined<T, E: From<Error>>(result: Result<Result<T, E>, JoinError>) -> Result<T, E> {
+    match result {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         // The daemon is shutting down.

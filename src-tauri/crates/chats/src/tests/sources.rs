@@ -22,6 +22,7 @@ fn collection_and_passages_are_kept_in_copies() {
     let sources = Sources {
         collection: "tea".to_owned(),
         name: "Tea".to_owned(),
+        first: 4,
         hits: vec![hit],
         words_only: Some(WordsOnly::NoModel),
         error: Some(ErrorBody::text("slow")),

@@ -169,6 +169,8 @@ pub enum WordsOnly {
     NoVectors,
     /// The embedding model cannot read the script of the query, for example Chinese.
     Script,
+    /// The embedding model took too long: it may wait for other models.
+    Timeout,
 }
 
 /// A chunk that a search found.

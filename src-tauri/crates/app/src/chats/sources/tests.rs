@@ -1,5 +1,6 @@
 //! Questions of chats with a collection, answered by a model that recites what it found in its prompt.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use cairn_chats::{AnswerRequest, ChatChange, ChatLine, ChatMessage, NewChatRequest, SendRequest};
@@ -124,6 +125,47 @@ async fn later_prompts_keep_the_passages_of_earlier_questions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_passages_continue_along_a_branch() {
+    let fixture = Fixture::new().await;
+    let document = b"the green leaf\n".to_vec();
+    fixture.app.collections().add_document(&fixture.collection, "leaf.pdf", document, ()).await.expect("a document");
+    let (first, _) = fixture.ask("What is green?").await;
+    assert_eq!((sources(&first).first, sources(&first).hits.len()), (1, 2));
+    let (second, _) = fixture.ask("Where do birds sleep?").await;
+    assert_eq!((sources(&second).first, sources(&second).hits.len()), (3, 0), "nothing was found");
+    let (third, _) = fixture.ask("Which leaf?").await;
+    assert_eq!(sources(&third).first, 3);
+    assert!(text(sources(&third)).contains("\n[3] leaf.pdf"), "the number in the prompt");
+    let other = SendRequest { content: "Which stone?".to_owned(), parent: Some(None), ..SendRequest::default() };
+    let mut follower = fixture.app.chats().ask_in_chat(&fixture.chat, other, ()).await.expect("an answer");
+    let Some(ChatLine::User(other)) = follower.next().await else { panic!("the question") };
+    assert_eq!(sources(&other).first, 1, "another branch has its own numbers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn question_is_stored_if_the_client_leaves_during_the_search() {
+    let fixture = Fixture::new().await;
+    let ask = SendRequest { content: "Which stone is green?".to_owned(), ..SendRequest::default() };
+    let mut events = fixture.app.chats().chat_events();
+    let mut asking = Box::pin(fixture.app.chats().ask_in_chat(&fixture.chat, ask, ()));
+    let polled = std::future::poll_fn(|context| Poll::Ready(asking.as_mut().poll(context).is_ready())).await;
+    assert!(!polled, "the search has begun");
+    drop(asking);
+    let stored = async {
+        loop {
+            let part = PathPart { leaf: None, before: None, limit: 100 };
+            let path = fixture.app.chats().chat_path(&fixture.chat, &part).expect("the messages").messages;
+            if path.last().is_some_and(|last| last.content == FOUND) {
+                return path;
+            }
+            events.next().await;
+        }
+    };
+    let stored = tokio::time::timeout(Duration::from_secs(60), stored).await.expect("the question is answered");
+    assert_eq!(sources(&stored[0]).hits.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failed_search_is_reported_with_the_question() {
     let fixture = Fixture::new().await;
     fixture.app.collections().delete(&fixture.collection).await.expect("the collection is deleted");
@@ -152,7 +194,7 @@ fn hit(place: PartPlace, text: &str) -> CollectionHit {
 }
 
 fn found(hits: Vec<CollectionHit>) -> Sources {
-    Sources { collection: "c".to_owned(), name: "Tea".to_owned(), hits, words_only: None, error: None }
+    Sources { collection: "c".to_owned(), name: "Tea".to_owned(), first: 1, hits, words_only: None, error: None }
 }
 
 #[test]
@@ -160,15 +202,15 @@ fn passages_have_numbers_and_places() {
     let hits = vec![
         hit(PartPlace::Page { number: 3 }, "Steep it."),
         hit(PartPlace::Slide { number: 4 }, "```"),
-        hit(PartPlace::Sheet { name: "Prices".to_owned() }, "a"),
-        hit(PartPlace::Heading { text: "Green".to_owned() }, "b"),
+        hit(PartPlace::Sheet { name: "कीमतें".to_owned() }, "a"),
+        hit(PartPlace::Heading { text: "Green\n tea".to_owned() }, "b"),
         hit(PartPlace::Whole, "c"),
     ];
     let text = text(&found(hits));
     let (first, passages) = text.split_once("\n\n").expect("a first line");
-    assert!(first.contains("\"Tea\"") && first.contains("[1]"), "{first}");
+    assert!(first.contains("“Tea”") && first.contains("[1]"), "{first}");
     let expected = "[1] tea.pdf, page 3:\n```\nSteep it.\n```\n\n[2] tea.pdf, slide 4:\n````\n```\n````\n\n\
-        [3] tea.pdf, sheet \"Prices\":\n```\na\n```\n\n[4] tea.pdf, section \"Green\":\n```\nb\n```\n\n\
+        [3] tea.pdf, sheet “कीमतें”:\n```\na\n```\n\n[4] tea.pdf, section “Green tea”:\n```\nb\n```\n\n\
         [5] tea.pdf:\n```\nc\n```\n\n";
     assert_eq!(passages, expected);
 }

@@ -11,10 +11,13 @@ use crate::app::collections::{CollectionHit, WordsOnly};
 pub struct Sources {
     /// Id of the collection.
     pub collection: String,
-    /// Name of the collection at the time of the search; empty if it does not exist.
+    /// Name of the collection at the time of the search; empty if it could not be read.
     #[serde(default)]
     pub name: String,
-    /// Passages, best first. The model knows them by their numbers, from 1.
+    /// Number of the first passage in the prompt. The numbers continue those of earlier questions of the branch.
+    #[serde(default = "one")]
+    pub first: u32,
+    /// Passages, best first.
     #[serde(default)]
     pub hits: Vec<CollectionHit>,
     /// Why the search used words only; absent if it used meaning too.
@@ -23,4 +26,8 @@ pub struct Sources {
     /// Why the search failed. The question was then sent without passages.
     #[serde(default, deserialize_with = "stored_error::read", skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
+}
+
+fn one() -> u32 {
+    1
 }
