@@ -12,7 +12,7 @@ const WAIT = { timeout: 20_000 };
 const REPORT = { name: "report.pdf", mimeType: "application/pdf", buffer: pdf(["The lamp is green", "The harbour opens at six"]) };
 const FILES = [
   REPORT,
-  { name: "notes.docx", mimeType: "application/octet-stream", buffer: docx(["Meeting notes", "Anna brings the keys of the harbour office"]) },
+  { name: "notes.docx", mimeType: "application/octet-stream", buffer: docx(["Meeting notes", "Anna has the keys of the harbour office"]) },
   { name: "备份.md", mimeType: "text/markdown", buffer: Buffer.from("# 备份策略\n\n每天备份一次数据库，每周检查一次备份。\n") },
   { name: "a-rather-long-name-of-a-text-file-that-no-list-has-room-for-in-a-narrow-window.txt", mimeType: "text/plain", buffer: Buffer.from("Nothing about ships.\n".repeat(200)) },
   { name: "broken.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\x03\x04 and nothing else", "latin1") },
@@ -267,6 +267,7 @@ async function states(page, daemon, id, shoot) {
   await shoot("model-missing");
   await line.locator("button").click();
   await page.waitForFunction(() => location.hash === "#/models/discover/all-minilm%3Alatest");
+  await page.locator(".pasted .name", { hasText: "all-minilm" }).waitFor(WAIT);
   check(true, "and can be downloaded");
   await page.unroute(path);
   await page.goto(`${daemon.address}/ui/#/documents/${id}`);

@@ -18,7 +18,7 @@ export function embeddingModels(models: Models = installed): string[] {
   return models.installed.filter(({ name, size, remotes }) => models.can(name, EMBEDDING) && (size > 0 || !remotes)).map((model) => model.name);
 }
 
-/** Describes the models whose capabilities are not in the list. */
+/** Describes the models without capabilities in the list. */
 export async function describeModels(models: Models = installed): Promise<void> {
   await models.refresh();
   const unclear = models.installed.filter(({ name, capabilities, remotes }) => capabilities === undefined && !remotes && !models.isDescribed(name));

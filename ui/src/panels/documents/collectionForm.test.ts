@@ -61,7 +61,7 @@ it("error is shown at its field", async () => {
   await check(new Error("offline"), undefined);
 });
 
-it("models that compute vectors are found, also those whose list entry lacks capabilities", async () => {
+it("models that compute vectors are found, also without capabilities in the list", async () => {
   const model = (name: string, part: Partial<TagsModel> = {}) => ({ name, digest: name, size: 1, details: {}, ...part }) as TagsModel;
   const models = new Models();
   const installed = [model("mini", { capabilities: ["embedding"] }), model("chat", { capabilities: ["completion"] }), model("unclear"), model("far", { capabilities: ["embedding"], size: 0, remotes: ["gpu"] })];

@@ -24,7 +24,7 @@ it("files of folders are named by their path below the folder", () => {
   expect(nameIn(`notes/${"文".repeat(90)}/readme.md`), "a long path").toBe("readme.md");
 });
 
-it("single files need no known format, files of a folder do", () => {
+it("single files may have any format, files of a folder need a readable one", () => {
   const names = (chosen: ReturnType<typeof fieldFiles>): unknown => [chosen.files.map((one) => one.name), chosen.skipped];
   expect(names(fieldFiles([file("LICENSE"), file("photo.jpg")]))).toEqual([["LICENSE", "photo.jpg"], 0]);
   expect(names(fieldFiles([file("n/b.md"), file("n/photo.jpg"), file("n/a/c.txt")]))).toEqual([["a/c.txt", "b.md"], 1]);

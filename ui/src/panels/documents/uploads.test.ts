@@ -8,7 +8,7 @@ const file = (name: string, bytes = 3) => ({ name, file: { name, size: bytes } a
 const failed = (code: string): ApiError => new ApiError(422, "no", { error: "no", code });
 const row = (id: string, name: string, part: Partial<CollectionDocument> = {}): CollectionDocument => ({ id, name, bytes: 3, added_at: "", chunks: 1, unreadable_chunks: 0, status: { state: "ready" }, ...part });
 
-/** A daemon that answers when the test says so. */
+/** A daemon that answers on demand of the test. */
 function daemon(documents: CollectionDocument[] = []) {
   const open = new Map<string, { done: (id: string) => void; fail: (error: unknown) => void }>();
   const uploads = new Uploads({
