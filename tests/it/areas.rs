@@ -23,7 +23,7 @@ const AREAS: &[&str] = &[
 ];
 
 /// Files beside the areas that every area may use.
-const BASE: &[&str] = &["clock", "panics", "private_file", "short_name", "values", "version"];
+const BASE: &[&str] = &["clock", "panics", "private_file", "short_name", "upkeep", "values", "version"];
 
 /// Returns a line for each import in `text`, a file of `area`, of a later area or of a module that composes areas.
 fn breaches(area: &str, text: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 //! `cairn-chats` stores chats; this module connects them to models and tools. `sources` searches documents for a question,
 //! `answering` stores a message, `computing` computes its answer and stores the progress, `calling` runs tools that the model calls,
 //! `follow` streams an answer to a client, and `list` reports where the cached context of a chat is.
-//! `upkeep` erases deleted chats from all files and writes backups, in the background.
+//! `state` requests the erasure of deleted chats from all files and backups, in the background.
 //! Cached rows of a chat have the owner `chat:<id>`, so that they can be prefetched and deleted with the chat.
 //!
 //! **Invariants:** a chat has at most one answer in progress. What a client has received is on disk within a second,
@@ -32,7 +32,6 @@ mod sources;
 mod state;
 mod title;
 mod trash;
-mod upkeep;
 
 pub use cairn_chats::{CallDecision, ChatFilter, ChatsError};
 pub use edit::PathPart;

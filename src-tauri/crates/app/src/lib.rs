@@ -45,6 +45,7 @@ pub mod speed;
 pub mod system;
 pub mod tools;
 pub mod transfers;
+mod upkeep;
 mod values;
 mod version;
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use cairn_sqlite::{DatabaseError, FileError};
 use cairn_wire::excerpt;
-use rusqlite::ErrorCode;
 
 /// Error of a chat operation.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +92,8 @@ pub enum ChatsError {
     Json(#[from] serde_json::Error),
 }
 
-impl ChatsError {
-    /// Returns the fault of the file, if it is damaged and can be repaired.
-    pub(crate) fn damage(&self) -> Option<String> {
+impl DatabaseError for ChatsError {
+    fn damage(&self) -> Option<String> {
         match self {
             Self::Damaged(error) => Some(error.to_string()),
             Self::CheckFailed(found) => Some(found.clone()),
@@ -103,13 +102,27 @@ impl ChatsError {
     }
 }
 
+impl From<FileError> for ChatsError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Newer { path, found, supported } => Self::Newer { path, found, supported },
+            FileError::Foreign(path) => Self::Foreign(path),
+            FileError::Open { path, reason } => Self::Open { path, reason },
+            FileError::Backup { path, reason } => Self::Backup { path, reason },
+            FileError::Damaged(error) => Self::Damaged(error),
+            FileError::CheckFailed(found) => Self::CheckFailed(found),
+            FileError::Repair { path, reason } => Self::Repair { path, reason },
+            FileError::Remove { path, reason } => Self::Remove { path, reason },
+            FileError::LogInUse => Self::LogInUse,
+            FileError::DiskFull => Self::DiskFull,
+            FileError::ReadOnly => Self::ReadOnly,
+            FileError::Sql(error) => Self::Sql(error),
+        }
+    }
+}
+
 impl From<rusqlite::Error> for ChatsError {
     fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error),
-            Some(ErrorCode::DiskFull) => Self::DiskFull,
-            Some(ErrorCode::ReadOnly) => Self::ReadOnly,
-            _ => Self::Sql(error),
-        }
+        FileError::from(error).into()
     }
 }

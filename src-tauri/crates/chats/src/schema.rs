@@ -1,26 +1,39 @@
 //! Database schema and migrations.
 //!
-//! `PRAGMA application_id` identifies Cairn's files. `PRAGMA user_version` is the version of the schema: the number of applied
-//! [`MIGRATIONS`]. A file of a newer version is rejected unchanged. Before a migration, a backup is written beside the file, see
-//! `backup`. All migrations run in one transaction.
+//! The version of a file is the number of applied [`MIGRATIONS`]. `cairn-sqlite` opens the file, and documents how.
 //!
 //! ```text
 //! chats      one row per chat; `head` is the last message of the selected branch
 //! messages   one tree per chat; `depth` counts the messages above
 //! presets    named settings of new chats
-//! erasures   rows of chats that were deleted forever, or lost messages, and may have copies in files, see `erase`; 0 is for deletions before version 3
+//! erasures   rows of chats that were deleted forever, or lost messages, and may have copies in files; 0 is for deletions before version 3
 //! found_messages, found_titles   contentless FTS5 tables: rowid is the row of the message or chat, see `words`
 //! ```
 
-use std::path::Path;
+use cairn_sqlite::{Format, Schema, Table};
 
-use cairn_disk::{Disk, Mode, RealDisk};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use crate::{message, repair};
 
-use crate::{ChatsError, backup, connect};
+/// The file of chats.
+pub(crate) const FORMAT: Format = Format {
+    schema: Schema { application_id: APPLICATION_ID, migrations: MIGRATIONS, not_in_backups: "" },
+    main_table: "chats",
+    indexes: &["found_messages", "found_titles"],
+    tables: &[
+        Table { name: "chats", has_stable_rows: true, backup_condition: "" },
+        Table {
+            name: "messages",
+            has_stable_rows: true,
+            backup_condition: "WHERE EXISTS (SELECT 1 FROM chats WHERE row = ?2)",
+        },
+        Table { name: "presets", has_stable_rows: false, backup_condition: "" },
+    ],
+    begin: message::mark_interrupted,
+    finish_repair: repair::finish,
+};
 
 /// `CrnC`.
-const APPLICATION_ID: i64 = 0x4372_6e43;
+const APPLICATION_ID: i32 = 0x4372_6e43;
 
 /// Migrations from each version to the next. The first one creates the tables.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -101,85 +114,24 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "ALTER TABLE chats ADD COLUMN collection TEXT; ALTER TABLE messages ADD COLUMN sources TEXT;",
 ];
 
-/// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
-pub(crate) fn open(path: &Path, migrations: &[&str], now_ms: i64) -> Result<Connection, ChatsError> {
-    let open_error = |reason: String| ChatsError::Open { path: path.to_owned(), reason };
-    if let Some(folder) = path.parent() {
-        RealDisk.create_dir_all(folder).map_err(|error| open_error(error.to_string()))?;
-    }
-    if !path.exists() {
-        // SQLite would create a file that other users can read. An empty file is an empty database.
-        RealDisk.write_atomic(path, b"", Mode::Private).map_err(|error| open_error(error.to_string()))?;
-    }
-    // A connection that can write would copy the write-ahead log into a file that is then rejected.
-    check(&connect::open_reader(path)?, path, migrations.len())?;
-    let mut connection = connect::open_writer(path)?;
-    prepare(&connection)?;
-    migrate(&mut connection, path, migrations, now_ms)?;
-    Ok(connection)
-}
-
-/// Creates a database in memory.
-pub(crate) fn in_memory() -> Result<Connection, ChatsError> {
-    let mut connection = Connection::open_in_memory()?;
-    prepare(&connection)?;
-    let transaction = connection.transaction()?;
-    apply(&transaction, MIGRATIONS, 0)?;
-    transaction.commit()?;
-    Ok(connection)
-}
-
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    // A commit is durable, also after a power cut.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;")
-}
-
-/// Returns the version of a file: the number of applied migrations.
-///
-/// # Errors
-/// If the file belongs to another program or a newer version.
-pub(crate) fn check(connection: &Connection, path: &Path, supported: usize) -> Result<usize, ChatsError> {
-    let application = number(connection, "application_id")?;
-    let version = number(connection, "user_version")?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 && application != APPLICATION_ID {
-        return Err(ChatsError::Foreign(path.to_owned()));
-    }
-    let applied = usize::try_from(version).unwrap_or(usize::MAX);
-    if applied > supported {
-        return Err(ChatsError::Newer { path: path.to_owned(), found: version, supported });
-    }
-    Ok(applied)
-}
-
-fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
-    let applied = check(connection, path, migrations.len())?;
-    // Must run outside a transaction. The mode is stored in the file.
-    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    if applied == migrations.len() {
-        return Ok(());
-    }
-    if applied > 0 {
-        backup::write(path, applied, now_ms)?;
-    }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    apply(&transaction, migrations, applied)?;
-    Ok(transaction.commit()?)
-}
-
-fn apply(transaction: &Transaction<'_>, migrations: &[&str], applied: usize) -> rusqlite::Result<()> {
-    migrations[applied..].iter().try_for_each(|migration| transaction.execute_batch(migration))?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("few migrations"))
-}
-
-fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, pragma, |row| row.get(0))
+/// Opens a file for writing, with other migrations.
+#[cfg(test)]
+pub(crate) fn open(
+    path: &std::path::Path,
+    migrations: &[&str],
+    now_ms: i64,
+) -> Result<rusqlite::Connection, crate::ChatsError> {
+    Ok(Schema { migrations, ..FORMAT.schema }.open(path, now_ms)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
     use super::*;
+    use crate::ChatsError;
 
     fn files(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();

@@ -60,6 +60,10 @@ impl Home {
     }
 }
 
+fn quick_check(connection: &Connection) -> Result<(), ChatsError> {
+    Ok(cairn_sqlite::quick_check(connection)?)
+}
+
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_unix_ms(ms)
 }

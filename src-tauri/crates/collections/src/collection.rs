@@ -95,6 +95,7 @@ impl CollectionStore {
                 document::delete(connection, row, document)?;
             }
             connection.prepare_cached("DELETE FROM collections WHERE row = ?1")?.execute([row])?;
+            connection.prepare_cached("INSERT INTO erasures (collection) VALUES (?1)")?.execute([row])?;
             Ok(())
         })
     }

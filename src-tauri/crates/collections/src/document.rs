@@ -185,10 +185,9 @@ impl CollectionStore {
     }
 }
 
-/// Marks documents that were being read when the process ended.
-pub(crate) fn mark_interrupted(connection: &Connection) -> Result<(), CollectionsError> {
-    connection.execute("UPDATE documents SET state = 'failed', error = NULL WHERE state = 'reading'", [])?;
-    Ok(())
+/// Marks documents that were being read when the process ended. Returns their number.
+pub(crate) fn mark_interrupted(connection: &Connection) -> rusqlite::Result<usize> {
+    connection.execute("UPDATE documents SET state = 'failed', error = NULL WHERE state = 'reading'", [])
 }
 
 /// Returns the rows of all documents of a collection.
@@ -198,7 +197,7 @@ pub(crate) fn rows(connection: &Connection, collection: i64) -> Result<Vec<i64>,
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Deletes a document with its chunks, their vectors and index entries.
+/// Deletes a document with its chunks, their vectors and index entries. Requests the erasure of their copies.
 pub(crate) fn delete(connection: &Connection, collection: i64, document: i64) -> Result<(), CollectionsError> {
     let chunks = "(SELECT row FROM chunks WHERE document = ?1)";
     connection.execute(&format!("DELETE FROM found_chunks WHERE rowid IN {chunks}"), [document])?;
@@ -206,6 +205,7 @@ pub(crate) fn delete(connection: &Connection, collection: i64, document: i64) ->
     connection.execute(&sql, [document, collection])?;
     connection.prepare_cached("DELETE FROM chunks WHERE document = ?1")?.execute([document])?;
     connection.prepare_cached("DELETE FROM documents WHERE row = ?1")?.execute([document])?;
+    connection.prepare_cached("INSERT INTO erasures (document) VALUES (?1)")?.execute([document])?;
     Ok(())
 }
 
@@ -232,16 +232,20 @@ fn store_chunks(
         "INSERT INTO chunks (collection, document, ordinal, place, text, start, end, is_dense)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
-    let mut index =
-        connection.prepare_cached("INSERT INTO found_chunks (rowid, words, singles) VALUES (?1, ?2, ?3)")?;
     for (ordinal, Chunk { place, text, start, end, is_dense }) in chunks.iter().enumerate() {
         let [ordinal, start, end] = [ordinal, *start, *end].map(|number| signed(number as u64));
         let place_json = serde_json::to_string(place)?;
         insert.execute(params![collection, document, ordinal, place_json, text, start, end, is_dense])?;
-        let cairn_words::Indexed { words, singles } = cairn_words::indexed(&with_context(name, place, text));
-        index.execute(params![connection.last_insert_rowid(), words, singles])?;
+        index(connection, connection.last_insert_rowid(), &with_context(name, place, text))?;
     }
     Ok(())
+}
+
+/// Adds a chunk to the full-text index.
+pub(crate) fn index(connection: &Connection, row: i64, text: &str) -> rusqlite::Result<()> {
+    let cairn_words::Indexed { words, singles } = cairn_words::indexed(text);
+    let sql = "INSERT INTO found_chunks (rowid, words, singles) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(sql)?.execute(params![row, words, singles]).map(drop)
 }
 
 fn find(connection: &Connection, collection: i64, id: &str) -> Result<StoredDocument, CollectionsError> {

@@ -1,7 +1,6 @@
 //! Database schema and migrations.
 //!
-//! `PRAGMA application_id` identifies Cairn's files. `PRAGMA user_version` is the version of the schema: the number of applied
-//! [`MIGRATIONS`]. A file of a newer version is rejected unchanged. All migrations run in one transaction.
+//! The version of a file is the number of applied [`MIGRATIONS`]. `cairn-sqlite` opens the file, and documents how.
 //!
 //! ```text
 //! collections   one row per collection; `model` is the name that the user chose, `vector_model` the digest of the model of all vectors
@@ -9,21 +8,54 @@
 //! chunks        text of a document; `start` and `end` are byte offsets in its part, `is_dense` marks scripts without spaces
 //! vectors       16-bit floats, little-endian, of length 1
 //! models        `reads_dense`: whether a model reads scripts without spaces, by digest
+//! erasures      collections and documents that were deleted and may have copies in files; row 0 is for deletions before version 2
 //! found_chunks  contentless FTS5 table: rowid is the row of the chunk, see `cairn-words`
 //! ```
+//!
+//! **A backup has no vectors.** Cairn does not keep the documents, so a backup must have their text. Vectors are computed again from the
+//! text, in the background, and a search uses words until then. They would be the largest part of a backup: 768 to 2,048 bytes for each
+//! chunk, beside about 800 bytes of text and as many in the index. Two backups are kept, so a collection of 100,000 chunks would need up
+//! to 400 MB more. The index stays in a backup, so that it is a complete database for searches by words.
+//! A repair copies no vectors either: SQLite cannot find a wrong number in a damaged vector, and wrong vectors would make searches worse
+//! without a sign.
 
-use std::path::Path;
+use cairn_sqlite::{Format, Schema, Table};
 
-use cairn_disk::{Disk, Mode, RealDisk};
-use rusqlite::{Connection, TransactionBehavior};
+use crate::{document, repair};
 
-use crate::{CollectionsError, connect};
+/// The file of collections.
+pub(crate) const FORMAT: Format = Format {
+    schema: Schema {
+        application_id: APPLICATION_ID,
+        migrations: MIGRATIONS,
+        not_in_backups: "DELETE FROM vectors; UPDATE documents SET vectors = 0; UPDATE collections SET vector_model = NULL;",
+    },
+    main_table: "collections",
+    indexes: &["found_chunks"],
+    tables: &[
+        Table { name: "collections", has_stable_rows: true, backup_condition: "" },
+        Table {
+            name: "documents",
+            has_stable_rows: true,
+            backup_condition: "WHERE EXISTS (SELECT 1 FROM collections WHERE row = ?2)",
+        },
+        Table {
+            name: "chunks",
+            has_stable_rows: true,
+            backup_condition: "WHERE EXISTS (SELECT 1 FROM documents WHERE row = ?3)",
+        },
+        Table { name: "models", has_stable_rows: false, backup_condition: "" },
+    ],
+    begin: document::mark_interrupted,
+    finish_repair: repair::finish,
+};
 
 /// `CrnD`.
-const APPLICATION_ID: i64 = 0x4372_6e44;
+const APPLICATION_ID: i32 = 0x4372_6e44;
 
 /// Migrations from each version to the next. The first one creates the tables.
-pub(crate) const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE collections (
         row INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -79,63 +111,26 @@ pub(crate) const MIGRATIONS: &[&str] = &["
     CREATE VIRTUAL TABLE found_chunks USING fts5 (
         words, singles, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
     );
-"];
-
-/// Opens a file for writing, after creating or migrating it.
-pub(crate) fn open(path: &Path, migrations: &[&str]) -> Result<Connection, CollectionsError> {
-    let open_error = |reason: String| CollectionsError::Open { path: path.to_owned(), reason };
-    if let Some(folder) = path.parent() {
-        RealDisk.create_dir_all(folder).map_err(|error| open_error(error.to_string()))?;
-    }
-    if !path.exists() {
-        // SQLite would create a file that other users can read. An empty file is an empty database.
-        RealDisk.write_atomic(path, b"", Mode::Private).map_err(|error| open_error(error.to_string()))?;
-    }
-    // A connection that can write would copy the write-ahead log into a file that is then rejected.
-    check(&connect::open_reader(path)?, path, migrations.len())?;
-    let mut connection = connect::open_writer(path)?;
-    // A commit is durable, also after a power cut.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;")?;
-    migrate(&mut connection, path, migrations)?;
-    Ok(connection)
-}
-
-/// Returns the version of a file: the number of applied migrations.
-fn check(connection: &Connection, path: &Path, supported: usize) -> Result<usize, CollectionsError> {
-    let application = number(connection, "application_id")?;
-    let version = number(connection, "user_version")?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 && application != APPLICATION_ID {
-        return Err(CollectionsError::Foreign(path.to_owned()));
-    }
-    let applied = usize::try_from(version).unwrap_or(usize::MAX);
-    if applied > supported {
-        return Err(CollectionsError::Newer { path: path.to_owned(), found: version, supported });
-    }
-    Ok(applied)
-}
-
-fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), CollectionsError> {
-    let applied = check(connection, path, migrations.len())?;
-    // Must run outside a transaction. The mode is stored in the file.
-    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    if applied == migrations.len() {
-        return Ok(());
-    }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    migrations[applied..].iter().try_for_each(|migration| transaction.execute_batch(migration))?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("few migrations"))?;
-    Ok(transaction.commit()?)
-}
-
-fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, pragma, |row| row.get(0))
-}
+",
+    // The table `sqlite_sequence` is empty in a new file, which needs no erasure.
+    "
+    CREATE TABLE erasures (row INTEGER PRIMARY KEY, collection INTEGER, document INTEGER) STRICT;
+    INSERT INTO erasures (row) SELECT 0 WHERE EXISTS (SELECT 1 FROM sqlite_sequence);
+",
+];
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use cairn_sqlite::FileError;
+    use rusqlite::Connection;
+
     use super::*;
+
+    fn open(path: &Path, migrations: &[&str]) -> Result<Connection, FileError> {
+        Schema { migrations, ..FORMAT.schema }.open(path, 5)
+    }
 
     #[test]
     fn later_migrations_are_applied_once() {
@@ -164,7 +159,7 @@ mod tests {
 
         let foreign = home.path().join("other.sqlite");
         Connection::open(&foreign).expect("a file").execute_batch("CREATE TABLE a (b)").expect("a table");
-        assert!(matches!(open(&foreign, MIGRATIONS), Err(CollectionsError::Foreign(_))), "a file of another program");
+        assert!(matches!(open(&foreign, MIGRATIONS), Err(FileError::Foreign(_))), "a file of another program");
     }
 
     #[test]

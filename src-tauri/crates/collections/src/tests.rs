@@ -6,7 +6,9 @@ use cairn_wire::app::documents::{DocumentFormat, DocumentPart, PartPlace};
 
 use super::*;
 
+mod erased;
 mod question_set;
+mod repaired;
 mod size;
 
 struct Home {
@@ -18,7 +20,7 @@ impl Home {
     /// Opens a store with the collection `c`.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let store = CollectionStore::open(&folder.path().join("collections.sqlite")).expect("a new file");
+        let store = CollectionStore::open(&folder.path().join("collections.sqlite"), 1).expect("a new file");
         store.create("c", "Notes", None, 5).expect("a collection");
         Self { folder, store }
     }
@@ -26,7 +28,7 @@ impl Home {
     fn reopened(self) -> Self {
         let Self { folder, store } = self;
         drop(store);
-        let store = CollectionStore::open(&folder.path().join("collections.sqlite")).expect("the file");
+        let store = CollectionStore::open(&folder.path().join("collections.sqlite"), 2).expect("the file");
         Self { folder, store }
     }
 
@@ -51,6 +53,10 @@ impl Home {
         assert!(self.store.store_vectors("c", model, &vectors).expect("stored"), "the model is current");
     }
 
+    fn execute(&self, sql: &str) {
+        self.store.write(|writer| Ok(writer.execute_batch(sql)?)).expect("executed");
+    }
+
     fn search(&self, query: &str, vector: Option<&QueryVector>) -> Vec<CollectionHit> {
         self.store.search("c", query, vector, 5).expect("hits")
     }
@@ -67,6 +73,18 @@ fn text(texts: &[&str]) -> NewText {
     };
     let parts: Vec<_> = texts.iter().enumerate().map(part).collect();
     NewText { format: DocumentFormat::Pdf, pages: Some(9), chunks: chunks(&parts) }
+}
+
+/// Generates a text with common and rare words.
+fn sentence(seed: u64) -> String {
+    const WORDS: [&str; 8] = ["model", "window", "bread", "granite", "river", "翻译", "paper", "天气"];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut words = Vec::new();
+    for _ in 0..60 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        words.push(format!("{} {}", WORDS[(state >> 61) as usize], state >> 20 & 0xfff));
+    }
+    words.join(" ")
 }
 
 fn query_vector(model: &str, vector: &[f32]) -> QueryVector {
@@ -113,7 +131,7 @@ fn collections_are_renamed_and_deleted() {
     assert!(matches!(home.store.documents("c"), Err(CollectionsError::NotFound(id)) if id == "c"), "no documents");
     let left =
         "SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM found_chunks WHERE found_chunks MATCH 'apple')";
-    let left: i64 = home.store.reader.lock().query_row(left, [], |row| row.get(0)).expect("a count");
+    let left: i64 = home.store.read(|reader| Ok(reader.query_row(left, [], |row| row.get(0))?)).expect("a count");
     assert_eq!(left, 0, "no chunk is left");
 }
 
@@ -165,7 +183,7 @@ fn crash_while_text_is_stored_leaves_no_chunk() {
     let path = home.folder.path().join("collections.sqlite");
     let copy = home.folder.path().join("copy.sqlite");
     // A crash is a copy of the files while a transaction writes. The cache of one page makes SQLite write before the end.
-    let writing = home.store.writer.lock();
+    let writing = rusqlite::Connection::open(&path).expect("the file");
     writing.execute_batch("PRAGMA cache_size = 1; BEGIN IMMEDIATE").expect("a transaction");
     let many: Vec<String> = (0..200).map(|n| format!("new text number {n} {}", "word ".repeat(100))).collect();
     let many = text(&many.iter().map(String::as_str).collect::<Vec<_>>());
@@ -183,7 +201,7 @@ fn crash_while_text_is_stored_leaves_no_chunk() {
     let wal = std::fs::metadata(format!("{}-wal", copy.display())).expect("a log").len();
     assert!(wal > 100_000, "the log has uncommitted chunks: {wal} bytes");
 
-    let store = CollectionStore::open(&copy).expect("the copy opens");
+    let store = CollectionStore::open(&copy, 2).expect("the copy opens");
     let documents = store.documents("c").expect("a list");
     assert_eq!(documents[0].state, DocumentState::Stored, "the old document");
     assert_eq!((documents[1].state.clone(), documents[1].chunks), (DocumentState::Failed(None), 0), "the new one");
@@ -206,7 +224,7 @@ fn text_above_a_limit_is_stored_not_at_all() {
     assert_eq!(home.store.collection("c").expect("the collection").chunks, 0, "nothing is stored");
 
     let sql = format!("UPDATE documents SET chunks = {MAX_CHUNKS} WHERE row = {id}");
-    home.store.writer.lock().execute(&sql, []).expect("a full collection");
+    home.execute(&sql);
     let other = home.begin("b.pdf");
     let error = home.store.store_text("c", &other, &text(&["one more"])).expect_err("full").to_string();
     assert_eq!(error, "the limit of 100000 chunks of a collection is reached");
@@ -215,7 +233,7 @@ fn text_above_a_limit_is_stored_not_at_all() {
         "WITH RECURSIVE n (n) AS (VALUES (3) UNION ALL SELECT n + 1 FROM n WHERE n < {MAX_DOCUMENTS})
         INSERT INTO documents (collection, name, digest, bytes, added_ms, state) SELECT 1, n, n, 0, 0, 'stored' FROM n"
     );
-    home.store.writer.lock().execute(&many, []).expect("many documents");
+    home.execute(&many);
     let error = home.store.begin_document("c", new_document("c.pdf"), 9).expect_err("full").to_string();
     assert_eq!(error, "the limit of 1000 documents of a collection is reached");
 }

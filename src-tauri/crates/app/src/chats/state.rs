@@ -11,8 +11,8 @@ use tokio::sync::broadcast;
 
 use super::error::Error;
 use super::live::Live;
-use super::upkeep::Upkeep;
 use crate::clock::Clock;
+use crate::upkeep::Upkeep;
 use crate::values::Timestamp;
 
 /// Capacity of the channel of changes. A slower receiver misses some.

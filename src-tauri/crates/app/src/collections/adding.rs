@@ -87,6 +87,8 @@ impl Shared {
             let text = NewText { format: text.format, pages: text.pages, chunks: chunks(&text.parts) };
             let stored = store.store_text(&id, &document, &text)?;
             shared.changed();
+            // A backup may be due, and a document of the same file that failed before was deleted.
+            shared.request_upkeep_of_open();
             shared.describe_in(store, &id, stored)
         };
         self.blocking(store).await

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cairn_collections::CollectionStore;
+use cairn_collections::{CollectionStore, Repair};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -17,6 +17,7 @@ use crate::library::catalog::Model;
 use crate::library::{self, ModelLibrary};
 use crate::panics::Panicked;
 use crate::settings::Settings;
+use crate::upkeep::Upkeep;
 use crate::values::{ErrorBody, Timestamp};
 
 /// Name of the client that computes vectors, among the clients of a model.
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     path: PathBuf,
     /// Opened by the first use, so that a user without collections has no such file.
     store: Mutex<Option<Arc<CollectionStore>>>,
+    /// Erases deleted documents and writes backups.
+    upkeep: Arc<Upkeep>,
     pub(super) library: ModelLibrary,
     /// For queries.
     pub(super) inference: Inference,
@@ -63,6 +66,7 @@ impl Collections {
         let shared = Arc::new(Shared {
             path: settings.places().data.join("collections").join("collections.sqlite"),
             store: Mutex::default(),
+            upkeep: Upkeep::new(),
             library: library.clone(),
             inference: of_client(Priority::Interactive),
             background: of_client(Priority::Batch),
@@ -88,27 +92,73 @@ impl Collections {
         self.0.changes.subscribe()
     }
 
-    /// Stops the computation of vectors and closes the database. Further requests fail.
+    /// Stops the computation of vectors, erases deleted documents, also if the last attempt failed, and closes the database. Further
+    /// requests fail. Blocks.
     pub fn close(&self) {
         self.0.ending.store(true, Ordering::Relaxed);
         self.0.wake.notify_one();
-        *self.0.store.lock() = None;
+        let store = self.0.store.lock().take();
+        if let Some(store) = &store {
+            self.0.request_upkeep(store);
+        }
+        self.0.upkeep.finish();
     }
 }
 
 impl Shared {
-    /// Returns the database, and opens it at the first call. Blocks.
+    /// Returns the database, and opens it at the first call. Repairs damage that an earlier operation found. Blocks.
     pub(super) fn store(&self) -> Result<Arc<CollectionStore>, Error> {
         let mut store = self.store.lock();
         if self.is_ending() {
             return Err(Error::ShuttingDown);
         }
         if let Some(store) = &*store {
+            if let Some(repair) = store.repair_if_damaged(self.now_ms())? {
+                self.report(&repair);
+                // The damaged file may have deleted documents.
+                self.request_upkeep(store);
+            }
             return Ok(Arc::clone(store));
         }
-        let opened = Arc::new(CollectionStore::open(&self.path)?);
+        let opened = Arc::new(CollectionStore::open(&self.path, self.now_ms())?);
+        if let Some(repair) = opened.last_repair() {
+            self.report(&repair);
+        }
         *store = Some(Arc::clone(&opened));
+        // The last process may have ended between a deletion and its erasure.
+        self.request_upkeep(&opened);
         Ok(opened)
+    }
+
+    /// Logs a repair. Wakes the task that computes vectors, because a repair removes them.
+    fn report(&self, repair: &Repair) {
+        tracing::error!("{repair}");
+        self.changed();
+    }
+
+    /// Requests the erasure of deleted documents, and a backup if it is due. A failed erasure is repeated after a while and at
+    /// shutdown.
+    fn request_upkeep(&self, store: &Arc<CollectionStore>) {
+        let (clock, store) = (self.clock.clone(), Arc::clone(store));
+        self.upkeep.request(move || {
+            // A repeated run may be much later than its request.
+            let now_ms = Timestamp(clock.now()).unix_ms();
+            let erased = store.erase_deleted(now_ms);
+            if let Err(error) = &erased {
+                tracing::warn!(%error, "files may still contain deleted documents; Cairn will retry");
+            }
+            if let Err(error) = store.back_up_if_due(now_ms) {
+                tracing::warn!(%error, "cannot back up the collections");
+            }
+            erased.is_ok()
+        });
+    }
+
+    /// Requests upkeep after documents were added or deleted.
+    pub(super) fn request_upkeep_of_open(&self) {
+        if let Some(store) = self.store.lock().clone() {
+            self.request_upkeep(&store);
+        }
     }
 
     /// Runs work on the database on a thread for blocking work.

@@ -82,7 +82,7 @@ impl Collections {
         self.0.blocking(apply).await
     }
 
-    /// Deletes a collection with all its documents.
+    /// Deletes a collection with all its documents. Copies in other files are removed within seconds.
     ///
     /// # Errors
     /// If there is no such collection, or the database cannot be written.
@@ -92,12 +92,13 @@ impl Collections {
             store.delete(&id)?;
             shared.failures.lock().remove(&id);
             shared.changed();
+            shared.request_upkeep_of_open();
             Ok(())
         };
         self.0.blocking(delete).await
     }
 
-    /// Removes a document from a collection.
+    /// Removes a document from a collection. Copies in other files are removed within seconds.
     ///
     /// # Errors
     /// If there is no such collection or document, or the database cannot be written.
@@ -106,6 +107,7 @@ impl Collections {
         let remove = move |shared: &Shared, store: &CollectionStore| {
             store.remove_document(&id, &document)?;
             shared.changed();
+            shared.request_upkeep_of_open();
             Ok(())
         };
         self.0.blocking(remove).await

@@ -1,6 +1,6 @@
 //! Tests of collections with a real embedding model and a process that reads documents.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cairn_testkit::families::BERT;
@@ -42,10 +42,16 @@ impl Fixture {
 
     /// Ends the daemon and starts it again.
     fn restarted(self) -> Self {
+        self.restarted_after(|_| {})
+    }
+
+    /// Ends the daemon, changes the database and starts the daemon again.
+    fn restarted_after(self, change: impl FnOnce(&Path)) -> Self {
         let Self { folder, app } = self;
         app.shutdown();
         app.collections().close();
         drop(app);
+        change(&database_in(folder.path()));
         Self { app: start(folder.path()), folder }
     }
 
@@ -83,6 +89,20 @@ impl Fixture {
     async fn embedded(&self, collection: &str) -> Collection {
         self.wait_for(collection, |meaning| *meaning == MeaningSearch::Ready).await
     }
+}
+
+fn database_in(home: &Path) -> PathBuf {
+    home.join("collections/collections.sqlite")
+}
+
+/// Returns the files beside the database that have a text.
+fn files_with(home: &Path, text: &str) -> Vec<PathBuf> {
+    let folder = database_in(home).parent().expect("a folder").to_owned();
+    let has_text = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("a file is readable");
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    std::fs::read_dir(folder).expect("the folder").flatten().map(|entry| entry.path()).filter(has_text).collect()
 }
 
 fn start(home: &Path) -> App {
@@ -221,4 +241,46 @@ async fn model_that_fails_is_reported_and_tried_again() {
     let change = CollectionChange { model: Some("bert".to_owned()), name: Some("B".to_owned()) };
     fixture.collections().change(&collection.id, change).await.expect("changed");
     assert_eq!(fixture.embedded(&collection.id).await.name, "B");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_database_is_repaired_and_vectors_are_computed_again() {
+    let fixture = Fixture::new();
+    fixture.install("bert");
+    let collection = fixture.create("bert").await;
+    fixture.add(&collection.id, "stone.pdf", "the green stone").await.expect("added");
+    fixture.embedded(&collection.id).await;
+    // The end of the daemon writes a backup.
+    let fixture = fixture.restarted_after(|path| {
+        let mut bytes = std::fs::read(path).expect("the database");
+        bytes[4096..].fill(0xa5);
+        std::fs::write(path, bytes).expect("damaged");
+    });
+    // The first request may find the damage; the next one repairs it.
+    if let Err(error) = fixture.collections().collection(&collection.id).await {
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+    let found = fixture.embedded(&collection.id).await;
+    assert_eq!((found.name.as_str(), found.documents, found.chunks), ("Notes", 1, 1), "from the backup");
+    let found = fixture.collections().search(&collection.id, "stone", None).await.expect("hits");
+    assert_eq!((found.hits.len(), found.hits[0].by.len(), found.words_only), (1, 2, None), "by words and by meaning");
+    let kept = std::fs::read_dir(database_in(fixture.folder.path()).parent().expect("a folder")).expect("the folder");
+    let is_kept = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("collections.damaged.");
+    assert!(kept.flatten().any(is_kept), "the damaged file is kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_documents_are_erased_at_the_end() {
+    let fixture = Fixture::new();
+    let collection = fixture.create("").await;
+    let document = fixture.add(&collection.id, "a.pdf", "zqxjmarker of a").await.expect("added");
+    fixture.add(&collection.id, "b.pdf", "stone").await.expect("added");
+    let fixture = fixture.restarted();
+    let home = fixture.folder.path().to_owned();
+    assert!(files_with(&home, "zqxjmarker").len() >= 2, "the database and a backup have the document");
+    fixture.collections().remove_document(&collection.id, &document.id).await.expect("removed");
+    let fixture = fixture.restarted();
+    assert_eq!(files_with(&home, "zqxjmarker"), Vec::<PathBuf>::new(), "no file has the document");
+    let found = fixture.collections().search(&collection.id, "stone", None).await.expect("hits");
+    assert_eq!(found.hits.len(), 1, "the other document stays");
 }

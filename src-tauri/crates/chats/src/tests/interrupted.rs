@@ -39,7 +39,7 @@ fn kill_between_the_renames_of_a_repair_loses_nothing() {
         let chats = Chats::open(&file(old_name), 6).expect("the file");
         assert_eq!(count(&chats), CHATS + 1, "the new file is used, {renames} renames before the kill");
         assert!(chats.chat("last").is_ok(), "the chat of the log, {renames} renames before the kill");
-        chats.read(crate::repair::quick_check).expect("the new file is valid");
+        chats.read(quick_check).expect("the new file is valid");
         drop(chats);
         let mut names = names(folder.path());
         names.retain(|name| !name.ends_with("-wal") && !name.ends_with("-shm"));
@@ -83,11 +83,11 @@ fn incomplete_new_file_of_a_killed_repair_is_not_used() {
     std::fs::write(path.with_extension("repaired-partial"), "half a database").expect("a file");
     home.create("c", 1);
     assert_eq!(
-        crate::repair::files_set_aside(&path),
+        cairn_sqlite::files_set_aside(&path),
         [path.with_extension("repaired-partial")],
         "an erasure removes it"
     );
-    *home.chats.damage.lock() = Some("found by the test".to_owned());
+    home.chats.database.report_damage("found by the test".to_owned());
     home.chats.repair_if_damaged(5).expect("a repair").expect("a new file");
     assert!(home.chats.chat("c").is_ok(), "the chat is in the new file");
     assert!(!path.with_extension("repaired-partial").exists(), "the incomplete file is replaced");

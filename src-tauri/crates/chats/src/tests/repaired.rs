@@ -86,7 +86,7 @@ fn damaged_page_loses_only_its_rows_and_the_file_is_set_aside() {
     assert_eq!(std::fs::read(&repair.set_aside).expect("the damaged file"), damaged, "the damaged file is unchanged");
     let name = repair.set_aside.file_name().and_then(|name| name.to_str());
     assert_eq!(name, Some("chats.damaged.5.sqlite"), "with the time");
-    chats.read(crate::repair::quick_check).expect("the new file is valid");
+    chats.read(quick_check).expect("the new file is valid");
     let read: usize =
         (0..CHATS).map(|n| chats.path(&format!("c{n}"), None, None, 100).expect("a path").messages.len()).sum();
     assert!(read as u64 > repair.messages / 2, "branches are readable: {read}");
@@ -166,7 +166,7 @@ fn row_of_a_deleted_chat_is_not_used_again_after_a_repair() {
     home.add("deleted", None, "user", "the last message", 1);
     home.chats.delete("deleted").expect("deleted");
     let repair = |now_ms| {
-        *home.chats.damage.lock() = Some("found by the test".to_owned());
+        home.chats.database.report_damage("found by the test".to_owned());
         home.chats.repair_if_damaged(now_ms).expect("a repair").expect("a new file")
     };
     repair(5);

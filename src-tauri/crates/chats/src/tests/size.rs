@@ -92,7 +92,7 @@ fn many_chats_are_listed_and_searched() {
     home.chats.back_up_if_due(1).expect("a backup");
     println!("a backup written in {:?}", start.elapsed());
     let start = Instant::now();
-    home.chats.read(crate::repair::quick_check).expect("no damage");
+    home.chats.read(quick_check).expect("no damage");
     println!(
         "the file checked in {:?}, {} bytes",
         start.elapsed(),

@@ -53,7 +53,7 @@ fn many_chunks_are_searched_exactly() {
     for at in [0, 1, CHUNKS / 2, CHUNKS - 1] {
         let (row, vector) = &vectors[at];
         let began = Instant::now();
-        let nearest = vector::nearest(&home.store.reader.lock(), 1, vector, 10).expect("rows");
+        let nearest = home.store.read(|reader| vector::nearest(reader, 1, vector, 10)).expect("rows");
         println!("vectors compared in {:?}", began.elapsed());
         assert_eq!((nearest[0], nearest.len()), (*row, 10));
     }

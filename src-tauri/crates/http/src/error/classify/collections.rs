@@ -1,6 +1,6 @@
 //! Errors of collections.
 
-use cairn_app::collections::{CollectionsError, Error, MAX_NAME_CHARS};
+use cairn_app::collections::{CollectionsError, Error, FileError, MAX_NAME_CHARS};
 use cairn_wire::{ErrorCode as Code, excerpt};
 
 use super::answers::of_inference;
@@ -31,10 +31,10 @@ fn of_store(error: &CollectionsError) -> Class {
         }
         E::Name => Class::new(BAD, Code::CollectionNameInvalid).with("limit", MAX_NAME_CHARS),
         E::Full { .. } => with_reason(CONFLICT, Code::CollectionFull, error),
-        E::Newer { path, .. } => Class::new(CONFLICT, Code::CollectionsNewerVersion).with("path", path.display()),
-        E::DiskFull => Class::new(INTERNAL, Code::CollectionsDiskFull),
-        E::Foreign(_) | E::Open { .. } | E::Sql(_) | E::Json(_) => {
-            with_reason(INTERNAL, Code::CollectionsUnavailable, error)
+        E::File(FileError::Newer { path, .. }) => {
+            Class::new(CONFLICT, Code::CollectionsNewerVersion).with("path", path.display())
         }
+        E::File(FileError::DiskFull) => Class::new(INTERNAL, Code::CollectionsDiskFull),
+        E::File(_) | E::Json(_) => with_reason(INTERNAL, Code::CollectionsUnavailable, error),
     }
 }

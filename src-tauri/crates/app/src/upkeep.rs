@@ -1,4 +1,4 @@
-//! Background thread that erases deleted chats and writes backups.
+//! Background thread that erases what was deleted and writes backups, of chats and of collections.
 //!
 //! An erasure rewrites the whole database. The thread therefore waits for [`DELAY`] after a request. One run then serves all requests
 //! of that time. Work that failed is repeated after [`RETRY_DELAY`], until it succeeds or the daemon shuts down.
@@ -19,7 +19,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(60);
 type Work = Box<dyn FnMut() -> bool + Send>;
 
 /// Background thread that merges requests: each run executes only the latest one.
-pub(super) struct Upkeep {
+pub(crate) struct Upkeep {
     delay: Duration,
     retry_delay: Duration,
     state: Mutex<State>,
@@ -38,16 +38,16 @@ struct State {
 }
 
 impl Upkeep {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Self::with_delays(DELAY, RETRY_DELAY)
     }
 
-    pub(super) fn with_delays(delay: Duration, retry_delay: Duration) -> Arc<Self> {
+    pub(crate) fn with_delays(delay: Duration, retry_delay: Duration) -> Arc<Self> {
         Arc::new(Self { delay, retry_delay, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// Requests work, which returns whether it succeeded. It replaces requested work that has not begun.
-    pub(super) fn request(self: &Arc<Self>, work: impl FnMut() -> bool + Send + 'static) {
+    pub(crate) fn request(self: &Arc<Self>, work: impl FnMut() -> bool + Send + 'static) {
         let mut state = self.state.lock();
         state.requested = Some(Box::new(work));
         if state.thread.is_some() {
@@ -55,14 +55,14 @@ impl Upkeep {
             return;
         }
         let upkeep = Arc::clone(self);
-        match Builder::new().name("chats-upkeep".to_owned()).spawn(move || upkeep.run()) {
+        match Builder::new().name("upkeep".to_owned()).spawn(move || upkeep.run()) {
             Ok(thread) => state.thread = Some(thread),
-            Err(error) => tracing::warn!(%error, "deleted chats are not erased yet: cannot start a thread"),
+            Err(error) => tracing::warn!(%error, "deleted data is not erased yet: cannot start a thread"),
         }
     }
 
     /// Does the requested or failed work now and waits for its end. Work that fails now is not repeated.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let thread = {
             let mut state = self.state.lock();
             state.ending = true;
