@@ -112,7 +112,7 @@ fn erasure_after_purge_covers_backups_and_set_aside_files() {
         "chats.v1.3.bak",
     ];
     for name in copies {
-        std::fs::copy(folder.join("chats.v5.5.bak"), folder.join(name)).expect("a copy");
+        std::fs::copy(folder.join("chats.v6.5.bak"), folder.join(name)).expect("a copy");
     }
     let own = ["chats.2026.bak", "chats.damaged.old.sqlite", "chats.repaired.sqlite", "chats.sqlite.bak", "notes.txt"];
     for name in own {
@@ -120,18 +120,18 @@ fn erasure_after_purge_covers_backups_and_set_aside_files() {
     }
     home.chats.set_deleted("c", Some(10)).expect("trash");
     home.chats.erase_deleted(11).expect("nothing to erase");
-    assert!(occurrences(folder).iter().any(|found| found.starts_with("chats.v5.5.bak")), "the trash stays in backups");
+    assert!(occurrences(folder).iter().any(|found| found.starts_with("chats.v6.5.bak")), "the trash stays in backups");
     assert_eq!(home.chats.purge(11).expect("a purge"), ["c"], "the chat is purged");
     home.chats.erase_deleted(12).expect("erased");
     assert_eq!(occurrences(folder), Vec::<String>::new(), "no file has a word of the chat");
     let mut names: Vec<_> =
         files_below(folder).into_iter().filter_map(|path| path.file_name().map(std::ffi::OsStr::to_owned)).collect();
     names.sort();
-    let mut kept = vec!["chats.sqlite", "chats.sqlite-shm", "chats.sqlite-wal", "chats.v5.12.bak"];
+    let mut kept = vec!["chats.sqlite", "chats.sqlite-shm", "chats.sqlite-wal", "chats.v6.12.bak"];
     kept.extend(own);
     kept.sort_unstable();
     assert_eq!(names, kept, "a new backup replaces the others, and files of the user stay");
-    let backup = Chats::open(&folder.join("chats.v5.12.bak"), 13).expect("the backup is a database");
+    let backup = Chats::open(&folder.join("chats.v6.12.bak"), 13).expect("the backup is a database");
     assert_eq!(backup.list(&ChatFilter::Unpinned, None, 10).expect("a list").chats.len(), 3, "it has the other chats");
 }
 

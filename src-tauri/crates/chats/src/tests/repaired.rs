@@ -187,8 +187,8 @@ fn file_that_is_no_database_is_replaced_by_the_backup_or_an_empty_file() {
     fill(&chats);
     chats.back_up_if_due(4).expect("a backup");
     drop(chats);
-    let newer = path.with_extension("v5.5.bak");
-    std::fs::copy(path.with_extension("v5.4.bak"), &newer).expect("a newer backup");
+    let newer = path.with_extension("v6.5.bak");
+    std::fs::copy(path.with_extension("v6.4.bak"), &newer).expect("a newer backup");
     let page = leaf_pages(&newer, "messages")[1];
     damage(&newer, page..page + 1);
     damage(&path, 0..1);
@@ -197,7 +197,7 @@ fn file_that_is_no_database_is_replaced_by_the_backup_or_an_empty_file() {
     assert_eq!((count(&chats), repair.used_backup), (CHATS, true), "the backup: {repair:?}");
     assert_eq!(chats.search("marble", 1000).expect("a search").len(), CHATS, "with its index");
     drop(chats);
-    for backup in ["v5.4.bak", "v5.5.bak"] {
+    for backup in ["v6.4.bak", "v6.5.bak"] {
         std::fs::remove_file(path.with_extension(backup)).expect("the backup");
     }
     damage(&path, 0..1);
@@ -239,21 +239,21 @@ fn backups_are_daily_and_two_are_kept() {
     let home = Home::new();
     let backups = || names(home.folder.path()).into_iter().filter(|name| name.ends_with(".bak")).collect::<Vec<_>>();
     let back_up = |now_ms: i64| home.chats.back_up_if_due(now_ms).expect("a backup");
-    let v5 = |days: i64| format!("chats.v5.{}.bak", days * DAY_MS);
+    let v6 = |days: i64| format!("chats.v6.{}.bak", days * DAY_MS);
     back_up(1);
     assert_eq!(backups(), [""; 0], "there are no chats");
     home.create("c", 1);
     std::fs::write(home.folder.path().join("chats.v3.3.bak"), "of the migration").expect("an older backup");
     back_up(DAY_MS);
-    assert_eq!(backups(), ["chats.v3.3.bak".to_owned(), v5(1)], "the first one of this version");
+    assert_eq!(backups(), ["chats.v3.3.bak".to_owned(), v6(1)], "the first one of this version");
     back_up(2 * DAY_MS - 1);
     assert_eq!(backups().len(), 2, "not due");
     back_up(2 * DAY_MS);
-    assert_eq!(backups(), [v5(2), v5(1)], "the last two");
+    assert_eq!(backups(), [v6(2), v6(1)], "the last two");
     back_up(3 * DAY_MS);
-    assert_eq!(backups(), [v5(2), v5(3)], "the last two");
+    assert_eq!(backups(), [v6(2), v6(3)], "the last two");
     back_up(DAY_MS);
-    assert_eq!(backups(), [v5(2), v5(1)], "the clock was set back, and the new one is kept");
+    assert_eq!(backups(), [v6(2), v6(1)], "the clock was set back, and the new one is kept");
     #[cfg(unix)]
     for name in backups() {
         use std::os::unix::fs::PermissionsExt;

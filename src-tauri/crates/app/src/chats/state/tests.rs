@@ -100,7 +100,7 @@ fn repair_requests_upkeep() {
     let state = state_in(folder.path(), Duration::ZERO, NEVER);
     let chats = state.stored(3).expect("the file");
     state.upkeep.finish();
-    let daily = path.with_extension(format!("v5.{}.bak", 3 * DAY_MS));
+    let daily = path.with_extension(format!("v6.{}.bak", 3 * DAY_MS));
     std::fs::remove_file(&daily).expect("the upkeep of the start wrote a backup");
 
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
