@@ -298,6 +298,8 @@ export type StoredChat = {
   think?: Think;
   /** The preset of the chat. */
   preset?: string;
+  /** Id of the collection of documents in which the daemon searches for each question. */
+  collection?: string;
   /** Last message of the selected branch. */
   head?: string;
 } & ChatRow;
@@ -345,6 +347,8 @@ export type NewChatRequest = {
   think?: Think;
   /** A preset, which sets absent fields. */
   preset?: string;
+  /** Id of the collection of documents in which the daemon searches for each question. */
+  collection?: string;
   /** Whether the chat is in memory only, and is never written to disk. */
   temporary?: boolean;
 };
@@ -367,6 +371,8 @@ export type ChatChange = {
   think?: Think | null;
   /** The preset of the chat. */
   preset?: string | null;
+  /** Id of the collection of documents in which the daemon searches for each question. */
+  collection?: string | null;
 };
 
 /** `GET /app/presets`. */
@@ -459,6 +465,8 @@ export type ChatMessage = {
   images?: string[];
   /** Attached text files. */
   files?: AttachedFile[];
+  /** Passages of documents for a question; absent if its chat has no collection. */
+  sources?: Sources;
   /** Time of creation. */
   created_at: Timestamp;
   /** The model that wrote the message. */
@@ -631,6 +639,22 @@ export type ChatLine =
   | { done: ChatMessage }
   /** The incomplete answer with its error; the last line. */
   | { failed: ChatMessage };
+
+/** Result of the search for a question in the collection of its chat. The passages precede the question in the prompt. */
+export type Sources = {
+  /** Id of the collection. */
+  collection: string;
+  /** Name of the collection at the time of the search; empty if it could not be read. */
+  name: string;
+  /** Number of the first passage in the prompt. The numbers continue those of earlier questions of the branch. */
+  first: number;
+  /** Passages, best first. */
+  hits: CollectionHit[];
+  /** Why the search used words only; absent if it used meaning too. */
+  words_only?: WordsOnly;
+  /** Why the search failed. The question was then sent without passages. */
+  error?: ErrorBody;
+};
 
 /** A step of an answer: texts that the model wrote before it called tools, and the calls. */
 export type ToolStep = {
@@ -930,7 +954,9 @@ export type WordsOnly =
   /** No chunk has a vector yet. */
   | "no_vectors"
   /** The embedding model cannot read the script of the query, for example Chinese. */
-  | "script";
+  | "script"
+  /** The embedding model took too long: it may wait for other models. */
+  | "timeout";
 
 /** A chunk that a search found. */
 export type CollectionHit = {
@@ -2710,8 +2736,6 @@ export type ErrorCode =
   | "preset_not_found"
   /** An answer is being computed in this chat. */
   | "chat_answering"
-  /** No answer is being computed in this chat. */
-  | "chat_not_answering"
   /** The chat has no model. */
   | "chat_without_model"
   /** The chat is in the trash. */
