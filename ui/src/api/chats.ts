@@ -4,7 +4,7 @@ import { live } from "./live.svelte";
 import type * as types from "./types";
 
 export type {
-  AnswerRequest, AttachedFile, CallDecision, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, DeletedMessages, MessagesResponse, NewChatRequest, Preset, SendRequest, Think, TierTokens, Truncated, Usage, Warmth, PromptReading, WeightsLoading,
+  AnswerRequest, AttachedFile, CallDecision, Chat, ChatChange, ChatFolder, ChatHit, ChatMessage as Message, ChatsExport, ChatsImported, ChatsResponse, ChatSummary, CollectionHit, DeletedMessages, MessagesResponse, NewChatRequest, Preset, SendRequest, Sources, Think, TierTokens, Truncated, Usage, Warmth, PromptReading, WeightsLoading,
 } from "./types";
 
 export type Options = types.Chat["options"];
