@@ -3,6 +3,7 @@ import { untrack } from "svelte";
 import { ApiError } from "../../api/client";
 import type { CollectionDocument, CollectionResponse } from "../../api/collections";
 import { collections as shared, type Collections } from "../../api/collections.svelte";
+import { unfinishedWork } from "../../app/unfinishedWork";
 import { Deferred } from "../../components/deferred.svelte";
 import { mayPass } from "./retrying";
 import { uploads as queue, type Uploads } from "./uploads.svelte";
@@ -17,6 +18,7 @@ const REMOVED = ["collection_not_found", "collection_document_not_found"];
 
 /** Removals that can be undone, also after the user has left the screen. */
 const pending = new Deferred();
+unfinishedWork.add(() => pending.waiting.length > 0);
 
 export class OpenCollection {
   /** The last response; `undefined` until the first one. */

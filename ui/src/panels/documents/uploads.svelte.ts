@@ -3,6 +3,7 @@ import { SvelteMap } from "svelte/reactivity";
 import { ApiError } from "../../api/client";
 import { collectionsApi, type CollectionDocument, type CollectionsApi } from "../../api/collections";
 import type { ErrorBody } from "../../api/types";
+import { unfinishedWork } from "../../app/unfinishedWork";
 import { MOST_BYTES, type NamedFile } from "./files";
 import { mayPass } from "./retrying";
 
@@ -185,3 +186,4 @@ export class Uploads {
 }
 
 export const uploads = new Uploads();
+unfinishedWork.add(() => uploads.isWorking);
