@@ -1,5 +1,4 @@
 // A collection that the user has opened: its documents with their progress, and removals.
-import { untrack } from "svelte";
 import { ApiError } from "../../api/client";
 import type { CollectionDocument, CollectionResponse } from "../../api/collections";
 import { collections as shared, type Collections } from "../../api/collections.svelte";
@@ -27,6 +26,9 @@ export class OpenCollection {
   error = $state.raw<unknown>(undefined);
   /** Removed documents that the last response still has. */
   #removed = $state.raw<readonly string[]>([]);
+  /** Number of the last request, and of the one with the shown response or error. */
+  #last = 0;
+  #shown = 0;
 
   constructor(
     readonly id: string,
@@ -57,17 +59,20 @@ export class OpenCollection {
     };
   }
 
-  /** Requests the collection. A response of a later request is newer. */
+  /** Requests the collection. A response or an error that is older than the shown one is dropped. */
   async load(): Promise<void> {
-    const before = untrack(() => this.now);
+    const number = (this.#last += 1);
     try {
       const next = await this.collections.api.read(this.id);
+      if (number < this.#shown) return;
+      this.#shown = number;
       this.error = undefined;
-      if (untrack(() => this.now) !== before) return;
       this.now = next;
       this.collections.put(next.collection);
       this.uploads.note(this.id, next.documents);
     } catch (error) {
+      if (number < this.#shown) return;
+      this.#shown = number;
       this.error = error;
     }
   }

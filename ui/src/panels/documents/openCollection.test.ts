@@ -123,3 +123,32 @@ it("failed document can be sent again if another attempt may help and this page 
   opened.retry(failed("a", "document_timeout"));
   expect(uploads.list.map((one) => one.name)).toEqual(["a"]);
 });
+
+it("each response replaces an older one when they arrive in order", async () => {
+  const { opened, api } = daemon([]);
+  const answers: ((response: CollectionResponse) => void)[] = [];
+  api.read = () => new Promise((resolve) => answers.push(resolve));
+  const loads = [opened.load(), opened.load()];
+  answers[0]?.({ collection: collection(), documents: [row("old")] });
+  await loads[0];
+  expect(ids(opened)).toEqual(["old"]);
+  answers[1]?.({ collection: collection(), documents: [row("new")] });
+  await loads[1];
+  expect(ids(opened)).toEqual(["new"]);
+});
+
+it("late error does not replace a newer response, and a late response no newer error", async () => {
+  const { opened, api } = daemon([]);
+  const requests: { done: (response: CollectionResponse) => void; fail: (error: unknown) => void }[] = [];
+  api.read = () => new Promise((done, fail) => requests.push({ done, fail }));
+  const loads = [opened.load(), opened.load(), opened.load(), opened.load()];
+  requests[1]?.done({ collection: collection(), documents: [row("new")] });
+  requests[0]?.fail(new Error("late"));
+  await Promise.all(loads.slice(0, 2));
+  expect([ids(opened), opened.error]).toEqual([["new"], undefined]);
+  requests[3]?.fail(new Error("offline"));
+  await loads[3];
+  requests[2]?.done({ collection: collection(), documents: [row("late")] });
+  await loads[2];
+  expect([ids(opened), opened.error]).toEqual([["new"], new Error("offline")]);
+});
