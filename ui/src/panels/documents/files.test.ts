@@ -41,3 +41,19 @@ it("dropped folders are read with all their folders", async () => {
   const { files, skipped } = await droppedFiles(data);
   expect([files.map((one) => one.name), skipped]).toEqual([["LICENSE", "b.md", "old/a.txt"], 1]);
 });
+
+it("unreadable entries of a dropped folder are counted, and the others are added", async () => {
+  const fileEntry = (name: string) => ({ name, isDirectory: false, file: (resolve: (file: File) => void) => resolve(new File(["x"], name)) });
+  const broken = (name: string) => ({ name, isDirectory: false, file: (_: unknown, reject: (error: unknown) => void) => reject(new Error("no permission")) });
+  const folder = (name: string, entries: object[]) => ({ name, isDirectory: true, createReader: () => ({ readEntries: (resolve: (part: object[]) => void) => resolve(entries.splice(0, 1)) }) });
+  const closed = (name: string) => ({ name, isDirectory: true, createReader: () => ({ readEntries: (_: unknown, reject: (error: unknown) => void) => reject(new Error("no permission")) }) });
+  const drop = (entry: object) => droppedFiles({ items: [{ kind: "file", webkitGetAsEntry: () => entry }], files: [new File([], "notes")] } as unknown as DataTransfer);
+  const { files, skipped } = await drop(folder("notes", [broken("link.md"), fileEntry("b.md"), closed("private"), fileEntry("c.md")]));
+  expect([files.map((one) => one.name), skipped]).toEqual([["b.md", "c.md"], 2]);
+  expect(await drop(closed("notes")), "the dropped folder").toEqual({ files: [], skipped: 1 });
+  expect(await drop(folder("notes", [])), "an empty folder").toEqual({ files: [], skipped: 0 });
+  // Equal to a folder field, which has the files of all folders.
+  const tree = folder("notes", [fileEntry("b.md"), folder("node_modules", [folder("x", [fileEntry("a.js")])]), folder(".git", [broken("config")])]);
+  const field = fieldFiles([file("notes/b.md"), file("notes/node_modules/x/a.js"), file("notes/.git/config")]);
+  expect([(await drop(tree)).skipped, field.skipped]).toEqual([0, 0]);
+});

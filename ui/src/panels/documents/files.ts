@@ -12,6 +12,12 @@ export interface ChosenFiles {
   skipped: number;
 }
 
+/** A file of a folder. One without contents is left out. */
+interface FoundFile {
+  path: string;
+  file?: File | undefined;
+}
+
 /** Larger files are refused before they are sent. */
 export const MOST_BYTES = 128 * 2 ** 20;
 /** Longest name of a document in bytes. */
@@ -26,10 +32,15 @@ const READABLE = new Set(
 /** Folders with files of other people's programs. */
 const SKIPPED_FOLDERS = new Set(["node_modules", "target", "__pycache__"]);
 
+/** Whether a folder in a chosen folder is left out with all its files, without a count of them: there can be very many. */
+function isSkippedFolder(name: string): boolean {
+  return name.startsWith(".") || SKIPPED_FOLDERS.has(name);
+}
+
 /** Whether a file of a folder is added, by its path: it has a readable format, and no part of the path is hidden. */
 export function isReadable(path: string): boolean {
   const parts = path.split("/");
-  if (parts.some((part) => part.startsWith(".") || SKIPPED_FOLDERS.has(part))) return false;
+  if (parts.some(isSkippedFolder)) return false;
   // Word and Excel write such files beside an open document.
   if (parts.at(-1)?.startsWith("~$")) return false;
   return READABLE.has(/\.(\w+)$/.exec(path)?.[1]?.toLowerCase() ?? "");
@@ -42,22 +53,23 @@ export function nameIn(path: string): string {
 }
 
 /** The readable files of paths, in the order of their names. */
-function choose(found: readonly { path: string; file: File }[]): ChosenFiles {
-  const kept = found.filter(({ path }) => isReadable(path)).map(({ path, file }) => ({ name: nameIn(path), file }));
+function choose(found: readonly FoundFile[]): ChosenFiles {
+  const kept = found.flatMap(({ path, file }) => (file !== undefined && isReadable(path) ? [{ name: nameIn(path), file }] : []));
   return { files: kept.sort((a, b) => a.name.localeCompare(b.name)), skipped: found.length - kept.length };
 }
 
 /** The files of a file field; of a folder field the readable ones. */
 export function fieldFiles(files: Iterable<File>): ChosenFiles {
   const all = [...files];
-  const inFolders = all.filter((file) => file.webkitRelativePath !== "");
+  const inFolders = all.filter((file) => file.webkitRelativePath !== "" && !file.webkitRelativePath.split("/").slice(1, -1).some(isSkippedFolder));
   const single = all.filter((file) => file.webkitRelativePath === "").map((file) => ({ name: file.name, file }));
   const { files: kept, skipped } = choose(inFolders.map((file) => ({ path: file.webkitRelativePath, file })));
   return { files: [...single, ...kept], skipped };
 }
 
-function fileOf(entry: FileSystemFileEntry): Promise<File> {
-  return new Promise((resolve, reject) => entry.file(resolve, reject));
+/** The file of an entry; `undefined` if it cannot be read, for example a broken link. */
+function fileOf(entry: FileSystemFileEntry): Promise<File | undefined> {
+  return new Promise((resolve) => entry.file(resolve, () => resolve(undefined)));
 }
 
 /** The entries of a folder. The browser returns them in parts, and an empty one at the end. */
@@ -71,14 +83,15 @@ async function entriesOf(folder: FileSystemDirectoryEntry): Promise<FileSystemEn
   }
 }
 
-/** The files of a folder and its folders, without those of hidden folders. */
-async function walk(folder: FileSystemDirectoryEntry, path: string): Promise<{ path: string; file: File }[]> {
-  const found: { path: string; file: File }[] = [];
-  for (const entry of await entriesOf(folder)) {
+/** The files of a folder and its folders. Those that are not added are not opened. A folder that cannot be read counts as one. */
+async function walk(folder: FileSystemDirectoryEntry, path: string): Promise<FoundFile[]> {
+  const entries = await entriesOf(folder).catch(() => undefined);
+  if (entries === undefined) return [{ path }];
+  const found: FoundFile[] = [];
+  for (const entry of entries) {
     const at = `${path}/${entry.name}`;
-    if (entry.isDirectory) {
-      if (!entry.name.startsWith(".") && !SKIPPED_FOLDERS.has(entry.name)) found.push(...(await walk(entry as FileSystemDirectoryEntry, at)));
-    } else found.push({ path: at, file: await fileOf(entry as FileSystemFileEntry) });
+    if (!entry.isDirectory) found.push({ path: at, file: isReadable(at) ? await fileOf(entry as FileSystemFileEntry) : undefined });
+    else if (!isSkippedFolder(entry.name)) found.push(...(await walk(entry as FileSystemDirectoryEntry, at)));
   }
   return found;
 }
