@@ -170,13 +170,19 @@ export class Uploads {
     this.#begin();
   }
 
+  /** Each of the files that wait would be refused, too. */
+  #failWaiting(collection: string, error: unknown): void {
+    const waiting = this.of(collection).filter((one) => one.state === "waiting");
+    for (const { key } of waiting) this.#set(key, { state: "failed", error });
+    this.#count(collection, { failed: waiting.length });
+  }
+
   /** The daemon keeps a document that it cannot read, with the error. Other files stay in the list. */
   async #fail({ key, collection, name, file }: Upload, error: unknown): Promise<void> {
     const code = codeOf(error);
     this.#count(collection, { failed: 1 });
     if (code === "collection_not_found") return this.drop(collection);
-    // Each of the others would be refused, too.
-    if (code === "collection_full") this.list = this.list.map((one) => (one.collection === collection && one.state === "waiting" ? { ...one, state: "failed", error } : one));
+    if (code === "collection_full") this.#failWaiting(collection, error);
     const read = code?.startsWith("document_") ? await this.api.read(collection).catch(() => undefined) : undefined;
     const kept = read?.documents.findLast((one) => one.name === name && one.bytes === file.size && one.status.state === "failed");
     if (kept === undefined) return this.#set(key, { state: "failed", error });

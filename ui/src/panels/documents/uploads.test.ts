@@ -91,6 +91,7 @@ it("full collection refuses the waiting files, too", async () => {
   uploads.add("other", [file("4")]);
   open.get("1")?.fail(failed("collection_full"));
   await vi.waitFor(() => expect(states()).toEqual(["1 failed", "2 sending", "3 failed", "4 sending"]));
+  expect(uploads.tallies.get("c"), "all of them are counted").toEqual({ added: 0, same: 0, failed: 2 });
 });
 
 it("deleted collection has no files on their way", async () => {
