@@ -98,10 +98,16 @@ export class OpenCollection {
     return status.state === "failed" && mayPass(status.error) && this.uploads.fileOf(id) !== undefined;
   }
 
+  /** Whether the file of a document waits or is sent again. */
+  isRetrying({ id }: CollectionDocument): boolean {
+    const file = this.uploads.fileOf(id)?.file;
+    return file !== undefined && this.uploads.of(this.id).some((one) => one.file === file && one.state !== "failed");
+  }
+
   /** Sends the file of a document again, which replaces it. */
-  retry({ id }: CollectionDocument): void {
-    const file = this.uploads.fileOf(id);
-    if (file !== undefined) this.uploads.add(this.id, [file]);
+  retry(document: CollectionDocument): void {
+    const file = this.uploads.fileOf(document.id);
+    if (file !== undefined && !this.isRetrying(document)) this.uploads.add(this.id, [file]);
   }
 
   /** Removes a document after the time for an undo. `onfail` gets the error of the daemon. */

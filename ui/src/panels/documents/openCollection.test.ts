@@ -152,3 +152,16 @@ it("late error does not replace a newer response, and a late response no newer e
   await loads[2];
   expect([ids(opened), opened.error]).toEqual([["new"], new Error("offline")]);
 });
+
+it("document is not sent twice at a time", () => {
+  const { opened, uploads } = daemon([]);
+  const error = { error: "no", code: "document_timeout" } as const;
+  const slow = row("a", { status: { state: "failed", error } });
+  const file = { name: "a.txt", file: { name: "a.txt", size: 3 } as File };
+  vi.spyOn(uploads, "fileOf").mockReturnValue(file);
+  expect(opened.isRetrying(slow)).toBe(false);
+  opened.retry(slow);
+  expect(opened.isRetrying(slow)).toBe(true);
+  opened.retry(slow);
+  expect(uploads.list.length).toBe(1);
+});
