@@ -4,13 +4,9 @@ import type { CollectionDocument, CollectionResponse } from "../../api/collectio
 import { collections as shared, type Collections } from "../../api/collections.svelte";
 import { unfinishedWork } from "../../app/unfinishedWork";
 import { Deferred } from "../../components/deferred.svelte";
-import { mayPass } from "./retrying";
+import { IDLE_MS, WORKING_MS } from "./progress";
+import { isTransient } from "./transientErrors";
 import { uploads as queue, type Uploads } from "./uploads.svelte";
-
-/** Interval of the progress while documents are read or vectors are computed. */
-const WORKING_MS = 1_000;
-/** Interval otherwise: another window, or the command line, may change the collection. */
-const IDLE_MS = 5_000;
 
 /** Errors of a removal that was done by another window. */
 const REMOVED = ["collection_not_found", "collection_document_not_found"];
@@ -39,20 +35,20 @@ export class OpenCollection {
 
   /** Loads the collection, and again from time to time while the page is visible. Returns a function that ends this. */
   start(): () => void {
-    let isOver = false;
+    let isStopped = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const turn = async (): Promise<void> => {
       clearTimeout(timer);
       if (!document.hidden) await this.load();
       clearTimeout(timer);
-      if (!isOver) timer = setTimeout(() => void turn(), this.isWorking ? WORKING_MS : IDLE_MS);
+      if (!isStopped) timer = setTimeout(() => void turn(), this.isWorking ? WORKING_MS : IDLE_MS);
     };
     const leave = this.uploads.watch(this.id, () => void turn());
     const seen = (): void => void turn();
     document.addEventListener("visibilitychange", seen);
     void turn();
     return () => {
-      isOver = true;
+      isStopped = true;
       clearTimeout(timer);
       leave();
       document.removeEventListener("visibilitychange", seen);
@@ -95,7 +91,7 @@ export class OpenCollection {
 
   /** Whether a document that failed can be sent again. */
   canRetry({ id, status }: CollectionDocument): boolean {
-    return status.state === "failed" && mayPass(status.error) && this.uploads.fileOf(id) !== undefined;
+    return status.state === "failed" && isTransient(status.error) && this.uploads.fileOf(id) !== undefined;
   }
 
   /** Whether the file of a document waits or is sent again. */

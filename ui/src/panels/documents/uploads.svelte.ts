@@ -5,7 +5,7 @@ import { collectionsApi, type CollectionDocument, type CollectionsApi } from "..
 import type { ErrorBody } from "../../api/types";
 import { unfinishedWork } from "../../app/unfinishedWork";
 import { MOST_BYTES, type NamedFile } from "./files";
-import { mayPass } from "./retrying";
+import { isTransient } from "./transientErrors";
 
 /** Most files that are sent at a time. */
 const PARALLEL = 2;
@@ -96,7 +96,7 @@ export class Uploads {
 
   /** Whether a file failed and can be sent again. */
   canRetry({ state, error }: Upload): boolean {
-    return state === "failed" && mayPass(error);
+    return state === "failed" && isTransient(error);
   }
 
   /** Sends all files again that failed, except those with errors of their own. */
