@@ -19,6 +19,7 @@ mod edit;
 mod error;
 mod events;
 mod exchange;
+mod fence;
 mod follow;
 mod handle;
 mod ids;

@@ -161,6 +161,7 @@ async fn send_request(
     request.files = upload_files(client, sources.files, output).await?;
     request.adapters = upload_files(client, sources.adapters, output).await?;
     if let Some(path) = &args.imatrix {
+        gather::check_is_file(path)?;
         let file = SourceFile { name: "imatrix".to_owned(), path: path.clone() };
         let uploaded = upload_files(client, vec![file], output).await?;
         request.imatrix = uploaded.and_then(|files| files.into_values().next());

@@ -63,6 +63,15 @@ pub enum QuantiseError {
     /// The importance matrix belongs to another model.
     #[error(transparent)]
     Importance(#[from] ImportanceError),
+    /// Numbers of the importance matrix are so large that weights would not be finite.
+    #[error(
+        "the importance matrix has too large numbers for `{}`; compute it again with `cairn imatrix`",
+        .name.escape_debug()
+    )]
+    ImportanceTooLarge {
+        /// Name of the tensor.
+        name: String,
+    },
     /// A value is infinite or NaN.
     #[error("tensor `{}` has values that are not finite numbers", .name.escape_debug())]
     NotFinite {
@@ -303,10 +312,15 @@ fn encode_rows(rows: Rows<'_>, tensor: &Tensor, dtype: DType) -> Result<Vec<u8>,
         return Ok(bytes.to_vec());
     }
     let encoded = rows.encode(&values, tensor, dtype);
-    if largest >= SAFE_MAGNITUDE {
+    // Sums of a search with huge importance can overflow, whatever the weights are.
+    if largest >= SAFE_MAGNITUDE || rows.importance.is_some() {
         dtype.decode(&encoded, &mut values);
         if values.iter().any(|x| !x.is_finite()) {
-            return Err(QuantiseError::TooLarge { name: tensor.name.clone(), dtype });
+            let name = tensor.name.clone();
+            return Err(match largest >= SAFE_MAGNITUDE {
+                true => QuantiseError::TooLarge { name, dtype },
+                false => QuantiseError::ImportanceTooLarge { name },
+            });
         }
     }
     Ok(encoded)

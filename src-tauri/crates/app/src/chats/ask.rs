@@ -7,6 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use cairn_chats::{AttachedFile, ChatMessage, MessageState, StepCall, StepCallState, StoredChat, ToolStep};
 use serde_json::{Map, Value};
 
+use super::fence::fenced;
 use super::ids::{is_temporary, owner};
 use super::sources;
 use crate::inference::Chat;
@@ -109,14 +110,6 @@ fn prompt_message(message: &ChatMessage) -> Message {
     content += &message.content;
     let images = message.images.iter().map(|text| image(text)).collect();
     Message { thinking: message.thinking.clone(), images, ..Message::new(&message.role, content) }
-}
-
-/// Returns a text in a code fence longer than any in the text.
-pub(super) fn fenced(text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("{fence}\n{text}{end}{fence}")
 }
 
 /// Reads an image in base64. One that is not valid has no bytes, and is refused with its number.

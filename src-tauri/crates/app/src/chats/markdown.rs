@@ -3,7 +3,7 @@
 
 use cairn_chats::{AttachedFile, ChatMessage, MessageState, StoredChat};
 
-use super::ask::fenced;
+use super::fence::fenced;
 use super::sources;
 
 /// Returns the text of a chat.

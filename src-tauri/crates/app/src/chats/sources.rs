@@ -6,10 +6,10 @@
 
 use cairn_chats::{ChatMessage, SendRequest, Sources};
 
-use super::answering::blocking;
-use super::ask::fenced;
 use super::error::Error;
+use super::fence::fenced;
 use super::handle::ChatSessions;
+use crate::inference::run_blocking;
 use crate::values::{CollectionHit, PartPlace};
 
 impl ChatSessions {
@@ -19,7 +19,7 @@ impl ChatSessions {
     /// If the chat cannot be read, or the question will be refused. An error of the search is part of the result.
     pub(super) async fn sources(&self, id: &str, ask: &SendRequest) -> Result<Option<Sources>, Error> {
         let (app, id) = (self.clone(), id.to_owned());
-        let chat = blocking(move || Ok(app.chats_of(&id)?.chat(&id)?)).await?;
+        let chat = run_blocking(move || Ok::<_, Error>(app.chats_of(&id)?.chat(&id)?)).await?;
         let Some(collection) = chat.collection.filter(|_| !ask.content.trim().is_empty()) else { return Ok(None) };
         // A search can take seconds, and these refusals need none.
         self.check_not_answering(&chat.row.id)?;
@@ -28,7 +28,10 @@ impl ChatSessions {
         }
         let model = ask.model.as_ref().or(chat.row.model.as_ref()).ok_or(Error::NoModel)?.clone();
         let (inference, models) = (self.inference.clone(), [Some(model), ask.compare.clone()]);
-        blocking(move || Ok(models.iter().flatten().try_for_each(|model| inference.find(model).map(drop))?)).await?;
+        run_blocking(move || {
+            Ok::<_, Error>(models.iter().flatten().try_for_each(|model| inference.find(model).map(drop))?)
+        })
+        .await?;
         Ok(Some(self.collections.sources(&collection, &ask.content).await))
     }
 }

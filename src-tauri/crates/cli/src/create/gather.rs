@@ -76,11 +76,17 @@ fn add(files: &mut Vec<SourceFile>, paths: Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Fails if the path does not lead to a file: a pipe or a device may have no end.
+pub(super) fn check_is_file(path: &Path) -> anyhow::Result<()> {
+    let metadata = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(metadata.is_file(), "{} is a pipe or a device, and must be a file", path.display());
+    Ok(())
+}
+
 /// Fails if the file cannot contain weights, before it is uploaded. Does not open a pipe or a device.
 fn check_weights(path: &Path) -> anyhow::Result<()> {
+    check_is_file(path)?;
     let unread = || format!("cannot read {}", path.display());
-    let metadata = path.metadata().with_context(unread)?;
-    ensure!(metadata.is_file(), "{} is a pipe or a device; a model must be a file", path.display());
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)) {
         return Ok(());

@@ -311,6 +311,24 @@ fn importance_changes_weights_and_needs_an_entry_for_the_smallest_types() {
 }
 
 #[test]
+fn huge_importance_never_makes_weights_infinite() {
+    let file = cairn_testkit::write(&small());
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let name = "blk.0.attn_q.weight";
+    let columns = head.tensor(name).expect("exists").dims[0] as usize;
+    let mut dat = 1i32.to_le_bytes().to_vec();
+    dat.extend((name.len() as i32).to_le_bytes());
+    dat.extend(name.as_bytes());
+    dat.extend(1i32.to_le_bytes());
+    dat.extend((columns as i32).to_le_bytes());
+    dat.extend((0..columns).flat_map(|_| 1e38f32.to_le_bytes()));
+    let importance = Importance::parse(&dat).expect("finite numbers");
+    let quantisation = Quantisation::with_importance(&head, FileType::Q4_K_M, Some(&importance)).expect("floats");
+    let error = quantisation.write_to(&[file_of(&file)], &mut Vec::new(), &mut |_| ()).expect_err("a sum overflows");
+    assert!(error.to_string().contains("too large numbers for `blk.0.attn_q.weight`"), "{error}");
+}
+
+#[test]
 fn stacked_matrices_have_their_own_importance() {
     let values: Vec<f32> = (0..1024).map(|at| ((at * 37 % 101) as f32 - 50.0) / 50.0).collect();
     let mut bytes = Vec::new();
