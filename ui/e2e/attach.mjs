@@ -45,8 +45,9 @@ export async function attach(browser, daemon) {
   await page.click(".composer [aria-haspopup=menu]");
   await page.waitForSelector(".menu");
   const items = await page.$$eval(".menu .menu-item", (all) => all.map((one) => ({ text: one.textContent.trim(), off: one.disabled, why: one.title })));
-  check(items.length === 2 && !items[0].off, "texts can be attached");
+  check(items.length === 3 && !items[0].off, "texts can be attached");
   check(items[1].off && items[1].why.includes("pebble") && items[1].text.length > 0, `images cannot, with the reason: ${items[1].why}`);
+  check(!items[2].off && items[2].text === text("chat.attach_collection"), "large documents have a collection");
   await page.keyboard.press("Escape");
   await page.setInputFiles(".composer input[type=file]", { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("granite") });
   await page.waitForSelector(".attachment:has-text('notes.txt')");
