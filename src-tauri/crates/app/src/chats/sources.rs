@@ -61,7 +61,7 @@ pub(super) fn text(sources: &Sources) -> String {
          passage that you use, for example [{first}].\n\n",
         quoted(name)
     );
-    for (number, CollectionHit { name, place, text: passage, .. }) in (*first..).zip(hits) {
+    for (number, CollectionHit { name, place, text: passage, .. }) in (u64::from(*first)..).zip(hits) {
         text += &format!("[{number}] {name}{}:\n{}\n\n", place_text(place), fenced(passage));
     }
     text
